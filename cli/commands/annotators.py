@@ -17,7 +17,7 @@ from store.service.existing_store import open_collection
 
 
 class _ListedGroup(click.Group):
-    """A group with the command `list` as the default."""
+    """A group that runs its command `list` if no command is typed."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         if len(args) > 1 and not args[1].startswith("-"):
@@ -115,7 +115,7 @@ class _Action(NamedTuple):
     help: str
 
 
-# {kind of decision: its action}
+# Each key is a kind of decision, and the name of the command that stores it.
 _ACTIONS = {
     "exclude": _Action(
         opposite="include",
@@ -166,7 +166,7 @@ _ACTIONS = {
 
 
 def _add_action(kind: str, action: _Action) -> None:
-    """Add a command that stores a decision about an annotator."""
+    """Add a command to the group that stores decisions of this kind about an annotator."""
 
     @annotators.command(kind, help=action.help)
     @click.argument("name")

@@ -18,7 +18,7 @@ from store.service.listed_rows import collection_rows
 from store.service.named_item import decide_about_item, item_record
 
 _SHOWN = 20  # items that `show` lists
-# Roles of columns that can be named, and the help of their options.
+# Each role of a column that can be named has an option, with this help.
 _ROLES = {
     "id": "Column of the item ids; default: guessed.",
     "text": "Column of the texts; default: guessed.",
@@ -40,7 +40,7 @@ def items() -> None:
 
 
 def _column_options(command: Any) -> Any:
-    """Add an option for each role of a column."""
+    """Decorate a command with an option for each role of a column."""
     for role, help_text in reversed(_ROLES.items()):
         command = click.option(f"--{role}", metavar="COLUMN", help=help_text)(command)
     return command
@@ -158,7 +158,8 @@ def remove(name: str, yes: bool, store: str | None) -> None:
     say(f"removed {name}: {contents}")
 
 
-# {kind of decision: (text that is printed after it, help text of the command)}
+# Each key is a kind of decision, and the name of the command that stores it. The values are the
+# text that is printed after the decision, and the help of the command.
 _ACTIONS = {
     "retire": (
         "retired from",
@@ -184,7 +185,7 @@ _ACTIONS = {
 
 
 def _add_action(kind: str, outcome: str, help_text: str) -> None:
-    """Add a command that stores a decision about an item."""
+    """Add a command to the group that stores decisions of this kind about an item."""
 
     @items.command(kind, help=help_text)
     @click.argument("name")

@@ -124,7 +124,7 @@ def label(
 
 
 def _login() -> str:
-    """The login name of the user."""
+    """The login name of the user, under which answers are stored without --as."""
     try:
         return getpass.getuser()
     except (OSError, KeyError, ImportError):

@@ -14,7 +14,7 @@ from cli.terminal.signals import ended_by_signals
 from sortnet.errors import SortNetError
 from store.service.existing_store import ITEMS_MAKER, open_existing
 
-# Paths without characters that a proxy or a browser would rewrite.
+# A path may only have characters that neither a proxy nor a browser rewrites.
 _PATH = re.compile(r"(/[\w.~-]+)*", re.ASCII)
 
 

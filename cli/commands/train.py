@@ -28,7 +28,7 @@ _FILES = ("out", "from_model", "resume", "overwrite", "store", "cache")
 
 
 def _section_of(option: str) -> str:
-    """The section of the help in which an option stands."""
+    """The heading in the help under which an option is listed."""
     if option in _JUDGE_OPTIONS:
         return "A judge that is asked"
     if option in SETTINGS:
@@ -39,7 +39,7 @@ def _section_of(option: str) -> str:
 
 
 class _SectionedCommand(click.Command):
-    """A command with its options in sections."""
+    """A command whose help lists the options in sections."""
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         sections: dict[str, list[tuple[str, str]]] = {}

@@ -20,17 +20,17 @@ class Comparison:
     """Figures of a comparison, and tests of their differences.
 
     Args:
-        results: results of the cells of the comparison.
-        measures: names of the measures; the first measure decides the order.
-        convention: name of the convention of the figures.
-        data: path or name of the data, by which published figures are found.
-        spread: what stands beside a mean in the summary.
+        results: the results of the cells of the comparison.
+        measures: the names of the measures; the first measure decides the order.
+        convention: the name of the convention of the figures.
+        data: the path or the name of the data, which finds the published figures.
+        spread: the kind of spread beside a mean in the summary.
 
     Attributes:
         said: the meaning of the convention, in a line.
         figures: a row a query, ranker and part.
-        summary: a row a ranker, the best first, see `sortnet.lab.summaries`; and `seconds`,
-            the mean of a cell's.
+        summary: a row a ranker, the best first, see `sortnet.lab.summaries`; its column `seconds`
+            has the mean over the ranker's cells.
         published: figures of papers on this data.
         by_query, by_part: a row for each two rankers, see `sortnet.lab.significance`.
 
@@ -142,7 +142,7 @@ def settings_rows(results: Results, parts: Sequence[str]) -> tuple[list[str], li
 
 
 def mean_text(value: float, error: float, best: bool = False) -> str:
-    """A mean with its spread, NaN where there is none; the best is marked.
+    """A mean with its spread; NaN: no spread. The best mean is marked.
 
     >>> mean_text(0.71239, 0.01, True), mean_text(0.5, float("nan")), mean_text(3000, 20)
     ('*0.712 ± 0.010', '0.500', '3000 ± 20')

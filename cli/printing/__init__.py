@@ -1,1 +1,1 @@
-"""Results of commands: a file for each noun makes the result of a value, and prints it."""
+"""Results of commands: each file turns one kind of value into a `Result`, or prints it."""

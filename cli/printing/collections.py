@@ -1,4 +1,4 @@
-"""The collections of a store."""
+"""Result of `sortnet items list`: the collections of a store."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from store.service.existing_store import ITEMS_MAKER
 
 
 def collections_result(rows: list[dict[str, Any]]) -> Result:
-    """A row for each collection, oldest first; if there are none, the command that makes one."""
+    """Make a table with a row for each collection; in an empty store, name the next command."""
     if not rows:
         step = Step(ITEMS_MAKER, f"no collections yet: {ITEMS_MAKER} makes one")
         return Result("collections", rows, next=step)

@@ -1,4 +1,4 @@
-"""Two documents compared by a ranker, and the features that decide."""
+"""Result of `sortnet explain`: two documents compared, and the features that decide."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def comparison_result(comparison: ComparedDocuments, top: int) -> Result:
-    """The document that goes first, the votes, and a row for each of the `top` features."""
+    """Tell which document goes first, the votes of the ranker, and the `top` features."""
     text: list[str | Table] = [
         *_order_lines(comparison),
         f"margins of {_name_of(comparison.a)} over {_name_of(comparison.b)}:",
@@ -33,6 +33,7 @@ def comparison_result(comparison: ComparedDocuments, top: int) -> Result:
 
 
 def _value(comparison: ComparedDocuments) -> dict[str, Any]:
+    """The comparison as JSON; without an explanation it has no features."""
     value: dict[str, Any] = {
         "qid": comparison.qid,
         "first": comparison.first,
@@ -62,8 +63,9 @@ def _value(comparison: ComparedDocuments) -> dict[str, Any]:
 
 
 def _order_lines(comparison: ComparedDocuments) -> list[str]:
-    """Which document goes first, and the ranks of both."""
-    first, last = comparison.a, comparison.b
+    """Two lines: which document goes first, and the ranks of both."""
+    first = comparison.a
+    last = comparison.b
     if comparison.first == "b":
         first, last = last, first
     if comparison.first is None:
@@ -83,7 +85,7 @@ def _votes_table(comparison: ComparedDocuments) -> Table:
 
 
 def _features_table(explanation: Explanation, top: int) -> Table:
-    """A row for each of the largest features, and the rest of the margin."""
+    """A table with a row for each of the `top` features, and rows for the rest of the margin."""
     effects = explanation.by_column()
     largest, smaller = effects[:top], effects[top:]
     rows = [

@@ -1,4 +1,4 @@
-"""Measures with their conventions, as lines."""
+"""Lines of measures, and of the conventions by which they were computed."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from cli.console import table
 
 
 def interval(share: float, n: int) -> str:
-    """An accuracy on n judged pairs with its 95 % interval, Wilson's, in words.
+    """Tell the 95 % interval (Wilson's) of an accuracy on n judged pairs.
 
     >>> interval(0.8, 50)
     'accuracy on 50 judged pairs that were held out; 95 % interval 0.67 to 0.89'
@@ -23,10 +23,11 @@ def interval(share: float, n: int) -> str:
 def measures(
     figures: Mapping[str, Mapping[str, float]], conventions: Mapping[str, list[str]]
 ) -> list[str]:
-    """A line of figures for each part of the data, and the conventions of each part.
+    """Make a table with a line for each part of the data, followed by the conventions.
 
     Args:
-        figures: {part: {metric: value}}
+        figures: {part: {metric: value}}.
+        conventions: {part: conventions of its measures}.
     """
     header = ["", *next(iter(figures.values()))]
     rows = [
@@ -37,7 +38,7 @@ def measures(
 
 
 def convention_notes(conventions: Mapping[str, list[str]]) -> list[str]:
-    """The conventions of each part, a line for each.
+    """Make a line for each convention, which begins with the part of the data.
 
     >>> convention_notes({"vali": ["gain 2^r-1", "skip"]})
     ['vali: gain 2^r-1', 'vali: skip']

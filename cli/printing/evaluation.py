@@ -1,4 +1,4 @@
-"""The measures of an evaluation, and a CSV file of every query."""
+"""Result of `sortnet evaluate`: the measures of a model, and a CSV file of every query."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ if TYPE_CHECKING:
 
 
 def evaluation_result(evaluation: Evaluation) -> Result:
-    """A row for each measure, and the conventions below the table."""
-    queries, conventions = evaluation.queries, evaluation.conventions
+    """Make a table with a row for each measure, and write the conventions below the table."""
+    queries = evaluation.queries
+    conventions = evaluation.conventions
     value: dict[str, Any] = {
         "model": evaluation.model,
         "data": queries.source,
@@ -26,7 +27,7 @@ def evaluation_result(evaluation: Evaluation) -> Result:
 
 
 def write_query_figures(evaluation: Evaluation, to: str) -> None:
-    """Write a row for each query; a measure without a relevant document is left blank."""
+    """Write a CSV row for each query; without a relevant document, its measures are left blank."""
     queries = evaluation.queries
     write_csv({"qid": queries.qids, "n_docs": queries.sizes, **evaluation.by_query}, to)
 

@@ -1,4 +1,4 @@
-"""The importance of a model's features."""
+"""Result of `sortnet importance`: how important the features of a model are."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def importance_result(importance: FeatureImportance, top: int) -> Result:
-    """A row with a bar for each of the `top` features, and the conventions below the table."""
+    """Make a table with a bar for each of the `top` features; write the conventions below it."""
     conventions = importance.conventions
     text = [*_text_blocks(importance, top), *conventions]
     value = {**importance.facts, "features": importance.rows}
@@ -21,9 +21,11 @@ def importance_result(importance: FeatureImportance, top: int) -> Result:
 
 
 def _text_blocks(importance: FeatureImportance, top: int) -> list[str | Table]:
-    """The measure, the table of the `top` features, and how the drops were measured."""
-    facts, rows = importance.facts, importance.rows
-    measure, repeats = facts["metric"], facts["repeats"]
+    """The text: the measure, the table of the `top` features, and how the drops were measured."""
+    facts = importance.facts
+    rows = importance.rows
+    measure = facts["metric"]
+    repeats = facts["repeats"]
     top_rows = rows[:top]
     columns = [Column("feature", lambda row: printable(row["feature"]), cut="end")]
     for figure, title in _TITLES.items():

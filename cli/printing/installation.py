@@ -1,4 +1,4 @@
-"""The checks of an installation as lines, and the faults that they have found."""
+"""Result of `sortnet doctor`: the checks of an installation, and the faults found."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _WIDTH = 80
 
 
 def installation_result(installation: Installation) -> Result:
-    """A few lines for each check, and a line for each fault."""
+    """Write a few lines for each check, and a line for each fault that was found."""
     faults = list(installation.faults)
     value = {
         "ok": not faults,
@@ -33,6 +33,7 @@ def installation_result(installation: Installation) -> Result:
 
 
 def _check_lines(installation: Installation) -> list[str]:
+    """The text of each check, wrapped beside its label."""
     texts = {
         "sortnet": f"{installation.version}, {installation.system}\n{installation.executable}",
         "devices": _devices_text(installation),
@@ -40,7 +41,7 @@ def _check_lines(installation: Installation) -> list[str]:
         "extras": _extras_text(installation),
         "store": _store_text(installation),
     }
-    # A path is never wrapped: it could not be copied.
+    # A path is not broken across lines, because it could not be copied from the terminal then.
     wrapper = textwrap.TextWrapper(
         _WIDTH - _LABEL_WIDTH, break_long_words=False, break_on_hyphens=False
     )
@@ -85,7 +86,9 @@ def _store_text(installation: Installation) -> str:
 
 
 def _store_contents(installation: Installation) -> str:
-    facts, newest = installation.store, installation.newest_schema
+    """Tell what the store has, its size and its schema, or why it cannot be used."""
+    facts = installation.store
+    newest = installation.newest_schema
     if facts["problem"] is not None:
         return "cannot be used"
     if not facts["exists"]:

@@ -1,4 +1,4 @@
-"""The ranking of a collection as text lines."""
+"""Result of `sortnet ranking`: the ranking of a collection as lines of text."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
     from sortnet.items import Items
     from store.service.item_ranking import ItemRanking
 
-_LEAST_SPACE = 12  # least number of characters for a text; with less, no texts are shown
-_RESERVED_SPACE = 24  # characters that are reserved for texts, for which long ids are cut
+_LEAST_SPACE = 12  # characters of a line: if fewer are left for the texts, no texts are shown
+_RESERVED_SPACE = 24  # characters of a line that are kept for the texts by cutting long ids
 
 
 def ranking_result(rankings: Sequence[ItemRanking], *, verbose: bool) -> Result:
-    """A line for each item of each ranking; as a value, the rows of all rankings in one list.
+    """Write a line for each item of each ranking; in JSON all rows are in a single list.
 
     Args:
         rankings: the ranking of a collection, or of each of its criteria.
@@ -54,10 +54,10 @@ def ranking_result(rankings: Sequence[ItemRanking], *, verbose: bool) -> Result:
 def ranking_lines(
     frame: pd.DataFrame, items: Items, width: int, *, files: bool = True
 ) -> list[str]:
-    """A header and one line per item, at most `width` long, with as much of its text as fits.
+    """Write a header and a line for each item, with the start of its text as far as it fits.
 
-    Ids are cut if they do not fit, or leave less than 24 characters to the texts. Each group
-    begins with a line that names the group.
+    Lines are at most `width` long. Ids are cut if they do not fit, or leave less than 24 characters
+    to the texts. Each group begins with a line that names the group.
 
     Args:
         files: whether to show the names of files, and the ids of items that have a file. These
@@ -81,7 +81,7 @@ def ranking_lines(
 
 
 def _cells(frame: pd.DataFrame, items: Items, *, files: bool) -> tuple[list[str], list[list[str]]]:
-    """The header of the table of a ranking, and the cells of each row."""
+    """The header of the ranking's table, and the cells of each row."""
     header = ["rank", "id", "score", "90 %", "judged"]
     if TOP in frame:
         header.append("in top")

@@ -1,4 +1,4 @@
-"""Items of a collection: the items added from a file, a list, one item with its features."""
+"""Results about items: the items added from a file, a list of items, or all about one item."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _FILES = 6  # ignored files of a folder that are listed by name
 
 
 def added_result(added: AddedItems) -> Result:
-    """Count the items added to a collection, and name the role of each column."""
+    """Tell how many items were added to a collection, and the role of each column."""
     roles = added.roles
     computed = _computed_features(added.items, roles)
     n_groups = len(set(added.items.groups or ()))
@@ -51,16 +51,17 @@ def added_result(added: AddedItems) -> Result:
 
 
 def _computed_features(items: Items, roles: Columns) -> list[str]:
-    """The features that were computed from texts and images."""
+    """The names of the features that were computed from texts and images."""
     from_columns = {*roles.features, *roles.categories}
     return [feature for feature in items.feature_names if feature not in from_columns]
 
 
 def _column_facts(added: AddedItems, computed: list[str], n_groups: int) -> dict[str, str]:
-    """{role: its column, with the number of its groups or features}, for roles with a column."""
+    """{role: its column, with counts of groups, pairs and features}; empty roles are left out."""
     from store.service.added_items import ROLES
 
-    roles, n_features = added.roles, len(added.items.feature_names)
+    roles = added.roles
+    n_features = len(added.items.feature_names)
     facts = {role: getattr(roles, role) for role in ROLES}
     facts["id"] = roles.id or "row number"
     if roles.group:
@@ -76,6 +77,7 @@ def _column_facts(added: AddedItems, computed: list[str], n_groups: int) -> dict
 
 
 def _notes(added: AddedItems, computed: list[str]) -> list[str]:
+    """Notes about columns, features, groups of one item, and pages of a running server."""
     notes = list(added.roles.notes)
     has_contents = any((*added.items.texts, *added.items.images))
     if added.roles.features and not computed and has_contents:
@@ -90,7 +92,7 @@ def _notes(added: AddedItems, computed: list[str]) -> list[str]:
 
 
 def _ignored(roles: Columns) -> str:
-    """The ignored columns, all of them; or the first ignored files of a folder."""
+    """List all ignored columns of a table, or the first ignored files of a folder."""
     if roles.id != "files" or len(roles.ignored) <= _FILES:
         return listed_names(roles.ignored)
     first = ", ".join(map(printable, roles.ignored[:_FILES]))
@@ -98,7 +100,7 @@ def _ignored(roles: Columns) -> str:
 
 
 def items_result(items: Items, limit: int) -> Result:
-    """The first items of a collection, a line for each."""
+    """Write a line for each of the first `limit` items of a collection."""
     numbers = range(min(limit, len(items)))
     ids = [printable(items.ids[number]) for number in numbers]
     longest = max(map(len, ids))
@@ -113,7 +115,7 @@ def items_result(items: Items, limit: int) -> Result:
 
 
 def item_result(record: dict[str, Any]) -> Result:
-    """All details of an item, with its full texts.
+    """Write all details of an item, with its full texts.
 
     Args:
         record: a record of `store.service.named_item.item_record`.

@@ -1,4 +1,4 @@
-"""Print the iterations of a training and its trials, by which settings are chosen."""
+"""Print the iterations of a training, and the trials by which its settings were chosen."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ if TYPE_CHECKING:
 
 Trial: TypeAlias = Mapping[str, Any]
 _CHOSEN_BY_TRIALS = ("scaling", "weight_decay")  # settings that trials may choose
-_FIRST_WIDTH = 24  # of the first column: a scaling may be long
+_FIRST_WIDTH = 24  # characters of the first column, in which a scaling may be long
 
 
 def shower(quality: str, *, err: bool = False) -> Callable[[Iteration], None]:
-    """A callback that prints each iteration as a line, with a header above the first."""
+    """Return a callback that prints an iteration as a line, and a header before the first."""
     has_header = False
 
     def show(record: Iteration) -> None:
@@ -33,7 +33,10 @@ def shower(quality: str, *, err: bool = False) -> Callable[[Iteration], None]:
 
 
 def trial_shower(quality: str, show_line: Callable[[str], None]) -> Callable[[Trial], None]:
-    """A callback that shows each trial as a line of settings and RankQuality, below a header."""
+    """Return a callback that shows a trial as a line: its settings and its RankQuality.
+
+    A header is shown before the first trial.
+    """
     has_header = False
 
     def show(trial: Trial) -> None:
@@ -52,9 +55,9 @@ def trial_shower(quality: str, show_line: Callable[[str], None]) -> Callable[[Tr
 
 
 def chosen(config: Mapping[str, Any], trials: Sequence[Trial]) -> str:
-    """A line of the settings that trials have chosen; empty if there are none.
+    """A line with the settings that trials have chosen; empty without such settings.
 
-    While settings are yet to be chosen, the line tells the number of trials that have ended.
+    Until the settings are chosen, the line tells how many trials have ended.
     """
     if None in [config.get(name, "") for name in _CHOSEN_BY_TRIALS]:
         return f"{count(len(trials), 'trial')} so far"
@@ -76,5 +79,5 @@ def _settings_of(trial: Trial) -> list[str]:
 
 
 def _value_text(value: Any) -> str:
-    """The value of a setting as its option takes it."""
+    """Write the value of a setting as it is typed on the command line."""
     return ",".join(map(str, value)) if isinstance(value, list | tuple) else str(value)

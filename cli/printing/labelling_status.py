@@ -1,4 +1,4 @@
-"""The progress of a labelling: one short line, and notes with details."""
+"""The progress of a labelling: a short line, and notes with details."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ if TYPE_CHECKING:
 
 
 def short_status(service: LabellingService) -> str:
-    """A line with what is reached, what is left and what to do, and who widened the intervals.
+    """Tell in a line what is reached and what is left to do, and who widened the intervals.
 
-    Cost: see `widened_by`.
+    Cost: as `Session.widened_by`.
     """
     status = service.remaining.why
     annotator = service.session.widened_by()
@@ -27,9 +27,9 @@ def short_status(service: LabellingService) -> str:
 
 
 def who_answered(service: LabellingService) -> str:
-    """The number of answers, and of the people and models who gave them.
+    """Tell the number of answers, and how many people and models gave them.
 
-    Empty if nobody has answered.
+    The text is empty if nobody has answered.
     """
     judgements = service.session.judgements()
     numbers = set(judgements.annotator[judgements.is_answer].tolist())
@@ -50,14 +50,15 @@ def who_answered(service: LabellingService) -> str:
 def standing_notes(
     service: LabellingService, group: str | None = None, *, verbose: bool = False
 ) -> list[str]:
-    """A line with the number of answers and the distance to the goal, then details.
+    """Tell the number of answers and the distance to the goal in a line, then details.
 
     Args:
         group: a group whose distance to the goal is told, too; None: no group.
         verbose: whether to say more about how sure the ranking is.
     """
     notes = _status_lines(service, verbose=verbose)
-    items, groups = service.items, service.remaining.groups
+    items = service.items
+    groups = service.remaining.groups
     if group is not None and items.groups is not None and groups:
         status = groups[list(dict.fromkeys(items.groups)).index(group)]
         counts = f"{count(status.items, 'item')}, {count(status.answers, 'answer')}"
@@ -68,7 +69,10 @@ def standing_notes(
 
 
 def _note_on_shares_of_votes(service: LabellingService) -> str:
-    """A sentence about models whose probabilities are shares of votes, as all were in 0.4."""
+    """Name the models whose probabilities still count as shares of votes, as in version 0.4.
+
+    The text is empty if there are none.
+    """
     names = service.models_of_before()
     if not names:
         return ""
@@ -81,6 +85,7 @@ def _note_on_shares_of_votes(service: LabellingService) -> str:
 
 
 def _status_lines(service: LabellingService, *, verbose: bool) -> list[str]:
+    """The lines of `standing_notes` about the whole collection."""
     answers = who_answered(service)
     if not answers:
         return [f"no judgements yet: sortnet label {shlex.quote(service.collection.name)}"]

@@ -1,4 +1,4 @@
-"""The links to the pages of collections, and warnings about who can use them."""
+"""Print the links to the pages of collections, and warnings about who can use the links."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _REVOKED = "link revoked; sortnet annotators revoke --undo makes a new one"
 
 
 class Links(NamedTuple):
-    """The links to the pages of a collection.
+    """The secret parts of the links to the pages of a collection.
 
     Attributes:
         collection: name of the collection.
@@ -28,7 +28,7 @@ class Links(NamedTuple):
 
 
 def print_links(address: str, links: Sequence[Links], *, is_public: bool) -> None:
-    """Print a line for each link, and warn on stderr where others can reach the server.
+    """Print a line for each link, and a warning on stderr if others can reach the server.
 
     Args:
         address: the start of the links.

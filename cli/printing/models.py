@@ -1,4 +1,4 @@
-"""The model in a folder."""
+"""Result of `sortnet show`: the model in a folder."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from store.report.origins import from_which
 
 
 def model_result(facts: dict[str, Any], notes: Sequence[str] = ()) -> Result:
-    """A line for each fact; the next step evaluates the model.
+    """Write a line for each fact about a model; the next step is to evaluate the model.
 
     Args:
         facts: facts of `store.report.run_facts.model_facts`.

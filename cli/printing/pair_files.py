@@ -1,4 +1,4 @@
-"""Write frames of pairs one after the other as CSV, JSON lines or Parquet."""
+"""Write pairs to a file as CSV, JSON lines or Parquet, frame by frame."""
 
 from __future__ import annotations
 
@@ -37,6 +37,7 @@ def _write_text(form: str, frames: Iterator[pd.DataFrame], file: IO[str]) -> Non
 
 
 def _write_parquet(output: str, frames: Iterator[pd.DataFrame]) -> None:
+    """Write all frames to a Parquet file with the schema of the first frame."""
     try:
         import pyarrow
         from pyarrow.parquet import ParquetWriter

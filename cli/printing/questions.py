@@ -1,4 +1,4 @@
-"""The questions that annotators of a collection are asked."""
+"""Result of `sortnet ask`: what the annotators of a collection are asked."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from sortnet.messages import count, printable
 
 
 def questions_result(questions: Sequence[dict[str, Any]]) -> Result:
-    """A few lines for each criterion, or for the only question.
+    """Write a few lines for the question of each criterion, or for the only question.
 
     Args:
         questions: facts of `store.service.questions.question_facts`.
@@ -20,6 +20,7 @@ def questions_result(questions: Sequence[dict[str, Any]]) -> Result:
 
 
 def _lines(question: dict[str, Any]) -> list[str]:
+    """The question, then a line for each of its settings."""
     from sortnet.preference.goal import WRONG, Goal
 
     words = question["instructions"].split()

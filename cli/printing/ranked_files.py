@@ -19,11 +19,13 @@ if TYPE_CHECKING:
 
 
 class Ranked(NamedTuple):
-    """A ranked document.
+    """A ranked document, with the columns of CSV.
 
     Attributes:
+        docid: id of the document; None if the data have no ids.
         row: row of the document in the data, from 0.
         rank: rank in its query, from 1.
+        score: number of documents below it in its query.
     """
 
     qid: str
@@ -34,7 +36,7 @@ class Ranked(NamedTuple):
 
 
 def usual_form(ranker: Ranker, queries: Queries) -> str:
-    """The format for ids without spaces, `trec`; `csv` for items and for named columns."""
+    """The default format: `csv` for items and for tables with named columns, else `trec`."""
     is_letor = queries.describer is None and ranker.columns == UNNAMED
     return "trec" if is_letor else "csv"
 
@@ -54,6 +56,7 @@ def write_ranked(queries: Queries, order: I64, form: str, tag: str, output: str)
 
 
 def _ranked_documents(queries: Queries, order: I64) -> Iterator[Ranked]:
+    """Yield the documents of each query, the best first."""
     rows = queries.rows[order].tolist()
     docids = None if queries.docids is None else queries.docids[order].tolist()
     for qid, (begin, end) in zip(
@@ -66,6 +69,7 @@ def _ranked_documents(queries: Queries, order: I64) -> Iterator[Ranked]:
 
 
 def _write(form: str, documents: Iterator[Ranked], tag: str, source: str, file: IO[str]) -> None:
+    """Write the documents as `form`: `csv` with a header, `jsonl` or `trec`."""
     if form == "csv":
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(Ranked._fields)

@@ -1,4 +1,4 @@
-"""Reports of runs and collections: the page in a file or on stdout, and the facts as JSON."""
+"""Write reports of runs and collections: a page to a file or stdout, or the facts as JSON."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def print_collection_facts(store: str | None, name: str, top: int | None) -> Non
 
 
 def write_collection(store: str | None, name: str, output: str | None, top: int | None) -> None:
-    """Write the page of a collection, and print where it is.
+    """Write the report of a collection as a page, and print the path of the file.
 
     Args:
         output: the file, or `-` for stdout; None: a file in this folder with the collection's name.
@@ -50,7 +50,7 @@ def write_run(
     threads: int | None,
     top: int | None = None,
 ) -> None:
-    """Write the page of a run, and print where it is.
+    """Write the report of a run as a page, and print the path of the file.
 
     Args:
         output: the file, or `-` for stdout; None: a file in this folder with the run's name.
@@ -72,12 +72,12 @@ def write_run(
 
 
 def _page_file(to: str) -> str | StringIO:
-    """The file to write a page to: a path, or memory if it is to be printed."""
+    """Where to write a page: the path `to`, or a buffer in memory if `to` is `-`, for stdout."""
     return StringIO() if to == "-" else to
 
 
 def _put_page(page: str | StringIO) -> None:
-    """Print where a page was written, or the page itself if it is in memory."""
+    """Print the path of a page; if the page is in memory, write it to stdout."""
     if isinstance(page, str):
         put(page)
     else:

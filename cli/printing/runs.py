@@ -1,4 +1,4 @@
-"""The runs of a store, and a run with its iterations."""
+"""Results about runs: the runs of a store, or one run with its iterations."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def runs_result(rows: list[dict[str, Any]]) -> Result:
-    """A row for each run; the next step resumes the newest killed run, or makes the first one."""
+    """Make a table with a row for each run; the next step resumes the newest killed run."""
     if not rows:
         first = Step("sortnet train", "no runs yet: sortnet train makes one")
         return Result("runs", rows, next=first)
@@ -34,7 +34,7 @@ def runs_result(rows: list[dict[str, Any]]) -> Result:
 
 
 def run_result(run: Run) -> Result:
-    """A run with its iterations; the next step resumes a run that has not come to its end."""
+    """Show a run with its iterations; the next step resumes the run if it was cut off."""
     facts = run_facts(run)
     rows = facts["iterations"]
     notes = [] if rows else ["no iteration has ended yet"]
@@ -49,7 +49,7 @@ def run_result(run: Run) -> Result:
 
 
 def scaling_lines(config: Mapping[str, Any]) -> list[str]:
-    """A line with the scaling and what a margin depends on, if the settings have a scaling."""
+    """Tell the scaling, and what a margin depends on with it; no line without a scaling."""
     from sortnet.config import BY_QUERY
 
     scaling = config.get("scaling")
@@ -62,13 +62,14 @@ def scaling_lines(config: Mapping[str, Any]) -> list[str]:
 
 
 def chosen_lines(config: Mapping[str, Any]) -> list[str]:
-    """The settings that trials have chosen, if the run has such settings."""
+    """Tell the settings that trials have chosen; no line without such settings."""
     settings = {**config, **config.get("training", {})}
     line = iterations.chosen(settings, config.get("tuning", []))
     return [line, ""] if line else []
 
 
 def _run_text(run: Run, rows: Sequence[dict[str, Any]]) -> list[str]:
+    """The lines of a run: its facts, its data, its trials and its iterations."""
     lines = [
         f"id       {run.id}",
         f"status   {with_phase(run.status_text, run.phase)}",
@@ -102,8 +103,9 @@ def _status(row: dict[str, Any]) -> str:
 
 
 def _best(row: dict[str, Any]) -> str:
-    model, best = row["kept"], row["best_iteration"]
-    if model is not None and model["kind"] != "sortnet":  # no iteration made it
+    model = row["kept"]
+    best = row["best_iteration"]
+    if model is not None and model["kind"] != "sortnet":  # then no iteration made the model
         return str(model["kind"])
     return "-" if best is None else f"{best}/{row['iterations']}"
 

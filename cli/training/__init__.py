@@ -1,1 +1,1 @@
-"""A training from the command line: its options and its output."""
+"""Trainings that are started from the command line: their options and their output."""

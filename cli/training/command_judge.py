@@ -1,4 +1,4 @@
-"""The judge that the command line of `sortnet train` describes."""
+"""Make the judge that the options of `sortnet train` describe."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from store.training.asked_judge import AskedJudge
 from store.training.train_or_resume import RunOptions
 from store.training.training_estimate import estimate
 
-_NO_ATTRIBUTES = ("show_prompt", "estimate", "question")  # options that are no attributes
+_NO_ATTRIBUTES = ("show_prompt", "estimate", "question")  # options that are no field of a judge
 
 
 def _option(name: str) -> str:
-    """The option as it is typed, such as `--judge`, for the name of its value."""
+    """Convert the name of an option's value to the option as it is typed, such as `--judge`."""
     return "--" + name.removeprefix("store_").replace("_", "-")
 
 
@@ -34,7 +34,7 @@ _OPTIONS["logprobs"] = _option("no_logprobs")
 
 
 def judge_of_command(ctx: click.Context) -> AskedJudge:
-    """The judge of a new run, or the changes to the judge of a resumed run.
+    """Make the judge of a new run, or the changes to the judge of a resumed run.
 
     Raises:
         click.UsageError: if some options do not go together.
@@ -57,7 +57,7 @@ def judge_of_command(ctx: click.Context) -> AskedJudge:
 
 
 def _refuse_unrelated(values: Mapping[str, Any], typed: set[str]) -> None:
-    """Refuse options of a judge if there is no judge, and options that do not go together."""
+    """Refuse options of a judge without a judge, and options that contradict each other."""
     if is_asked(values) or only_shows(values):
         refuse_together(values)
         if values["ranker"] != "sortnet":

@@ -1,4 +1,4 @@
-"""The options of a run, from the command line of `sortnet train`; without its judge."""
+"""Make the options and the settings of a run from the command line of `sortnet train`."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _OPTIONS_OF_RUNS = ("resume", "preset", "no_tune", "logs", "from_model")
 
 
 def checked_judge(ctx: click.Context) -> AskedJudge:
-    """The judge of the command line, after a check of the other options.
+    """Check the options of `sortnet train`; return the judge that they describe.
 
     Raises:
         click.UsageError: if some options do not go together.
@@ -47,7 +47,7 @@ def checked_judge(ctx: click.Context) -> AskedJudge:
 
 
 def _refuse_options_of_runs(values: Mapping[str, Any]) -> None:
-    """Refuse options that only a SortNet has, as only it is stored as a run."""
+    """Refuse options of runs for other kinds of rankers, which are not stored as runs."""
     if any(values[name] for name in _OPTIONS_OF_RUNS):
         raise click.UsageError(
             "--resume, --from, --preset, --no-tune and --log are for --ranker sortnet only"
@@ -57,14 +57,14 @@ def _refuse_options_of_runs(values: Mapping[str, Any]) -> None:
 
 
 def run_settings(ctx: click.Context) -> dict[str, Any]:
-    """The settings of a run: from the preset, from the settings' options, and from `--set`."""
+    """Collect the settings of a run from the preset, from their own options, and from `--set`."""
     values = ctx.params
     preset = PRESETS[values["preset"]] if values["preset"] else {}
     return {**preset, **typed_settings(ctx), **parse_typed_settings(Config(), values["extra"])}
 
 
 def parse_typed_settings(settings: Settings, typed: Sequence[str]) -> dict[str, Any]:
-    """{setting: its value} of settings that are typed as `NAME=VALUE`.
+    """Parse settings that are typed as `NAME=VALUE`: {name: value}.
 
     Raises:
         SortNetError: if a setting does not exist, or cannot have the value.
@@ -84,9 +84,10 @@ def parse_typed_settings(settings: Settings, typed: Sequence[str]) -> dict[str, 
 def run_options(
     ctx: click.Context, judge: AskedJudge, watcher: Watcher, group: Group
 ) -> RunOptions:
-    """The options of a run.
+    """Collect the options of a run that are no settings.
 
     Args:
+        judge: the judge of the run.
         watcher: prints the run.
         group: the processes of the run.
     """

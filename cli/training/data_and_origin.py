@@ -17,7 +17,7 @@ from store.training.origin import Origin
 
 
 def say_data(job: TrainingJob, *, err: bool) -> None:
-    """Print the roles of columns, and on stderr warnings about the data."""
+    """Print how the data are divided and the roles of columns; print warnings on stderr."""
     facts = training_facts(job.train)
     if job.is_divided:
         put(division_line(str(job.test), job.data, job.config.seed), err=err)
@@ -34,7 +34,7 @@ def say_data(job: TrainingJob, *, err: bool) -> None:
 
 
 def say_origin(origin: Origin, vali: Queries, *, err: bool) -> None:
-    """Print the model that the run begins with, and a note if it was trained on queries of V."""
+    """Print the model that the run begins with; warn if it was trained on validation queries."""
     put(f"from   {from_which(origin.facts)}: its comparator, scaling and features", err=err)
     train_facts = origin.model.info.get("data", {}).get("train", {})
     trained_qids = {*train_facts.get("queries", ())}

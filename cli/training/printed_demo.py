@@ -1,4 +1,4 @@
-"""Print the demo: its queries, its iterations, and what it learned."""
+"""Print the demo: its queries, its iterations, and how much the model has learned."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class PrintedDemo(DemoWatcher):
 
 
 def demo_result(demo: DigitsDemo, store: str | None) -> Result:
-    """The result of a demo.
+    """Tell the result of a demo, and commands to run next.
 
     Args:
         store: the URL of the store as it was typed; None: the user's own store, which needs no

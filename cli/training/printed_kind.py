@@ -1,4 +1,4 @@
-"""`sortnet train --ranker KIND`: fit a ranker of another kind than SortNet, and print it."""
+"""`sortnet train --ranker KIND`: fit a ranker of another kind than SortNet; print its measures."""
 
 from __future__ import annotations
 
@@ -62,7 +62,9 @@ def fit_and_print(ctx: click.Context) -> None:
 
 
 def _result(fitted: FittedKind) -> Result:
-    ranker, folder = fitted.ranker, fitted.folder
+    """The measures of the fitted ranker, and where its folder is."""
+    ranker = fitted.ranker
+    folder = fitted.folder
     conventions = fitted.conventions
     value = {
         "out": str(folder),

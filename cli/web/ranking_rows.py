@@ -31,7 +31,7 @@ class View:
         find: part of an id or a text, or the whole name of a group; empty for all.
         sort: a name of `SORTS`.
         down: whether the largest is first.
-        page: from 1; the last one if there are fewer.
+        page: the number of the page, from 1; after the last page it stands for the last page.
     """
 
     find: str = ""

@@ -343,11 +343,12 @@ def _checked_parts(
         division: assigns names to parts.
         names: the names of queries, or of rows.
         name_of_row: (n_rows,) the number of each row's name.
-        grades: (n_rows,) of the rows; None: any two rows of a query can be chosen between.
+        grades: (n_rows,) the grades of the rows; None: a choice is possible between any two rows
+            of a query.
         by_rows: whether all rows of a part are one query; otherwise names are names of queries.
 
     Raises:
-        DataError: saying what to do.
+        DataError: if a part cannot have two such documents; the message proposes what to do.
     """
     noun = "rows" if by_rows else "queries"
     if len(names) < LEAST:

@@ -1,4 +1,4 @@
-"""Judges that are no person: language models, programs and functions, asked about items.
+"""Judges that are not people: language models, programs and functions that compare items.
 
     LanguageModel | Program | Function  --connect()-->  JudgeConnection  --its workers-->  Verdicts
 

@@ -1,4 +1,4 @@
-"""A file of answers of language models, by which two collections need not pay for one twice."""
+"""A file of language models' answers, so that several collections pay for an answer once."""
 
 from __future__ import annotations
 
@@ -32,7 +32,10 @@ def answer_key(
     with_logprobs: bool = True,
     form: AnswerForm = _OF_TWO,
 ) -> str:
-    """Hash of all that a model is sent with a question, and of how the answer is read."""
+    """Hash of everything on which the answer to a question depends: the key in the cache.
+
+    This is everything that is sent to the model, and the form in which its answer is read.
+    """
     parts: list[Any] = [model, list(messages), dict(request), structured, with_logprobs]
     if form.is_of_set:
         parts += [form.n_items, form.worst]
@@ -43,17 +46,17 @@ def answer_key(
 def answered_from_cache(
     cached: Verdict, model: str, facts: Mapping[str, Any], price: Price
 ) -> Verdict:
-    """A cached answer as the answer to another question, which took no call and cost nothing.
+    """Turn a cached answer into the answer to a question, with no calls and no cost.
 
     Args:
-        facts: what is stored with each answer of the model.
+        facts: facts to store with each answer of the model.
     """
     meta = {"model": model, "tokens": [0, 0], "calls": 0, "cached": True, **facts}
     return replace(cached, cost=price.of(0, 0), meta=stored_meta(meta))
 
 
 class AnswerCache:
-    """Answers in a file of JSON lines, by the hash of the question; thread-safe.
+    """Cache of answers in a file of JSON lines; the key is `answer_key`; thread-safe.
 
     Each answer is appended at once, as a whole line. A last line that is cut, because a process was
     killed, is ignored. Two processes may use the file at the same time; each has the answers that
@@ -82,7 +85,7 @@ class AnswerCache:
         return len(self._verdicts)
 
     def get(self, key: str) -> Verdict | None:
-        """The answer under a key; None if there is none."""
+        """The answer with a key; None if the cache has no such answer."""
         return self._verdicts.get(key)
 
     def add(self, key: str, verdict: Verdict) -> None:
@@ -107,7 +110,7 @@ class AnswerCache:
                 raise self._fault(error) from None
 
     def _read(self) -> int:
-        """Read the answers; returns the number of lines."""
+        """Read the answers in the file; return the number of lines."""
         refuse_irregular(self._path, error=SortNetError)
         n_lines = 0
         with self._path.open("rb") as file:
@@ -124,6 +127,7 @@ class AnswerCache:
         return n_lines
 
     def _append(self, record: Mapping[str, Any]) -> None:
+        """Append a line to the file by a single write, so that processes do not mix their lines."""
         line = json.dumps(record) + "\n"
         if self._is_cut:
             line = f"\n{line}"
@@ -139,7 +143,7 @@ class AnswerCache:
 
 
 def _record(line: bytes) -> Any:
-    """The JSON value of a line; None if the line is cut."""
+    """Parse a line of JSON; None if the line is not complete."""
     try:
         return json.loads(line)
     except (ValueError, RecursionError):
@@ -147,7 +151,7 @@ def _record(line: bytes) -> Any:
 
 
 def _entry(record: Any) -> tuple[str, Verdict] | None:
-    """The key and the answer in a line; None if the line has no valid answer."""
+    """The key and the answer in the JSON value of a line; None if the answer is not valid."""
     if not isinstance(record, dict):
         return None
     key = record.get("key")
@@ -168,7 +172,7 @@ def _entry(record: Any) -> tuple[str, Verdict] | None:
 
 
 def _is_choice(answer: object, best: object, worst: object) -> bool:
-    """Whether the places of the best and the worst are possible with an answer."""
+    """Whether an answer may have these places as its best and worst: only the answer `best` has."""
     if answer != "best":
         return best is None and worst is None
     chosen = [best] if worst is None else [best, worst]

@@ -1,4 +1,4 @@
-"""The form in which a language model answers a question, and the reading of the answer."""
+"""The form in which a language model is asked to answer, and how such an answer is read."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from sortnet.judges.verdicts import Verdict, stored_text
 
 AGAIN = "Answer with one letter only: A, B or C."
 AGAIN_AS_JSON = 'Answer with JSON only: {"answer": "A"}, {"answer": "B"} or {"answer": "C"}.'
-_TOKENS_OF_A_LETTER = 2  # approximate length of an answer
-_TOKENS_OF_A_LINE = 5
+_TOKENS_OF_A_LETTER = 2  # approximate length of an answer about two items
+_TOKENS_OF_A_LINE = 5  # approximate length of a line, such as "Best: A"
 
 
 @dataclass(frozen=True)
 class AnswerForm:
-    """Form of the answer of a language model: a letter about two items, lines about more.
+    """Form of a language model's answer: a letter for two items, one or two lines for more.
 
     Attributes:
         n_items: number of items in question.
@@ -35,7 +35,7 @@ class AnswerForm:
 
     @classmethod
     def of(cls, question: AskedQuestion) -> AnswerForm:
-        """The form of the answer to a question."""
+        """The form in which a question is to be answered."""
         n_items = len(question["items"]) if "items" in question else 2
         return cls(n_items, bool(question.get("worst")))
 
@@ -46,7 +46,7 @@ class AnswerForm:
 
     @property
     def tokens(self) -> int:
-        """Approximate number of tokens of an answer."""
+        """Approximate number of tokens in an answer."""
         if not self.is_of_set:
             return _TOKENS_OF_A_LETTER
         n_lines = 2 if self.worst else 1
@@ -54,7 +54,7 @@ class AnswerForm:
 
     @property
     def response_format(self) -> dict[str, Any]:
-        """The parameter of a request that makes the answer JSON."""
+        """The request parameter `response_format`, which makes the model answer JSON."""
         if not self.is_of_set:
             return RESPONSE_FORMAT
         letters = [*PLACES[: self.n_items]]
@@ -66,7 +66,7 @@ class AnswerForm:
         return parameter
 
     def again(self, *, as_json: bool) -> str:
-        """The message to a model after an answer that cannot be read."""
+        """The message that asks a model again, after an answer that could not be read."""
         if not self.is_of_set:
             return AGAIN_AS_JSON if as_json else AGAIN
         last = PLACES[self.n_items - 1]
@@ -79,7 +79,10 @@ class AnswerForm:
         return f'Answer with {lines}, or with "Best: {SAME}".'
 
     def facts(self, reply: Reply) -> dict[str, Any]:
-        """Facts to store beside the answer of a reply: the probability of each letter of a set."""
+        """Facts to store with an answer about more than two items: the probability of each letter.
+
+        Empty for two items, or without log-probabilities.
+        """
         choice = self._choice(reply) if self.is_of_set else None
         if choice is None:
             return {}
@@ -87,7 +90,7 @@ class AnswerForm:
         return {"letters": shares} if shares else {}
 
     def verdict(self, reply: Reply, text: str, facts: Mapping[str, Any]) -> Verdict | None:
-        """The verdict in a model's reply; None if the reply cannot be read.
+        """Read the verdict from a model's reply; None if the reply cannot be read.
 
         Args:
             reply: the reply.

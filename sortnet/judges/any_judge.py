@@ -1,4 +1,4 @@
-"""A judge as a caller passes it: a description of a judge, or a plain function."""
+"""The types of judges that a caller may pass: a description of a judge, or a plain function."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ OneJudge: TypeAlias = MachineJudge | Callable[..., object]
 
 
 def described(judge: OneJudge) -> MachineJudge:
-    """The description of a judge; a plain function becomes a `Function`.
+    """Return the description of a judge, which for a plain function is a `Function`.
 
     Raises:
         SortNetError: on something that is no judge.

@@ -1,4 +1,4 @@
-"""Questions as a program or a model reads them: dicts with the items and their features."""
+"""Questions in the form that programs and models read: dicts with the items and features."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 from sortnet.files import plain
 from sortnet.items import Items
 
-# A question about two items or more, as a program reads it.
+# The type is a plain dict because a question is sent to programs as JSON.
 AskedQuestion: TypeAlias = dict[str, Any]
 PLACES = "ABCDEF"  # names of the places of a question's items
 
@@ -25,9 +25,10 @@ def asked_question(
     further: Sequence[int] = (),
     worst: bool = False,
 ) -> AskedQuestion:
-    """The question about two items or more, as a dict that can be written as JSON.
+    """Make the dict, ready for JSON, that a program or a model is asked with.
 
-    Two items are `left` and `right`. More items are in the list `items`, each with its `place`.
+    A dict about two items has them as `left` and `right`. A dict about more items has the list
+    `items`, each with its `place`.
     Items in groups also have the `group` and its `context`.
 
     Args:
@@ -59,7 +60,7 @@ def asked_items(question: AskedQuestion) -> list[dict[str, Any]]:
 
 
 def _side(items: Items, item: int) -> dict[str, Any]:
-    """An item of a question: its content, the paths of its files, and its features."""
+    """Make the dict of an item: its content, the paths of its files, and its features."""
     content = items.content(item)
     features = dict(zip(items.feature_names, items.features[item], strict=True))
     return {
@@ -71,7 +72,7 @@ def _side(items: Items, item: int) -> dict[str, Any]:
 
 
 def _path(items: Items, file: str | None) -> str | None:
-    """Path of an item's file; None if the item has no such file."""
+    """The path of a file below the root of the items; None without a file."""
     if file is None or not items.root:
         return file
     return str(items.root / file)

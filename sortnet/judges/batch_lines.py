@@ -1,4 +1,4 @@
-"""Lines of a provider's batch endpoint: requests to a language model, and their answers.
+"""Write the request lines of a provider's batch endpoint, and read its answer lines.
 
 {"custom_id": ..., "method": "POST", "url": "/v1/chat/completions", "body": {...}}
 {"custom_id": ..., "response": {"status_code": 200, "body": {...}}, "error": null}
@@ -35,14 +35,14 @@ class RequestId(NamedTuple):
 
     batch: str
     lease: str
-    order: int  # 1, or 2: the items in the reverse order of places
+    order: int  # 1, or 2 if the items change places
 
     def __str__(self) -> str:
         return f"{self.batch}-{self.lease}-{self.order}"
 
     @classmethod
     def parse(cls, text: object) -> RequestId | None:
-        """The id in a text; None if SortNet did not write the text."""
+        """Parse a `custom_id`; None if SortNet did not make it."""
         match = _ID.fullmatch(text) if isinstance(text, str) else None
         if match is None:
             return None
@@ -68,14 +68,16 @@ class AnswerLine(NamedTuple):
 
 
 def request_line(id: RequestId, body: Mapping[str, Any]) -> str:
-    """The line of a request, with its line break."""
+    """Write a request as a line of the batch file, with its line break."""
     line = {"custom_id": str(id), "method": "POST", "url": URL, "body": body}
     text = json.dumps(line, ensure_ascii=False)
-    return text.encode("utf-8", "replace").decode() + "\n"  # half of a surrogate pair has no code
+    return text.encode("utf-8", "replace").decode() + "\n"  # a lone surrogate cannot be encoded
 
 
 def answer_lines(path: Path) -> Iterator[AnswerLine | Fault]:
-    """The lines of a file of answers, without empty lines; a Fault for each line without an answer.
+    """Read a file of answers; yield an `AnswerLine`, or a Fault for a line without an answer.
+
+    Empty lines are skipped.
 
     Raises:
         DataError: if the file cannot be read.
@@ -98,6 +100,11 @@ def answer_lines(path: Path) -> Iterator[AnswerLine | Fault]:
 
 
 def _answer_line(number: int, line: bytes) -> AnswerLine:
+    """Parse a line of answers.
+
+    Raises:
+        Fault: if the line is no answer of a batch.
+    """
     try:
         record = json.loads(line)
     except (ValueError, RecursionError):

@@ -1,4 +1,4 @@
-"""A judge that is being asked: its workers, and what its calls have cost."""
+"""The connection to a judge: the workers that ask it, and the budget of its calls."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from sortnet.judges.verdicts import Verdict
 class Worker(Protocol):
     """Answers several questions at once, with a verdict for each; any thread may stop it.
 
-    A Fault says that these questions failed, a Refused that all further questions would fail, too.
+    `ask` raises a Fault if a question fails, and a Refused if all further questions would fail.
     `end` stops an idle worker.
     """
 
@@ -27,7 +27,7 @@ class Worker(Protocol):
 
 
 class Judge(Protocol):
-    """Description of a judge that is no person: whom to ask, and how."""
+    """Description of a judge that is not a person: whom to ask, and how."""
 
     @property
     def annotator(self) -> str:
@@ -37,7 +37,7 @@ class Judge(Protocol):
     def connect(
         self, name: str = "", originals: Mapping[str, Any] | None = None
     ) -> JudgeConnection:
-        """Prepare to ask.
+        """Make the connection through which the judge is asked.
 
         Args:
             name: name of the judge in messages; empty: the judge's own name.
@@ -47,38 +47,39 @@ class Judge(Protocol):
 
 
 def no_preparation(question: AskedQuestion, *, is_fresh: bool) -> AskedQuestion:
-    """The question itself."""
+    """Return the question unchanged: the default for a judge that needs no preparation."""
     del is_fresh
     return question
 
 
 def takes_any_number(n_items: int) -> str:
-    """An empty reason: the judge can be asked about any number of items."""
+    """Return an empty reason: the default for a judge of any number of items."""
     del n_items
     return ""
 
 
 class Preparation(Protocol):
-    """Function that adds to a question what its worker needs."""
+    """Function that adds facts to a question that its worker needs, such as messages."""
 
     def __call__(self, question: AskedQuestion, *, is_fresh: bool) -> AskedQuestion:
-        """Prepare a question; `is_fresh`: no answer of a cache may be taken."""
+        """Prepare a question; if `is_fresh`, it must not be answered from a cache."""
         ...
 
 
 @dataclass(frozen=True)
 class JudgeConnection:
-    """A judge that can be asked, until its budget is spent.
+    """Connection to a judge, which can be asked until its budget is spent.
 
     Attributes:
         name: name of the judge in messages.
         make_workers: makes the workers; the caller ends them.
         batch: number of questions that a worker is asked about at once.
-        both_orders: whether each question is asked a second time with its sides exchanged.
+        both_orders: whether each question is asked a second time with left and right exchanged.
         patience: seconds for which an answer is kept while the store's server is away.
         in_caller_thread: whether the only worker is asked in the thread of the caller.
-        prepare: adds to a question what its worker needs.
-        why_not_about: reason why the judge cannot be asked about a number of items; empty: it can.
+        prepare: adds facts to a question that its worker needs.
+        why_not_about: returns the reason why the judge cannot be asked about a number of items, or
+            an empty text if it can.
         budget: limits and cost of the calls; None: they cost nothing.
         open_connections: keeps the connections to a server open.
     """
@@ -95,11 +96,11 @@ class JudgeConnection:
     open_connections: Callable[[], AbstractContextManager[None]] = nullcontext
 
     def why_no_more(self) -> str:
-        """Reason why the judge may not be asked again; empty: it may."""
+        """Reason why the judge may not be asked any more; empty if it may."""
         return "" if self.budget is None else self.budget.why()
 
     def progress(self, text: str) -> str:
-        """A line of progress with the calls so far."""
+        """A line of progress: the text, and the calls so far if the judge has a budget."""
         return text if self.budget is None else f"{text}, {self.budget.progress()}"
 
     def restart_clock(self) -> None:
@@ -108,11 +109,11 @@ class JudgeConnection:
             self.budget.restart_clock()
 
     def spent_text(self) -> str:
-        """Calls, tokens and cost in words; empty where they cost nothing."""
+        """Calls, tokens and cost in words; empty for a judge without a budget."""
         return "" if self.budget is None else self.budget.text()
 
     def spent_facts(self) -> dict[str, Any]:
-        """Calls, tokens and cost as JSON; empty where they cost nothing."""
+        """Calls, tokens and cost for JSON; empty for a judge without a budget."""
         budget = self.budget
         if budget is None:
             return {}

@@ -1,4 +1,4 @@
-"""Estimate of the calls, tokens and cost of asking a language model, without asking it."""
+"""Estimate the calls, tokens and cost of asking a language model, without asking it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from sortnet.messages import count
 
 @dataclass(frozen=True)
 class CallEstimate:
-    """Expected calls, tokens and cost.
+    """Expected calls, tokens and cost of asking a language model.
 
     Attributes:
         pairs: number of questions, about two items or more.
@@ -39,7 +39,7 @@ class CallEstimate:
     most_calls: int | None = None
 
     def to_json(self) -> dict[str, Any]:
-        """The numbers by name."""
+        """The fields by name, for JSON."""
         return asdict(self)
 
     def __str__(self) -> str:
@@ -57,7 +57,7 @@ def estimate_calls(
     examples: Sequence[AskedQuestion],
     range_of_pairs: tuple[int, int] | None = None,
 ) -> CallEstimate:
-    """Estimate the calls, tokens and cost of some questions.
+    """Estimate the calls, tokens and cost of `n_pairs` questions.
 
     Args:
         n_pairs: number of questions.
@@ -89,7 +89,7 @@ def estimate_calls(
 
 
 def _calls(model: LanguageModel, n_pairs: int) -> int:
-    """Number of calls for a number of questions, at most the limit of the model."""
+    """Number of calls that `n_pairs` questions need, up to the limit of the model."""
     calls_per_pair = 2 if model.both_orders else 1
     calls = n_pairs * calls_per_pair
     limit = model.limits.max_calls

@@ -1,4 +1,4 @@
-"""Functions as judges: called with the items of a question, as the caller has them."""
+"""Python functions as judges: they are called with the caller's own values of the items."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _MAY_RETURN = f"{', '.join(REPLIES)}, a probability that the left item is better
 
 @dataclass(frozen=True)
 class Function:
-    """A Python function of the items of a question as a judge.
+    """A judge that is a Python function, called with the items of a question.
 
     Args:
         function: called as `function(left, right)`. It returns `left`, `right`, `tie` or `skip`,
@@ -83,7 +83,7 @@ class Function:
         )
 
     def _why_not_about(self, n_items: int) -> str:
-        """Why the function cannot be called with two items and with `n_items`; empty: it can."""
+        """Reason why the function cannot take two items, or `n_items`; empty if it can."""
         try:
             signature = inspect.signature(self.function)
         except (TypeError, ValueError):  # some functions in C have no signature
@@ -99,7 +99,7 @@ class Function:
 
 
 def _takes(signature: inspect.Signature, n_arguments: int) -> bool:
-    """Whether a function can be called with a number of arguments."""
+    """Whether a function with the signature can be called with `n_arguments`."""
     try:
         signature.bind(*range(n_arguments))
     except TypeError:
@@ -126,11 +126,11 @@ class FunctionWorker:
         self._stopped = threading.Event()
 
     def ask(self, questions: Sequence[AskedQuestion]) -> list[Verdict]:
-        """A verdict for each question.
+        """Call the function for each question; return the verdicts.
 
         Raises:
             Fault: if the function raises an exception, which is the cause of the fault.
-            Refused: if it returns a value that is no answer.
+            Refused: if the function returns a value that is no answer.
         """
         verdicts: list[Verdict] = []
         for question in questions:
@@ -148,7 +148,7 @@ class FunctionWorker:
         return verdicts
 
     def stop(self) -> None:
-        """Call the function no more."""
+        """End `ask` before the next call of the function."""
         self._stopped.set()
 
     def end(self) -> None:
@@ -156,7 +156,7 @@ class FunctionWorker:
 
 
 def verdict_of_value(answer: object) -> Verdict:
-    """The verdict in a value that a function of two items returned.
+    """Convert the value that a function of two items returned to a verdict.
 
     Raises:
         Refused: if the value is no answer, no probability, not None and not NaN.
@@ -179,7 +179,7 @@ def verdict_of_value(answer: object) -> Verdict:
 
 
 def verdict_on_set(answer: object, n_items: int, *, worst: bool = True) -> Verdict:
-    """The verdict in a value that a function of more than two items returned.
+    """Convert the value that a function of more than two items returned to a verdict.
 
     Args:
         worst: whether the worst item is asked for; if not, a worst item in the value is ignored.
@@ -209,13 +209,13 @@ def verdict_on_set(answer: object, n_items: int, *, worst: bool = True) -> Verdi
 
 
 def _place(number: object, n_items: int) -> int | None:
-    """The place with a number; None if there is no such place."""
+    """Return a number if it is the number of a place, from 0; else None."""
     is_number = isinstance(number, numbers.Integral) and not isinstance(number, bool | np.bool_)
     return int(number) if is_number and 0 <= number < n_items else None  # type: ignore[call-overload, operator]
 
 
 def _refuse_coroutine(answer: object) -> None:
-    """Refuse the result of a coroutine function, and close it so that Python does not warn."""
+    """Raise Refused if the answer is awaitable; close a coroutine so that Python does not warn."""
     if not inspect.isawaitable(answer):
         return
     if inspect.iscoroutine(answer):

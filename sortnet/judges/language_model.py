@@ -1,4 +1,4 @@
-"""Language models as judges, over HTTP: any server that speaks `POST /v1/chat/completions`."""
+"""Language models as judges, on any server that speaks `POST /v1/chat/completions`."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class LanguageModel:
     items the model names the best and the worst; log-probabilities are then only kept.
 
     Args:
-        model: its name on the server; its answers are stored under this name.
+        model: name of the model on the server; the answers are stored under this name.
         server: URL, such as `http://localhost:8000`.
         key: name of the environment variable that has the server's key, or a function that returns
             the key; None: `SORTNET_KEY`, which may be missing. A key is never stored or shown.
@@ -45,7 +45,8 @@ class LanguageModel:
         prompt: file of a Jinja template; None: SortNet's own prompts. A template without
             `{{ items }}` is for two items only.
         request: parameters of every request, such as `{"temperature": 0.7, "seed": 1}`; None leaves
-            one out. They are stored with the answers, and a model with other ones is another judge.
+            a parameter out. They are stored with the answers, and a model with other parameters is
+            another judge.
         structured: whether the answer is asked for by JSON schema; a server that takes none is
             asked for a letter.
         logprobs: whether log-probabilities are asked for; where the server gives them, they are
@@ -58,13 +59,13 @@ class LanguageModel:
         limits: calls, tokens and cost after which no call is made.
         price: price of the tokens, or the table that has the price; by default the user's table
             `~/.config/sortnet/prices.toml`, if it exists.
-        answer_cache: file of answers that several collections share; None: none is shared.
+        answer_cache: file of answers that several collections share; None: no cache.
 
         The calls:
 
-        workers: calls at once.
-        timeout: seconds for one call.
-        patience: seconds in all for which a busy server is asked again.
+        workers: number of calls at the same time.
+        timeout: seconds until a call fails.
+        patience: seconds in all for which a call of a busy server is repeated.
         insecure: whether a server without https may be asked that is not on this machine.
 
     Raises:
@@ -113,7 +114,7 @@ class LanguageModel:
 
     @property
     def variant(self) -> str:
-        """Hash of the settings that make the model another judge than by default; empty if none do.
+        """Hash of the settings that make the model another judge; empty for the default settings.
 
         Such settings are a prompt from a file, an answer by JSON schema, and the parameters of a
         request except seeds, limits of tokens and bookkeeping.
@@ -129,7 +130,7 @@ class LanguageModel:
         return hashlib.sha256(settings.encode()).hexdigest()[:8]
 
     def price_of_tokens(self) -> Price:
-        """Price of the tokens: the numbers of `price`, else the price in the table.
+        """Price of the tokens: the numbers in `price`, or else the price in the table.
 
         Raises:
             SortNetError: if the table cannot be used, or its prices have another currency.
@@ -137,7 +138,7 @@ class LanguageModel:
         return self.price.looked_up(self.model)
 
     def budget(self) -> Budget:
-        """Limits and prices of the calls; nothing is spent yet."""
+        """Make a budget with the limits and prices of the model, of which nothing is spent."""
         return Budget(self.limits, self.price_of_tokens())
 
     def facts(self) -> dict[str, Any]:
@@ -153,7 +154,7 @@ class LanguageModel:
     def connect(
         self, name: str = "", originals: Mapping[str, Any] | None = None
     ) -> JudgeConnection:
-        """Prepare to ask the server; nothing is sent yet.
+        """Make the connection through which the server is asked; nothing is sent yet.
 
         Raises:
             SortNetError: if the server, the template or the key cannot be used.
@@ -197,10 +198,10 @@ class LanguageModel:
         )
 
     def _secret(self) -> str | None:
-        """The key; None if the variable `SORTNET_KEY` is not set and no other source is named.
+        """Get the server's key; None if `key` is None and the variable `SORTNET_KEY` is not set.
 
         Raises:
-            SortNetError: if the source that is named has no key, or the key cannot be one.
+            SortNetError: if the source in `key` has no key, or a text that cannot be a key.
         """
         secret: str | None
         if callable(self.key):
@@ -221,13 +222,13 @@ class LanguageModel:
 
 
 def _check_key(key: object) -> None:
-    """Refuse a key that is neither a function nor the name of a variable, without showing it.
+    """Check that a key is a function or the name of an environment variable.
 
-    The name of a variable is stored with a run. So a text of small letters, which a key may be too,
-    has to be the name of a variable that is set.
+    The name of a variable is stored with a run, and a user may have passed the key itself. So a
+    text in lower case must be the name of a variable that is set.
 
     Raises:
-        SortNetError: saying what to give.
+        SortNetError: if the check fails; the message does not show the text.
     """
     if key is None or callable(key):
         return
@@ -240,15 +241,15 @@ def _check_key(key: object) -> None:
 
 
 def _is_variable(text: str) -> bool:
-    """Whether a text is the name of a variable that is set, or has the form of one."""
+    """Whether a text names an environment variable that is set, or is written like such a name."""
     return text in os.environ or _VARIABLE.fullmatch(text) is not None
 
 
 def _check_type(name: str, value: object, kind: type) -> None:
-    """Refuse an argument of another type.
+    """Check the type of an argument.
 
     Raises:
-        SortNetError: naming the argument.
+        SortNetError: if `value` is of another type; the message names the argument.
     """
     if not isinstance(value, kind):
         raise SortNetError(f"{name}: {shown(value)} is no sortnet.{kind.__name__}")

@@ -1,4 +1,4 @@
-"""Numbers that describe a judge: limits of its calls, and checks of all numbers."""
+"""Limits of a judge's calls, and checks of the numbers that describe a judge."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ MOST_WORKERS = 64
 def check_whole_number(
     name: str, value: object, *, least: int = 1, most: int | None = None
 ) -> None:
-    """Refuse a value that is not a whole number in a range; None is allowed.
+    """Check that a value is a whole number from `least` to `most`, or None.
 
     Raises:
-        SortNetError: naming the argument.
+        SortNetError: if it is not; the message names the argument.
 
     >>> check_whole_number("workers", 8, most=64)
     """
@@ -31,10 +31,10 @@ def check_whole_number(
 
 
 def check_number(name: str, value: object, *, may_be_zero: bool = True) -> None:
-    """Refuse a value that is not a finite number from 0, or above 0; None is allowed.
+    """Check that a value is a finite number above 0, or 0 if `may_be_zero`, or None.
 
     Raises:
-        SortNetError: naming the argument.
+        SortNetError: if it is not; the message names the argument.
 
     >>> check_number("timeout", 0.5, may_be_zero=False)
     """

@@ -1,4 +1,4 @@
-"""Answers of language models, read: the text, the letter, the probability, tokens, an error."""
+"""Read the answers of language models: the text, letter, probability, tokens or error."""
 
 from __future__ import annotations
 
@@ -13,10 +13,11 @@ from sortnet.judges.verdicts import Fault, Verdict, answer_at, stored_text
 from sortnet.preference import Answer
 
 CHARACTERS = 4  # approximate length of a token
-_MOST_TOKENS = 10**9  # of a call: more is no number of tokens
+_MOST_TOKENS = 10**9  # of a call; a larger number is a mistake of the server
 LETTERS: dict[str, Answer] = {"A": "left", "B": "right", "C": "tie"}
 _WORDS = {"LEFT": "A", "RIGHT": "B", "TIE": "C", "FIRST": "A", "SECOND": "B", "EQUAL": "C"}
-# "Answer: B", and a letter that begins the text and is followed by a mark or nothing.
+# `_ANSWERED` finds the letter in a text such as "Answer: B"; `FIRST` finds a letter that begins the
+# text and is followed by a mark or by nothing.
 _ANSWERED = re.compile(
     r"(?i:\banswer\b)[\s:*_\"'`(]*(?:is[\s:*_\"'`(]+)?([ABC])\b(?! (?:or|and|tie)\b)"
 )
@@ -88,7 +89,7 @@ def parse_reply(raw: bytes) -> Reply:
 
 
 def letter_in(text: str) -> str | None:
-    """The letter that a text answers with; None if it has no letter, or several.
+    """Find the letter that is the answer in a text; None if there is no letter, or several.
 
     >>> letter_in("B."), letter_in("Answer: **A**"), letter_in("A or B"), letter_in("a tie")
     ('B', 'A', None, 'C')
@@ -103,7 +104,7 @@ def letter_in(text: str) -> str | None:
 
 
 def verdict_of_reply(reply: Reply, text: str, facts: Mapping[str, Any]) -> Verdict | None:
-    """The verdict in a model's reply; None if the reply is neither A, B nor C.
+    """Read the verdict from a model's reply about two items; None without a clear answer.
 
     Args:
         reply: the reply.
@@ -122,7 +123,7 @@ def verdict_of_reply(reply: Reply, text: str, facts: Mapping[str, Any]) -> Verdi
 
 
 def is_bare(text: str) -> bool:
-    """Whether a text is a letter, or JSON with a letter, and has nothing else worth storing.
+    """Whether a text has the answer only, a letter or JSON, and nothing else worth storing.
 
     >>> is_bare("B."), is_bare('{"answer": "B"}'), is_bare("B, as it is longer")
     (True, True, False)
@@ -137,7 +138,7 @@ def is_bare(text: str) -> bool:
 
 
 def count_tokens(reply: Reply, messages: Sequence[Mapping[str, Any]]) -> tuple[int, int]:
-    """Tokens of a call's prompt and answer; estimated where the server does not count them."""
+    """Tokens of the prompt and of the reply, estimated if the server does not count them."""
     n_characters = sum(_length(message["content"]) for message in messages)
     return (
         reply.tokens_in or n_characters // CHARACTERS,
@@ -146,7 +147,7 @@ def count_tokens(reply: Reply, messages: Sequence[Mapping[str, Any]]) -> tuple[i
 
 
 def _length(content: str | Sequence[Mapping[str, Any]]) -> int:
-    """Number of characters of a message: a text, or a list of parts that may be images."""
+    """Number of characters in a message, which is a text, or a list of texts and images."""
     if isinstance(content, str):
         return len(content)
     return sum(len(part.get("text", "")) for part in content)
@@ -155,9 +156,9 @@ def _length(content: str | Sequence[Mapping[str, Any]]) -> int:
 def probability(tokens: Sequence[Any], letter: str | None = None) -> float | None:
     """The probability that A is better, (P(A) + P(C) / 2) / P(A, B or C).
 
-    The probabilities are those at the first token that is a letter. They are those at the last
-    token that is `letter`, if a letter is passed because the text ends with the answer. The result
-    is None if the token has no probability of A or of B.
+    The probabilities are read at the first token that is a letter. If `letter` is passed, because
+    the text ends with the answer, they are read at the last token that is `letter`. The result is
+    None if the token has no probability of A or of B.
 
     >>> def top(**p): return [{"token": k, "logprob": math.log(v)} for k, v in p.items()]
     >>> round(probability([{"token": "A", "top_logprobs": top(A=0.6, B=0.2, C=0.1)}]), 3)
@@ -183,12 +184,15 @@ def probability(tokens: Sequence[Any], letter: str | None = None) -> float | Non
 
 
 def _letter_of(token: object) -> str:
-    """A token without spaces and the quotes of JSON."""
+    """The text of a token without spaces and without the quotes of JSON."""
     return str(token).strip(' "\t\r\n')
 
 
 def error_message(raw: bytes) -> str:
-    """The message of an error, which servers put into `error.message`, `error` or `message`."""
+    """Find the message in the body of an error; servers put it in different fields.
+
+    The fields are `error.message`, `error` and `message`; without them the whole body is returned.
+    """
     text = raw.decode("utf-8", "replace")
     try:
         message = json.loads(text)

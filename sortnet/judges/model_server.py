@@ -1,4 +1,4 @@
-"""A server of language models: its address, its key, and the parameters that it takes."""
+"""A server of language models: its address, its key, and the parameters that it accepts."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from sortnet.judges.verdicts import Refused
 from sortnet.messages import cut, note, printable
 
 KEY_VARIABLE = "SORTNET_KEY"  # the environment variable that has a server's key by default
-TOPS = (10, 5, 0)  # numbers of log-probabilities to ask for, the first at first; 0: none
-# A refusal that says that the prompt is too long.
+TOPS = (10, 5, 0)  # log-probabilities to ask for at each token; the next if a number is refused
+# Servers have no common code for a prompt that is too long, only such words in the message.
 TOO_LONG = re.compile(
     r"context|too long|too large|too many (input )?tokens|maximum (input )?(length|tokens)|exceed",
     re.IGNORECASE,
@@ -42,7 +42,7 @@ class Server:
     model: str  # name of the model on the server
     key: str | None  # for the header; never in a message
     timeout: float  # seconds for a call
-    patience: float  # seconds in all for which a busy server is asked about a question again
+    patience: float  # seconds in all for which a call of a busy server is repeated
     budget: Budget
     insecure: bool = False
     request: Mapping[str, Any] = field(default_factory=dict)  # parameters that the user gave
@@ -53,6 +53,7 @@ class Server:
     client: Connections | None = None
 
     def __post_init__(self) -> None:
+        """Check the URL, and complete it to the address of chat completions."""
         parts = urlsplit(self.url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
             raise SortNetError(f"server {self.url!r} is no http or https URL")
@@ -78,24 +79,24 @@ class Server:
             yield
 
     def post(self, body: Mapping[str, Any]) -> HttpAnswer:
-        """Count a call and make the call, see `Connections.post`."""
+        """Count a call in the budget, then send the body, see `Connections.post`."""
         self.budget.call()
         if self.client is None:
             raise RuntimeError("a call outside of `connected`")
         return self.client.post(body)
 
     def without_key(self, text: str, longest: int = _LONGEST_TEXT) -> str:
-        """A text of the server on one line: the key is hidden, and then the text is cut."""
+        """Shorten a text of the server to a line for a message, after hiding the key in it."""
         return cut(printable(self.hidden(text)), longest)
 
     def hidden(self, text: str) -> str:
-        """A text of the server in which the key is hidden, with or without escapes."""
+        """Replace the key in a text of the server by ***, whether it is escaped or not."""
         return spellings(self.key).sub("***", text) if self.key else text
 
     def body(
         self, messages: Sequence[Mapping[str, Any]], form: AnswerForm = _OF_TWO
     ) -> dict[str, Any]:
-        """Body of a request, without the parameters that were refused before."""
+        """Make the body of a request, without parameters that the server has refused."""
         return request_body(
             self.model,
             messages,
@@ -107,7 +108,7 @@ class Server:
 
     @property
     def is_random(self) -> bool:
-        """Whether the answer to the same question may differ the next time."""
+        """Whether the model may answer the same question differently the next time."""
         return "temperature" in self.without or is_random(self.request)
 
     def cache_key(self, question: AskedQuestion) -> str:
@@ -122,10 +123,13 @@ class Server:
         )
 
     def leave_out_refused(self, body: Mapping[str, Any], refusal: str) -> bool:
-        """Leave out a parameter that a refusal names; returns whether it names such a parameter.
+        """Leave the parameters that a refusal names out of later requests.
+
+        Returns:
+            Whether the refusal names such a parameter, so that a new request may succeed.
 
         Raises:
-            Refused: if it names a parameter that the user gave.
+            Refused: if the refusal names a parameter that the user gave.
         """
         if "logprob" in refusal.lower() and "logprobs" in body:
             if self.tops[0] == body["top_logprobs"]:  # no other worker was refused before
@@ -150,7 +154,7 @@ class Server:
 
 @functools.cache
 def spellings(key: str) -> re.Pattern[str]:
-    """Pattern of a key whose characters may be escaped as in JSON, Python, URLs and HTML.
+    """Pattern that finds a key even if it is escaped as in JSON, Python, URLs or HTML.
 
     A text that was escaped several times has several backslashes.
 
@@ -167,7 +171,7 @@ def spellings(key: str) -> re.Pattern[str]:
 
 
 def _is_loopback(host: str) -> bool:
-    """Whether a host is this machine."""
+    """Whether a host name or address is this machine's own."""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:

@@ -1,4 +1,4 @@
-"""A worker that asks a server of language models about questions, one after the other."""
+"""A worker that asks a server of language models one question after the other."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from sortnet.judges.model_answers import Reply, count_tokens, error_message, par
 from sortnet.judges.model_server import KEY_VARIABLE, TOO_LONG, Server
 from sortnet.judges.verdicts import Fault, Refused, Verdict, stored_meta, stored_text
 
-_SHORTEST_WAIT = 1.0  # seconds before the second call, whatever the server asks for
+_SHORTEST_WAIT = 1.0  # seconds before the second call, even if the server asks for less
 _LONGEST_WAIT = 60.0  # seconds between two calls, unless the server asks for more
 _LONGEST_RETRY_AFTER = 1e9  # seconds: a longer time would only be a long number to print
 _LONGEST_FAULT = 300  # characters of a whole message
 
 
 class _TooLong(Fault):
-    """A question that is too long for the model."""
+    """Raised for a question that is too long for the model."""
 
 
 class ModelWorker:
-    """Asks the server about one question after the other; `seed` makes the pauses random."""
+    """Asks the server one question after the other; `seed` is for the random pauses."""
 
     def __init__(self, server: Server, seed: int) -> None:
         self.server = server
@@ -37,11 +37,11 @@ class ModelWorker:
         self._random = random.Random(seed)
 
     def ask(self, questions: Sequence[AskedQuestion]) -> list[Verdict]:
-        """A verdict for each question, whose messages are in it.
+        """Ask the server each question, which has its messages; return the verdicts.
 
         Raises:
-            Fault: with the verdicts so far. The key is hidden in the message, and then the message
-                is cut.
+            Fault: if a question fails; it has the verdicts so far. The key is hidden in the
+                message before the message is cut.
         """
         verdicts: list[Verdict] = []
         for question in questions:
@@ -53,14 +53,14 @@ class ModelWorker:
         return verdicts
 
     def stop(self) -> None:
-        """Ask no more, and wait for the server no longer."""
+        """End `ask` before its next call, and end its present pause."""
         self._over.set()
 
     def end(self) -> None:
         """Do nothing: the connections belong to the server."""
 
     def _verdict(self, question: AskedQuestion) -> Verdict:
-        """The answer in the cache, else the server's, which is then added to the cache."""
+        """Take the answer from the cache, or ask the server and add its answer to the cache."""
         server = self.server
         if server.cache is None or server.is_random:
             return self._answer_of_server(question)
@@ -77,7 +77,7 @@ class ModelWorker:
         return verdict
 
     def _answer_of_server(self, question: AskedQuestion) -> Verdict:
-        """The server's answer, asked for twice if it cannot be read the first time.
+        """Ask the server, and ask a second time if the first answer cannot be read.
 
         The verdict is a skip if the second answer cannot be read either.
         """
@@ -124,7 +124,7 @@ class ModelWorker:
         return Verdict("skip", comment=stored_text(text) or stored_text(why_empty), **facts)
 
     def _reply(self, messages: Sequence[Mapping[str, Any]], form: AnswerForm) -> tuple[Reply, bool]:
-        """The reply of the server, and whether it was asked for by JSON schema.
+        """Get a reply from the server; also return whether it was asked for by JSON schema.
 
         While the server is busy, the call is repeated after longer and longer pauses.
 
@@ -158,15 +158,18 @@ class ModelWorker:
             self._raise_refusal(answer, message)
 
     def _seconds_to_wait(self, answer: HttpAnswer, shortest: float) -> float:
-        """Seconds before the next call: as the server asks, but at least `shortest`."""
+        """Seconds to wait before the next call: as the server asks, but at least `shortest`."""
         seconds = retry_after(answer.headers.get("retry-after", ""))
         if seconds is None:
-            # A random pause, so that many workers do not come back at the same time.
+            # The pause is random so that many workers do not call again at the same time.
             return shortest * self._random.uniform(1.0, 1.5)
         return max(seconds, shortest)
 
     def _raise_refusal(self, answer: HttpAnswer, message: str) -> NoReturn:
-        """Raise the fault for a refusal of the server, without the key in its text.
+        """Raise the fault that fits a refusal of the server.
+
+        Args:
+            message: text of the refusal, without the key.
 
         Raises:
             _TooLong: if the messages are too long for the model.
@@ -193,13 +196,13 @@ class ModelWorker:
 
 
 def _skip_of_longest(question: AskedQuestion, message: str) -> Verdict:
-    """The skip of a question that is too long, which leaves out its longest item."""
+    """Skip a question that is too long; its longest item is not asked about again."""
     longest = max(asked_items(question), key=lambda side: len(side["text"] or ""))
     return Verdict("skip", comment=stored_text(message), left_out=longest["id"])
 
 
 def retry_after(value: str) -> float | None:
-    """Seconds of a header `Retry-After`, which may be a date; None if the header has no time.
+    """Seconds to wait by a header `Retry-After`: a number or a date; None if it is neither.
 
     >>> retry_after("7"), retry_after("-inf"), retry_after("soon")
     (7.0, 0.0, None)

@@ -1,4 +1,4 @@
-"""Prices of language models: a table that the user keeps, and the currency of a cost."""
+"""Prices of language models, from arguments or from a table that the user keeps."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ _KEYS_OF_TABLE = ("currency", "models")
 
 @dataclass(frozen=True)
 class Price:
-    """Price of the tokens of a model: numbers, or a table that has them.
+    """Price of the tokens of a model: two numbers, or the table in which they are looked up.
 
     Attributes:
         price_in, price_out: price of a million tokens of prompts, and of answers; None: not known.
         currency: currency of the price; None: not known, or the table's.
-        table: file of prices in TOML or JSON, where no number is given; None: the user's own table,
-            `~/.config/sortnet/prices.toml`, if it exists.
+        table: file of prices in TOML or JSON, used if both numbers are None; None: the user's own
+            table, `~/.config/sortnet/prices.toml`, if it exists.
         batch: share of the price that is paid in a batch.
 
     Raises:
-        SortNetError: on a number out of range, or what is no currency.
+        SortNetError: on a number out of range, or a currency that cannot be a name.
 
     >>> Price(2.0, 8.0, currency="EUR").of(1_000_000, 500_000)
     6.0
@@ -54,17 +54,17 @@ class Price:
 
     @property
     def is_known(self) -> bool:
-        """Whether it has a number."""
+        """Whether the price of prompts or of answers is known."""
         return self.price_in is not None or self.price_out is not None
 
     def of(self, tokens_in: int, tokens_out: int) -> float | None:
-        """Cost of some tokens; None if no price is known."""
+        """Cost of a number of tokens; None if no price is known."""
         if not self.is_known:
             return None
         return (tokens_in * (self.price_in or 0) + tokens_out * (self.price_out or 0)) / 1e6
 
     def looked_up(self, model: str) -> Price:
-        """This price if it has a number, else the price of a model in the table.
+        """Return this price if it is known, else the price of the model in the table.
 
         Raises:
             SortNetError: if the table cannot be used, or its prices have another currency.
@@ -82,7 +82,7 @@ class Price:
         return price
 
     def in_batch(self) -> Price:
-        """The price of the same tokens in a batch."""
+        """The price of tokens that are asked for in a batch."""
         if not self.is_known:
             return self
         return Price(
@@ -93,7 +93,7 @@ class Price:
 
 
 def amount(cost: float, currency: str | None) -> str:
-    """A cost with its currency.
+    """Format a cost with its currency.
 
     >>> amount(0.01234567, "EUR"), amount(2.0, None)
     ('0.01235 EUR', '2')
@@ -102,14 +102,17 @@ def amount(cost: float, currency: str | None) -> str:
 
 
 def default_prices_file() -> Path:
-    """The user's table: `$XDG_CONFIG_HOME/sortnet/prices.toml`, `~/.config/...` by default."""
+    """The path of the user's own table, `~/.config/sortnet/prices.toml` by default.
+
+    `$XDG_CONFIG_HOME` replaces `~/.config`.
+    """
     base = os.environ.get("XDG_CONFIG_HOME", "")
     folder = Path(base) if Path(base).is_absolute() else Path("~/.config").expanduser()
     return folder / "sortnet" / "prices.toml"
 
 
 def price_in_table(model: str, file: str | None = None) -> Price | None:
-    """The price of a model in a table; None if the user's own table does not have the model.
+    """Look up the price of a model; None if the user's own table does not have the model.
 
     Args:
         file: table in TOML or JSON; None: the user's own table, which may be missing.
@@ -132,13 +135,13 @@ def price_in_table(model: str, file: str | None = None) -> Price | None:
 
 
 def check_currency(currency: object, place: str = "currency") -> None:
-    """Refuse a value that cannot be the name of a currency; None is allowed.
+    """Check that a value can be the name of a currency, or is None.
 
     Args:
         place: place of the value, for the message.
 
     Raises:
-        SortNetError: naming the place.
+        SortNetError: if it cannot; the message names the place.
 
     >>> check_currency("EUR")
     """
@@ -151,7 +154,7 @@ def check_currency(currency: object, place: str = "currency") -> None:
 
 
 def _table(path: Path) -> dict[str, Any]:
-    """The table in a file, checked but for its prices."""
+    """Read a table of prices; check everything in it except the prices."""
     try:
         refuse_irregular(path, most=_LARGEST_FILE, error=SortNetError)
         text = path.read_text("utf-8")
@@ -169,7 +172,10 @@ def _table(path: Path) -> dict[str, Any]:
 
 
 def _price(entry: object, currency: str | None, place: str) -> Price:
-    """The price of a model in a table, whose own currency wins over that of the table."""
+    """Read the price of a model from its entry in a table.
+
+    `currency` is the currency of the table, which a currency of the entry replaces.
+    """
     if not isinstance(entry, Mapping):
         raise SortNetError(f"{place}: give `in` and `out`, prices of a million tokens")
     _refuse_unknown(entry, _KEYS_OF_MODEL, place)

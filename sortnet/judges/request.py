@@ -13,7 +13,7 @@ from sortnet.files import shown
 
 _LIMITS = ("max_tokens", "max_completion_tokens")
 LONGEST = 1000  # characters as JSON: the request is stored with every answer
-# Parameters that SortNet sets, and what a user gives in their place.
+# A user cannot give these parameters, because SortNet sets them; the texts say what to do instead.
 _INSTEAD = {
     "model": "the name of the model has an argument of its own",
     "messages": "the messages are made of the prompt, of which a file can be given",
@@ -23,7 +23,8 @@ _INSTEAD = {
     "stream": "an answer is read as a whole",
     "n": "one answer to a question is read",
 }
-# Parameters that do not make another judge: they change no answer, or only which one is drawn.
+# Parameters that do not make a model another judge. They change no answer, or only decide which of
+# the possible answers is drawn.
 _NOT_OF_JUDGE = frozenset(
     (
         *("seed", "user", "metadata", "store", "service_tier", "safety_identifier"),
@@ -42,7 +43,7 @@ _SECRET = re.compile(
 
 
 def parse_request(texts: Sequence[str]) -> dict[str, Any]:
-    """The parameters of texts `KEY=VALUE`; a value is JSON, else a text.
+    """Parse parameters typed as `KEY=VALUE`; a value that is no JSON is a text.
 
     Raises:
         SortNetError: on a text without `=`, or a key that is given twice.
@@ -63,7 +64,7 @@ def parse_request(texts: Sequence[str]) -> dict[str, Any]:
 
 
 def check_request(request: object) -> dict[str, Any]:
-    """A copy of the parameters, after a check that they can be sent and stored.
+    """Check that parameters can be sent and stored; return a copy.
 
     Raises:
         SortNetError: on a value that is no JSON object, a parameter that SortNet sets, a
@@ -105,11 +106,12 @@ def request_body(
     n_tops: int,
     without: Collection[str] = (),
 ) -> dict[str, Any]:
-    """Body of a request: what SortNet sets, then the parameters of the user.
+    """Make the body of a request from SortNet's parameters and the user's parameters.
 
-    A parameter whose value is None is left out, also one that SortNet sets.
+    If the user sets a parameter to None, it is left out, even if SortNet would set it.
 
     Args:
+        request: parameters of the user, which replace parameters of SortNet.
         response_format: parameter that makes the answer JSON; None: the answer is a text.
         n_tops: number of log-probabilities to ask for at each token; 0: none.
         without: parameters of SortNet that are left out.
@@ -129,12 +131,14 @@ def request_body(
 
 
 def is_random(request: Mapping[str, Any]) -> bool:
-    """Whether the answer to the same question may differ: the temperature is not 0."""
+    """Whether a model may answer the same question differently: the temperature is not 0."""
     return bool(request.get("temperature", 0) != 0)
 
 
 def part_of_judge(request: Mapping[str, Any]) -> dict[str, Any]:
-    """The parameters that make a model another judge: all but limits, seeds and bookkeeping.
+    """Select the parameters that make a model another judge.
+
+    Limits, seeds and bookkeeping do not.
 
     >>> part_of_judge({"temperature": 0.7, "seed": 3, "user": "team-1"})
     {'temperature': 0.7}
@@ -152,7 +156,7 @@ def has_secret(text: str) -> bool:
 
 
 def without_secrets(text: str) -> str:
-    """A text in which every part that looks like a key is hidden.
+    """Replace every part of a text that looks like a key by ***.
 
     >>> without_secrets("Incorrect API key: sk-abcdef123456.")
     'Incorrect API key: ***.'
@@ -161,7 +165,7 @@ def without_secrets(text: str) -> str:
 
 
 def _refuse_secrets(request: Mapping[str, Any]) -> None:
-    """Refuse parameters whose names or values look like secrets, without showing the values."""
+    """Raise a SortNetError if a name or a value looks like a secret, without showing the value."""
     for name, value in _entries(request):
         plain_name = re.sub("[^a-z0-9]", "", name.lower())
         if plain_name.endswith(_SECRET_NAMES) or has_secret(name):
@@ -177,7 +181,10 @@ def _refuse_secrets(request: Mapping[str, Any]) -> None:
 
 
 def _entries(value: object, name: str = "") -> Iterator[tuple[str, object]]:
-    """All names and values in nested dicts and lists; an entry of a list has the list's name."""
+    """Yield (name, value) for all entries of nested dicts and lists.
+
+    An entry of a list has the name of the list.
+    """
     if isinstance(value, Mapping):
         for key, inner in value.items():
             yield str(key), inner
@@ -189,7 +196,7 @@ def _entries(value: object, name: str = "") -> Iterator[tuple[str, object]]:
 
 
 def _value(text: str) -> Any:
-    """The JSON value of a text; the text itself if it is no JSON, or an infinite number."""
+    """Parse a text as JSON; return the text itself if it is no JSON, or an infinite number."""
 
     def refuse_constant(name: str) -> float:  # such as NaN
         raise ValueError(name)

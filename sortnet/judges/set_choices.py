@@ -1,4 +1,7 @@
-"""Answers in a text about more than two items: the best, and the worst, or a ranking of all."""
+"""Find a model's choice among more than two items in the text of its answer.
+
+The text names the best item, or the best and the worst, or ranks all items.
+"""
 
 from __future__ import annotations
 
@@ -10,10 +13,11 @@ from typing import Any
 
 from sortnet.judges.asked_question import PLACES
 
-SAME = "same"  # the answer in place of a letter if all items are equally good
+SAME = "same"  # answered in place of a letter if all items are equally good
 _MARKS = r"[\s:*_\"'`(\[<=#-]*"
 _NOUN = r"(?i:item|text|option|answer|choice|one)(?![^\W_])"
-# A letter that is no article ("A good text ..."), and not one of two letters ("A or B").
+# `_LETTER` must not find the article in "A good text ...", nor a letter in "A or B". An A before a
+# word in `_AFTER_A` is a letter, and no article.
 _AFTER_A = r"because|since|as|is|and|for|with|by|due|has|in|which|then|worst"
 _LETTER = (
     rf"([B-F](?!\w)|A(?!\w)(?! (?!(?:{_AFTER_A})\b)[a-z]))(?!\s*(?:or|and|[,/&=])\s*[A-F](?!\w))"
@@ -25,7 +29,7 @@ _NAMED = {
     )
     for name in ("best", "worst", "answer")
 }
-# The text before the first word of a line.
+# This matches the text before a word if the word is the first in its line.
 _LINE_START = re.compile(r"\A[\W_]*\Z|\A.*\n[\W_]*\Z", re.DOTALL)
 _SAME = re.compile(
     rf"(?i)(?:(?<![^\W_])(?:best|answer){_MARKS}|\A[\W_]*)(?:same|equal|tie)(?![^\W_])"
@@ -41,10 +45,10 @@ _ANSWER_WORDS = re.compile(r"(?i)(?<![^\W_])(?:best|worst|same|answer|json|[A-F]
 
 @dataclass(frozen=True)
 class SetChoice:
-    """The best and the worst of more than two items, as a text names them.
+    """The best and the worst of more than two items, as they are named in a text.
 
     Attributes:
-        best, worst: letters of places; without a best, all items are equally good.
+        best, worst: letters of the items' places; best is None if all items are equally good.
         best_at, worst_at: positions of the letters in the text.
         ranks_all: whether the text has a ranking of all items.
     """
@@ -57,12 +61,12 @@ class SetChoice:
 
 
 def choice_in(text: str, n_items: int, *, worst: bool) -> SetChoice | None:
-    """The choice that a text answers with; None if it has no choice, or several different ones.
+    """Find the choice in the text of an answer; None without a choice, or with several.
 
     Args:
         text: text of the answer.
         n_items: number of items in question, whose places have the letters from A.
-        worst: whether the worst was asked for, too.
+        worst: whether the worst item was asked for, too.
 
     >>> def letters(text):
     ...     choice = choice_in(text, 4, worst=True)
@@ -93,7 +97,7 @@ def choice_in(text: str, n_items: int, *, worst: bool) -> SetChoice | None:
 
 
 def is_bare_choice(text: str) -> bool:
-    """Whether a text has only letters and the words of the question: best, worst, same.
+    """Whether a text has the choice only: letters, and words such as best, worst and same.
 
     >>> is_bare_choice("Best: B, worst: D"), is_bare_choice("Best: B, which is short. Worst: D")
     (True, False)
@@ -104,7 +108,7 @@ def is_bare_choice(text: str) -> bool:
 def letter_shares(
     choice: SetChoice, tokens: Sequence[Any], n_items: int
 ) -> dict[str, dict[str, float]]:
-    """The probability of each letter as the best and as the worst, by the tokens of an answer.
+    """The probability of each letter to be the best and to be the worst, from the tokens.
 
     The probabilities of the letters that the server names add up to 1. The dict has no `best` or
     `worst` where the server names no letters.
@@ -118,7 +122,7 @@ def letter_shares(
 
 
 def _choice_by_words(text: str, *, worst: bool) -> SetChoice | None:
-    """The letters after the words `best` and `worst`; None if a word has no letter, or several."""
+    """Find the letters after the words `best` and `worst`; None if one of them is not clear."""
     best_match = _match_of_word("best", text)
     if best_match is None:
         return None
@@ -131,9 +135,10 @@ def _choice_by_words(text: str, *, worst: bool) -> SetChoice | None:
 
 
 def _match_of_word(name: str, text: str) -> re.Match[str] | None:
-    """The last match of a word and its letter; None if different letters follow the word.
+    """Find a word and the letter after it; None if no letter or different letters follow.
 
-    Matches at the start of a line are preferred.
+    The word may occur several times; the last match is returned. If the word begins a line
+    anywhere, only such matches count.
     """
     matches = [*_NAMED[name].finditer(text)]
     in_lines = [match for match in matches if _LINE_START.match(text[: match.start()])]
@@ -144,9 +149,9 @@ def _match_of_word(name: str, text: str) -> re.Match[str] | None:
 
 
 def _choice_by_ranking(text: str, n_items: int) -> SetChoice | None:
-    """The first and the last of a ranking of all items.
+    """Find a ranking of all items; its first is the best, its last the worst.
 
-    It is None if the text has no ranking, or several different ones.
+    Returns None if the text has no ranking, or several different rankings.
     """
     rankings = []
     for pattern in (_IN_A_LINE, _ASCENDING, _NUMBERED):
@@ -168,7 +173,7 @@ def _choice_by_ranking(text: str, n_items: int) -> SetChoice | None:
 
 
 def _if_possible(choice: SetChoice, n_items: int) -> SetChoice | None:
-    """The choice; None if its places are the same, or not in question."""
+    """Return the choice; None if best and worst are the same, or not among the `n_items`."""
     letters = [letter for letter in (choice.best, choice.worst) if letter is not None]
     if len({*letters}) < len(letters) or not {*letters} <= {*PLACES[:n_items]}:
         return None
@@ -178,7 +183,10 @@ def _if_possible(choice: SetChoice, n_items: int) -> SetChoice | None:
 def _shares_at(
     tokens: Sequence[Any], position: int, letter: str, n_items: int
 ) -> dict[str, float] | None:
-    """The probabilities of the letters at a position of the text; None if they are not known."""
+    """The probabilities of all letters at the position of `letter` in the text.
+
+    Returns None if the server gave none.
+    """
     mass = dict.fromkeys(PLACES[:n_items], 0.0)
     end = 0
     try:
@@ -202,5 +210,5 @@ def _shares_at(
 
 
 def _letter_of(token: Mapping[str, Any]) -> str:
-    """The text of a token without the spaces and marks around a letter."""
+    """The text of a token without spaces and marks, which may be around a letter."""
     return str(token["token"]).strip(" \t\r\n:\"'`*([")

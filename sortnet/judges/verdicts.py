@@ -1,4 +1,4 @@
-"""Verdicts of machine judges on a question, and the faults that come in place of one."""
+"""Verdicts of judges that are not people, and the faults that are raised without a verdict."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _SECONDS = 86_400.0  # a day, the longest time of an answer or a wait
 
 
 class Fault(Exception):
-    """A failure at one question, in one line; the next question may succeed.
+    """Raised if a judge fails at a question; the next question may succeed.
 
     Attributes:
         answered: verdicts on the questions before the failure, which are stored.
@@ -35,16 +35,16 @@ class Fault(Exception):
 
 
 class Refused(Fault):
-    """A failure that all questions would have, such as a wrong key."""
+    """Raised if every question would fail, for example because of a wrong key."""
 
 
 class Enough(Fault):
-    """The end of the questions because a limit is reached; it is no failure."""
+    """Raised when a limit is reached, so that nothing more is asked; it is no failure."""
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """An answer about a question, with the facts of a `Judgement`."""
+    """An answer to a question, with further facts that a `Judgement` stores."""
 
     answer: Answer
     p: float | None = None  # probability that the left item is better
@@ -53,16 +53,16 @@ class Verdict:
     milliseconds: int | None = None
     cost: float | None = None
     meta: str | None = None
-    left_out: str | None = None  # id of an item that the judge cannot take and is not asked again
-    best: int | None = None  # place of the best of more than two items, from 0
-    worst: int | None = None  # place of the worst, if it was asked for
+    left_out: str | None = None  # id of an item about which the judge is not asked again
+    best: int | None = None  # place of the best item, from 0, if there are more than two
+    worst: int | None = None  # place of the worst item, if it was asked for
 
     def facts(self) -> dict[str, Any]:
-        """Fields of a judgement besides its answer."""
+        """The fields of a judgement besides its answer and its items."""
         return {name: value for name, value in vars(self).items() if name not in _NO_FACTS}
 
     def judgement(self, question: Question, annotator: str) -> Judgement:
-        """The verdict as a judgement of an annotator."""
+        """Make the judgement that stores the verdict under the name of an annotator."""
         if self.best is None:
             return question.answered(annotator, self.answer, **self.facts())
         return question.answered_by_place(annotator, self.best, self.worst, **self.facts())
@@ -72,7 +72,7 @@ _NO_FACTS = ("answer", "left_out", "best", "worst")
 
 
 def answer_at(p: float) -> Answer:
-    """The answer in words for a probability that the left item is better.
+    """Convert a probability that the left item is better to an answer.
 
     >>> answer_at(0.9), answer_at(0.5), answer_at(0.2)
     ('left', 'tie', 'right')
@@ -85,13 +85,13 @@ def answer_at(p: float) -> Answer:
 def parse_verdict(
     reply: Mapping[str, Any], quoted: str, n_items: int = 2, *, worst: bool = False
 ) -> Verdict | float:
-    """The verdict in a program's reply, or the seconds after which to ask the program again.
+    """Read the verdict from a program's reply, or the seconds after which to ask it again.
 
     Args:
         reply: the reply.
         quoted: the reply as a message shows it.
         n_items: number of items that the program was asked about.
-        worst: whether the program was asked for the worst, too.
+        worst: whether the program was asked for the worst item, too.
 
     Raises:
         Fault: if the reply is neither; the message ends with `quoted`.
@@ -116,7 +116,7 @@ def parse_verdict(
 
 
 def _choice(reply: Mapping[str, Any], quoted: str) -> Verdict:
-    """The answer about two items in a reply, and its probability."""
+    """Read the answer about two items from a reply, and its probability."""
     p = _number(reply, "p", 1.0, quoted)
     answer = reply.get("answer")
     if answer is None and p is not None:
@@ -127,7 +127,7 @@ def _choice(reply: Mapping[str, Any], quoted: str) -> Verdict:
 
 
 def _set_choice(reply: Mapping[str, Any], quoted: str, n_items: int, worst: bool) -> Verdict:
-    """The answer about more than two items in a reply."""
+    """Read the answer about more than two items from a reply."""
     if reply.get("p") is not None:
         raise Fault(f"a p is for two items, and it was asked about {n_items}: {quoted}")
     answer = reply.get("answer")
@@ -148,7 +148,7 @@ def _set_choice(reply: Mapping[str, Any], quoted: str, n_items: int, worst: bool
 
 
 def _place(reply: Mapping[str, Any], name: str, quoted: str, n_items: int) -> int:
-    """The number of the place that a reply names as the best or the worst, from 0."""
+    """The number, from 0, of the place that a reply names under `best` or `worst`."""
     letter = reply.get(name)
     if not isinstance(letter, str) or len(letter) != 1 or letter not in PLACES[:n_items]:
         raise Fault(f"its {name} is none of the places {', '.join(PLACES[:n_items])}: {quoted}")
@@ -156,9 +156,9 @@ def _place(reply: Mapping[str, Any], name: str, quoted: str, n_items: int) -> in
 
 
 def stored_text(text: str | None, longest: int = LONGEST_COMMENT) -> str | None:
-    """A text as it is stored: cut, and without characters that no database stores.
+    """Prepare a text for the store: cut it, and remove characters that databases refuse.
 
-    It is None if no text is left.
+    Returns None if nothing is left.
     """
     if text is None:
         return None
@@ -169,7 +169,7 @@ def stored_text(text: str | None, longest: int = LONGEST_COMMENT) -> str | None:
 
 
 def stored_meta(meta: Any) -> str | None:
-    """Further facts as JSON; facts that are too long are replaced by their length."""
+    """Convert further facts to JSON for the store; if too long, only their length is stored."""
     if meta is None:
         return None
     text = json.dumps(meta, ensure_ascii=True)
@@ -179,13 +179,13 @@ def stored_meta(meta: Any) -> str | None:
 
 
 def quote(line: bytes | str) -> str:
-    """The start of an answer, for a message."""
+    """Shorten an answer to its start, for a message."""
     text = line.decode("utf-8", "replace") if isinstance(line, bytes) else line
     return cut(printable(text), 83)
 
 
 def _number(reply: Mapping[str, Any], name: str, most: float, quoted: str) -> float | None:
-    """The number in a reply under a name; None if there is none, or it is infinite.
+    """Read a number from a reply; None if it is missing or infinite.
 
     Raises:
         Fault: if the value is no number from 0 to `most`.

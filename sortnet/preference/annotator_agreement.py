@@ -161,9 +161,9 @@ def krippendorff_alpha(counts: ArrayLike, weight: ArrayLike = 1.0) -> float | No
     """Krippendorff's alpha of nominal values: 1 - observed / expected disagreement.
 
     Args:
-        counts: (u, v) how often each unit was given each value; a unit that was given one value
-            once does not count.
-        weight: weight of each unit, the number of times that the unit counts.
+        counts: (u, v) how often each unit was given each value; a unit with fewer than
+            two answers does not count.
+        weight: how often each unit counts.
 
     Returns:
         alpha; None if all values are the same.

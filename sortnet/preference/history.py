@@ -333,9 +333,9 @@ class History:
         """All pairs of the items of each row.
 
         Args:
-            rows: rows of the events.
-            compared: leave out pairs of items between the best and the worst: they belong to the
-                question, but the answer does not compare them.
+            rows: the rows of the events.
+            compared: leave out pairs of items between the best and the worst item: they belong to
+                the question, but the answer does not compare them.
         """
         is_set = self.events.is_set[rows]
         if not is_set.any():

@@ -122,17 +122,17 @@ def fit(
     the uncertainty of the reliabilities c. Without features (d = 0) there are residuals only.
 
     Args:
-        features: (n, d) roughly standardised.
+        features: (n, d) features of the items, roughly standardised.
         votes: the answers.
         n_annotators: a, the number of annotators.
         scales: α², υ² and so on. None: choose them, see `choose_scales`.
-        start: start of Newton's method, from an earlier fit, perhaps with fewer annotators.
-        seed: seed of the draws.
+        start: the start of Newton's method, from an earlier fit, perhaps with fewer annotators.
+        seed: the seed of the draws.
         draws: the number of draws; None: 256, or 48 above a thousand unknowns.
 
     Cost: up to a thousand unknowns, a few factorisations of (d + n + 2 a)², and about fifty if
-    the scales are chosen; above, conjugate gradients, linear in answers and in n d. Of more than
-    20,000 items only those with answers are unknowns; see `_spread_out` for the others.
+    the scales are chosen; above, conjugate gradients, linear in answers and in n d. If there are
+    more than 20,000 items, only items with answers are unknowns; see `_spread_out` for the rest.
     """
     rng = np.random.default_rng(seed)
     if scales is None:

@@ -214,7 +214,7 @@ class _Choice(NamedTuple):
 
     Attributes:
         log_p: (...,) log p.
-        slope, weight: (..., r) of each row.
+        slope, weight: (..., r) the slope and the weight of each row.
         excess: (...,) gᵀ H⁻¹ g of the slope g and the curvature H.
     """
 
@@ -309,7 +309,7 @@ def summed_over_answers(layout: Layout, slope: F64, weight: F64) -> tuple[F64, F
 
     Args:
         layout: the layout of the answers.
-        slope, weight: (q, r) of each row.
+        slope, weight: (q, r) the slope and the weight of each row.
     """
     left, right = layout.left, layout.right
     differences = np.zeros((layout.n_rows, layout.n_items))
@@ -345,16 +345,16 @@ def rows_of_choices(items: I64, chosen: I64, event: I64) -> list[SetColumns]:
     best, worst = chosen.T
     columns = []
     for layout in CHOICES:
-        of_layout = (n_items == layout.n_items) & ((worst >= 0) == layout.has_worst)
-        if not of_layout.any():
+        has_layout = (n_items == layout.n_items) & ((worst >= 0) == layout.has_worst)
+        if not has_layout.any():
             continue
-        shown = items[of_layout, : layout.n_items]
+        shown = items[has_layout, : layout.n_items]
         position = np.zeros(shown.shape, np.int64)
-        position[shown == best[of_layout, None]] = -1
-        position[shown == worst[of_layout, None]] = 1
+        position[shown == best[has_layout, None]] = -1
+        position[shown == worst[has_layout, None]] = 1
         places = np.argsort(position, axis=1, kind="stable")
         ordered = np.take_along_axis(shown, places, axis=1)
-        columns.append(_columns_of(layout, ordered, places, event[of_layout]))
+        columns.append(_columns_of(layout, ordered, places, event[has_layout]))
     return columns
 
 
@@ -363,12 +363,12 @@ def rows_of_alike(items: I64, event: I64) -> list[SetColumns]:
     n_items = np.count_nonzero(items >= 0, axis=1)
     columns = []
     for layout in ALIKE:
-        of_layout = n_items == layout.n_items
-        if not of_layout.any():
+        has_layout = n_items == layout.n_items
+        if not has_layout.any():
             continue
-        shown = items[of_layout, : layout.n_items]
+        shown = items[has_layout, : layout.n_items]
         places = np.tile(np.arange(layout.n_items), (len(shown), 1))
-        columns.append(_columns_of(layout, shown, places, event[of_layout]))
+        columns.append(_columns_of(layout, shown, places, event[has_layout]))
     return columns
 
 
