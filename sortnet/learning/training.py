@@ -200,7 +200,7 @@ def _pairs_of(
     settings: Training,
     gain: F32 | None,
 ) -> tuple[QueryPairs, QueryPairs]:
-    """Group TP and VP by query, on the comparator's device if they fit; refuse TP without weight."""
+    """Group TP and VP by query, on the comparator's device if they fit; TP must have weight."""
     device = comparator.members[0].device
     train_pairs = QueryPairs.of(train, tp, settings.pair_weight, gain).kept_on(device)
     vali_pairs = QueryPairs.of(vali, vp, settings.pair_weight).kept_on(device)
