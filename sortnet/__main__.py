@@ -3,6 +3,5 @@
 import runpy
 
 if __name__ == "__main__":
-    # The command is found by its name, because this library must not import it and works without
-    # it.
+    # The command is found by its name, since this library must work without it and not import it.
     runpy.run_module("cli", run_name="__main__")

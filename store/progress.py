@@ -1,4 +1,4 @@
-"""Show progress in a line of a terminal, or in the output of a notebook's cell."""
+"""Show progress in one line of a terminal, or below a notebook's cell."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from typing import Any, TypeAlias
 from sortnet.core import Progress
 from sortnet.messages import cut, printable
 
-# A function that gets each text; False: nowhere; None: a terminal or a notebook, if there is one.
+# A function that gets each text; False: show nothing; None: show texts in a terminal or notebook.
 ProgressOption: TypeAlias = Callable[[str], None] | bool | None
 
 
 @contextmanager
 def shown_progress(option: ProgressOption = None) -> Iterator[Progress]:
-    """Show texts of progress until the end.
+    """Yield a function that shows texts of progress within a `with` block.
 
     Args:
         option: a function that gets each text; False: nothing is shown; None or True: the last text
@@ -39,7 +39,7 @@ def shown_progress(option: ProgressOption = None) -> Iterator[Progress]:
 
 
 def _notebook_display() -> Callable[..., Any] | None:
-    """The function that displays an object in a notebook's cell; None outside notebooks."""
+    """Return IPython's function that displays an object; None outside notebooks."""
     ipython = sys.modules.get("IPython")
     shell = None if ipython is None else ipython.get_ipython()
     if shell is None or not hasattr(shell, "kernel"):
@@ -50,6 +50,7 @@ def _notebook_display() -> Callable[..., Any] | None:
 
 
 def _in_notebook(display: Callable[..., Any]) -> Iterator[Progress]:
+    """Yield a function that replaces the text below a notebook's cell; clear it at the end."""
     handle = display({"text/plain": ""}, raw=True, display_id=True)
 
     def show(text: str) -> None:
@@ -62,6 +63,7 @@ def _in_notebook(display: Callable[..., Any]) -> Iterator[Progress]:
 
 
 def _in_terminal() -> Iterator[Progress]:
+    """Yield a function that replaces the last line on stderr; erase the line at the end."""
     erase = "\r\x1b[K" if os.environ.get("TERM") != "dumb" else "\r"
 
     def show(text: str) -> None:

@@ -101,28 +101,29 @@ def fill_gradients(
     rows, columns = 1 << upper, 1 << (depth - upper)
     up, d_up = _ways(upper, inputs), _ways(upper, inputs)
     low, d_low = _ways(depth - upper, inputs), _ways(depth - upper, inputs)
-    d_s = np.empty((len(scale), LANES), inputs.dtype)
-    d = np.zeros((d_out.shape[1], LANES), inputs.dtype)
+    d_sides = np.empty((len(scale), LANES), inputs.dtype)
+    d_scores = np.zeros((d_out.shape[1], LANES), inputs.dtype)
     for block in range(len(sides)):
-        d[:] = 0
+        d_scores[:] = 0
         for k in range(min(LANES, len(inputs) - block * LANES)):
-            for head in range(len(d)):
-                d[head, k] = d_out[block * LANES + k, head]
+            for head in range(len(d_scores)):
+                d_scores[head, k] = d_out[block * LANES + k, head]
         for tree in range(trees):
             first = tree * depth
-            s, d_tree = sides[block, first : first + depth], d_s[first : first + depth]
+            tree_sides = sides[block, first : first + depth]
+            d_tree_sides = d_sides[first : first + depth]
             matrix = leaves[tree].reshape(rows, columns)
-            _fill_ways(s[upper:], low)
+            _fill_ways(tree_sides[upper:], low)
             _fill_products(matrix, low[columns - 1 :], d_up[rows - 1 :])
             up[0] = 1
-            _fill_ways(s[:upper], up)
-            _scale_rows(d_up[rows - 1 :], d[tree * len(d) // trees])
-            _fill_slopes(s[:upper], up, d_up, d_tree[:upper])
-            _scale_rows(up[rows - 1 :], d[tree * len(d) // trees])
+            _fill_ways(tree_sides[:upper], up)
+            _scale_rows(d_up[rows - 1 :], d_scores[tree * len(d_scores) // trees])
+            _fill_slopes(tree_sides[:upper], up, d_up, d_tree_sides[:upper])
+            _scale_rows(up[rows - 1 :], d_scores[tree * len(d_scores) // trees])
             _fill_products(matrix.T, up[rows - 1 :], d_low[columns - 1 :])
-            _fill_slopes(s[upper:], low, d_low, d_tree[upper:])
+            _fill_slopes(tree_sides[upper:], low, d_low, d_tree_sides[upper:])
             _add_products(up[rows - 1 :], low[columns - 1 :], d_leaves[tree])
-        _copy_slopes(sides[block], d_s, d_inputs[block * LANES : (block + 1) * LANES])
+        _copy_slopes(sides[block], d_sides, d_inputs[block * LANES : (block + 1) * LANES])
     _finish_slopes(inputs, scale, d_inputs, d_scale, d_shift)
 
 
@@ -133,24 +134,24 @@ def _ways(levels: int, like: Floats) -> Floats:
 
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
-def _fill_sides(inputs: Floats, scale: Floats, shift: Floats, s: Floats) -> None:
+def _fill_sides(inputs: Floats, scale: Floats, shift: Floats, sides: Floats) -> None:
     """Fill the probability that each document goes right at each split, (splits, LANES)."""
     n = len(inputs)
-    s[:, n:] = 0
-    half = s.dtype.type(0.5)  # a Python number would turn a float32 into a float64
-    for split in range(len(s)):
+    sides[:, n:] = 0
+    half = sides.dtype.type(0.5)  # a Python number would turn a float32 into a float64
+    for split in range(len(sides)):
         for k in range(n):
-            s[split, k] = inputs[k, split]
-        a, b = scale[split], shift[split]
+            sides[split, k] = inputs[k, split]
+        split_scale, split_shift = scale[split], shift[split]
         for k in range(LANES):
-            s[split, k] = a * s[split, k] + b
-        if s.itemsize == 8:
+            sides[split, k] = split_scale * sides[split, k] + split_shift
+        if sides.itemsize == 8:
             for k in range(LANES):
-                s[split, k] = np.tanh(s[split, k])
+                sides[split, k] = np.tanh(sides[split, k])
         else:
-            _fill_tanh(s[split])
+            _fill_tanh(sides[split])
         for k in range(LANES):
-            s[split, k] = half * s[split, k] + half
+            sides[split, k] = half * sides[split, k] + half
 
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
@@ -174,21 +175,21 @@ def _fill_tanh(x: Floats) -> None:
 
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
-def _fill_block(s: Floats, leaves: Floats, out: Floats) -> None:
+def _fill_block(sides: Floats, leaves: Floats, out: Floats) -> None:
     """Fill the scores of a block of documents, given the probabilities of going right."""
     trees, heads = len(leaves), out.shape[1]
-    depth = len(s) // trees
+    depth = len(sides) // trees
     upper = depth // 2
     rows, columns = 1 << upper, 1 << (depth - upper)
-    up, low = _ways(upper, s), _ways(depth - upper, s)
-    values = np.empty((rows, LANES), s.dtype)
-    total = np.empty(LANES, s.dtype)
+    up, low = _ways(upper, sides), _ways(depth - upper, sides)
+    values = np.empty((rows, LANES), sides.dtype)
+    total = np.empty(LANES, sides.dtype)
     for head in range(heads):
         total[:] = 0
         for tree in range(head * (trees // heads), (head + 1) * (trees // heads)):
-            s_tree = s[tree * depth : (tree + 1) * depth]
-            _fill_ways(s_tree[:upper], up)
-            _fill_ways(s_tree[upper:], low)
+            tree_sides = sides[tree * depth : (tree + 1) * depth]
+            _fill_ways(tree_sides[:upper], up)
+            _fill_ways(tree_sides[upper:], low)
             _fill_products(leaves[tree].reshape(rows, columns), low[columns - 1 :], values)
             for a in range(rows):
                 for k in range(LANES):
@@ -198,21 +199,22 @@ def _fill_block(s: Floats, leaves: Floats, out: Floats) -> None:
 
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
-def _fill_ways(s: Floats, p: Floats) -> None:
-    """Fill the probabilities p of the ways through the first 0, 1, ... levels, level by level."""
+def _fill_ways(sides: Floats, ways: Floats) -> None:
+    """Fill the probabilities of the ways through the first 0, 1, ... levels, level by level."""
+    # A level is a run of rows of `ways`, and the next level has a left and a right row for each.
     before, size = 0, 1
-    for level in range(len(s)):
+    for level in range(len(sides)):
         after = before + size
         for a in range(size):
             for k in range(LANES):
-                p_right = p[before + a, k] * s[level, k]
-                p[after + 2 * a + 1, k] = p_right
-                p[after + 2 * a, k] = p[before + a, k] - p_right
+                p_right = ways[before + a, k] * sides[level, k]
+                ways[after + 2 * a + 1, k] = p_right
+                ways[after + 2 * a, k] = ways[before + a, k] - p_right
         before, size = after, 2 * size
 
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
-def _fill_products(matrix: Floats, p: Floats, out: Floats) -> None:
+def _fill_products(matrix: Floats, ways: Floats, out: Floats) -> None:
     """Multiply a tree's leaves, (rows, columns), with way probabilities, (columns, LANES)."""
     columns = matrix.shape[1]
     n_rest = columns % _AT_ONCE
@@ -221,35 +223,35 @@ def _fill_products(matrix: Floats, p: Floats, out: Floats) -> None:
             out[row] = 0
             for column in range(n_rest):
                 for k in range(LANES):
-                    out[row, k] += matrix[row, column] * p[column, k]
+                    out[row, k] += matrix[row, column] * ways[column, k]
         else:
             for k in range(LANES):
-                total = matrix[row, 0] * p[0, k]
+                total = matrix[row, 0] * ways[0, k]
                 for a in range(1, _AT_ONCE):
-                    total += matrix[row, a] * p[a, k]
+                    total += matrix[row, a] * ways[a, k]
                 out[row, k] = total
         for first in range(_AT_ONCE, columns, _AT_ONCE):
             for k in range(LANES):
                 total = out[row, k]
                 for a in range(_AT_ONCE):
-                    total += matrix[row, first + a] * p[first + a, k]
+                    total += matrix[row, first + a] * ways[first + a, k]
                 out[row, k] = total
 
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
-def _fill_slopes(s: Floats, p: Floats, d_p: Floats, d_s: Floats) -> None:
+def _fill_slopes(sides: Floats, ways: Floats, d_ways: Floats, d_sides: Floats) -> None:
     """Fill the gradients in sides and shorter ways, given the gradients in the longest ways."""
-    size = (len(p) + 1) // 2
-    before = len(p) - size
-    for level in range(len(s) - 1, -1, -1):
+    size = (len(ways) + 1) // 2
+    before = len(ways) - size
+    for level in range(len(sides) - 1, -1, -1):
         after, size = before, size // 2
         before -= size
-        d_s[level] = 0
+        d_sides[level] = 0
         for a in range(size):
             for k in range(LANES):
-                step = d_p[after + 2 * a + 1, k] - d_p[after + 2 * a, k]
-                d_s[level, k] += p[before + a, k] * step
-                d_p[before + a, k] = d_p[after + 2 * a, k] + s[level, k] * step
+                step = d_ways[after + 2 * a + 1, k] - d_ways[after + 2 * a, k]
+                d_sides[level, k] += ways[before + a, k] * step
+                d_ways[before + a, k] = d_ways[after + 2 * a, k] + sides[level, k] * step
 
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
@@ -273,20 +275,20 @@ def _add_products(up: Floats, low: Floats, d_leaves: Floats) -> None:
 
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
-def _copy_slopes(s: Floats, d_s: Floats, d_inputs: Floats) -> None:
+def _copy_slopes(sides: Floats, d_sides: Floats, d_inputs: Floats) -> None:
     """Fill a block's gradients in the half logits, given its gradients in the sides."""
-    for split in range(len(s)):
+    for split in range(len(sides)):
         for k in range(LANES):
-            slope = s[split, k] - s[split, k] * s[split, k]
-            d_s[split, k] *= slope + slope
-    n_tiled = len(s) - len(s) % _TILE
+            slope = sides[split, k] - sides[split, k] * sides[split, k]
+            d_sides[split, k] *= slope + slope
+    n_tiled = len(sides) - len(sides) % _TILE
     for first in range(0, n_tiled, _TILE):
         for k in range(len(d_inputs)):
             for split in range(first, first + _TILE):
-                d_inputs[k, split] = d_s[split, k]
+                d_inputs[k, split] = d_sides[split, k]
     for k in range(len(d_inputs)):
-        for split in range(n_tiled, len(s)):
-            d_inputs[k, split] = d_s[split, k]
+        for split in range(n_tiled, len(sides)):
+            d_inputs[k, split] = d_sides[split, k]
 
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
@@ -308,31 +310,33 @@ def _finish_slopes(
     error_model="numpy",
     fastmath={"contract", "reassoc", "arcp"},
 )
-def add_losses(e: F64, winner: I64, loser: I64, weight: F64, d: F64) -> float:
-    """Sum weight * log(1 + exp(-margin)) over pairs and heads, and add its gradients to `d`.
+def add_losses(exp_scores: F64, winner: I64, loser: I64, weight: F64, d_scores: F64) -> float:
+    """Sum weight * log(1 + exp(-margin)) over pairs and heads, and add its gradients to `d_scores`.
 
     Args:
-        e: (n, heads) exponentials of the scores.
+        exp_scores: (n, heads) exponentials of the scores.
         winner, loser: (m,) document numbers.
         weight: (m,).
-        d: (n, heads), to which the gradients in the scores are added.
+        d_scores: (n, heads), to which the gradients in the scores are added.
     """
     total = 0.0
-    slopes = np.empty(e.shape[1])
+    slopes = np.empty(exp_scores.shape[1])
     for k in range(len(winner)):
         i, j = winner[k], loser[k]
         product = 1.0
         for head in range(len(slopes)):
-            p_right = e[i, head] / (e[i, head] + e[j, head])
+            p_right = exp_scores[i, head] / (exp_scores[i, head] + exp_scores[j, head])
             product *= p_right
             slopes[head] = weight[k] * (1.0 - p_right)
         if product < _LEAST:  # the product may have lost digits
             for head in range(len(slopes)):
-                total -= weight[k] * np.log(e[i, head] / (e[i, head] + e[j, head]))
+                total -= weight[k] * np.log(
+                    exp_scores[i, head] / (exp_scores[i, head] + exp_scores[j, head])
+                )
         else:
             total -= weight[k] * np.log(product)
         for head in range(len(slopes)):
-            d[i, head] -= slopes[head]
+            d_scores[i, head] -= slopes[head]
         for head in range(len(slopes)):
-            d[j, head] += slopes[head]
+            d_scores[j, head] += slopes[head]
     return total

@@ -23,8 +23,9 @@ _CGROUPS = Path("/sys/fs/cgroup")
 
 def free_memory() -> int:
     """Bytes that this process can still use, within the machine's memory and its control group."""
-    machine = _numbers(Path("/proc/meminfo")).get("MemAvailable:")
-    return min([_ENDLESS if machine is None else 1024 * machine, *_left_in_groups()])
+    kilobytes = _numbers(Path("/proc/meminfo")).get("MemAvailable:")
+    n_free = _ENDLESS if kilobytes is None else 1024 * kilobytes
+    return min([n_free, *_left_in_groups()])
 
 
 def refuse_too_large(n_bytes: int, name: str) -> None:

@@ -102,7 +102,7 @@ def _load(folder: Path, source: str) -> Queries | None:
         return None
     return Queries(
         **arrays,
-        feature_names=names and tuple(names),
+        feature_names=None if names is None else tuple(names),
         source=source,
         columns=columns,
         roles=roles,
@@ -131,7 +131,7 @@ def _save(queries: Queries, home: Path, state: str) -> None:
             "arrays": samples,
             "feature_names": queries.feature_names,
             "columns": queries.columns.to_json(),
-            "roles": queries.roles and vars(queries.roles),
+            "roles": None if queries.roles is None else vars(queries.roles),
         }
         (temporary / "meta.json").write_text(json.dumps(meta))
         shutil.rmtree(home / state, ignore_errors=True)  # a folder of this state is damaged

@@ -233,7 +233,8 @@ def hold_out_documents(
 def _recorded_documents(queries: Queries, names: Mapping[str, Sequence[str]]) -> tuple[Bool, bool]:
     """Whether (n_docs,) each document is recorded by name, and whether `names` names queries."""
     if "queries" in names:
-        return np.isin(queries.qids, names["queries"])[queries.query_of_docs()], True
+        is_recorded_query = np.isin(queries.qids, names["queries"])
+        return is_recorded_query[queries.query_of_docs()], True
     if queries.docids is None:
         return np.zeros(queries.n_docs, np.bool_), False
     return np.isin(queries.docids, names.get("documents", ())), False

@@ -55,15 +55,15 @@ def find_both(queries: Queries, a: str, b: str, qid: str | None) -> tuple[Querie
             f"{queries.source}: both documents are in {len(shared)} queries ({several}): say which "
             "with --qid"
         )
-    k = int(shared[0])
+    number_of_query = int(shared[0])
     numbers = []
     for name, docs in zip((a, b), matches, strict=True):
-        docs_in_query = docs[query[docs] == k]
+        docs_in_query = docs[query[docs] == number_of_query]
         if len(docs_in_query) > 1:
             rows = ", ".join(f"{ROW}{row}" for row in queries.rows[docs_in_query[:5]])
             raise DataError(f"{queries.source}: {name!r} is several rows of one query: {rows}")
-        numbers.append(int(docs_in_query[0] - queries.offsets[k]))
-    return queries.take([k]), numbers[0], numbers[1]
+        numbers.append(int(docs_in_query[0] - queries.offsets[number_of_query]))
+    return queries.take([number_of_query]), numbers[0], numbers[1]
 
 
 def documents_called(queries: Queries, name: str) -> I64:

@@ -211,8 +211,9 @@ def named_roles(
         DataError: if a column is missing, with advice.
     """
     describer = None if like is None else like.describer
-    typed = columns or UNNAMED
-    names = typed if like is None else typed.over(like.columns)
+    typed = names = columns or UNNAMED
+    if like is not None:
+        names = typed.over(like.columns)
     roles = Columns(ID, group=QUERY) if describer is None else _roles(describer)
     if names.query is not None:
         roles = replace(roles, group=None if names.query == ALL_ROWS else names.query)

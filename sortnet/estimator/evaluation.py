@@ -34,14 +34,14 @@ def eval_parts(X: Any, eval_set: Any, qid: Any, group: Any) -> dict[str, tuple[A
     for name, value in (("eval_qid", qid), ("eval_group", group)):
         if value is not None and len(value) != len(eval_set):
             raise DataError(f"{name} is a list of {len(value)}, eval_set one of {len(eval_set)}")
-    nothing = [None] * len(eval_set)
+    qids = qid or [None] * len(eval_set)
+    groups = group or [None] * len(eval_set)
     parts = {}
-    arguments = zip(eval_set, qid or nothing, group or nothing, strict=True)
-    for k, (part, part_qid, part_group) in enumerate(arguments):
+    for k, part in enumerate(eval_set):
         if not isinstance(part, tuple) or len(part) != 2:
             raise DataError("eval_set must be (X, y) or a list of such tuples")
         name = "eval_set" if len(eval_set) == 1 else f"eval_set[{k}]"
-        parts[name] = (*part, part_qid, part_group)
+        parts[name] = (*part, qids[k], groups[k])
     if not parts:
         raise DataError("eval_set is empty: give (X, y), or leave it out")
     if len(parts) > 1 and eval_set[0][0] is X:
@@ -90,22 +90,18 @@ def results(
         parts: {name of the part: its key in `Iteration.measures`, and its queries}.
         metrics: the measures.
     """
-    iterations = [
-        {name: record.measures[key] for name, (key, _) in parts.items()} for record in history
-    ]
-    if not iterations:
-        values_of_parts = {}
-        for name, (_, part) in parts.items():
+    results_of_parts = {}
+    for name, (key, part) in parts.items():
+        values_by_iteration = [record.measures[key] for record in history]
+        if not history:
             order = model.order(part)
-            values_of_parts[name] = evaluate(part, order, metrics=metrics, empty=model.config.empty)
-        iterations = [values_of_parts]
-    return {
-        name: {
-            metric.name: [values_of_parts[name][metric.name] for values_of_parts in iterations]
+            values = evaluate(part, order, metrics=metrics, empty=model.config.empty)
+            values_by_iteration = [values]
+        results_of_parts[name] = {
+            metric.name: [values[metric.name] for values in values_by_iteration]
             for metric in metrics
         }
-        for name in parts
-    }
+    return results_of_parts
 
 
 def checked_callbacks(callbacks: Any) -> list[Callback]:

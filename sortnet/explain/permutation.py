@@ -114,16 +114,16 @@ def permutation_importance(
     drops = np.zeros((len(columns), repeats))
     rng = np.random.default_rng(seed)
     query = queries.query_of_docs()
-    for r in range(repeats):
+    for repeat in range(repeats):
         # Sorting by query, then by random numbers, shuffles the documents within each query.
         order = np.lexsort((rng.random(queries.n_docs), query))
         for k, column in enumerate(columns):
-            progress(f"shuffle {r + 1} of {repeats}: {column.name}")
+            progress(f"shuffle {repeat + 1} of {repeats}: {column.name}")
             scaled_columns = np.flatnonzero(np.isin(sources, column.features))
             values = table[:, scaled_columns]
             if not np.array_equal(values[order], values):
                 table[:, scaled_columns] = values[order]
-                drops[k, r] = quality - current_quality()
+                drops[k, repeat] = quality - current_quality()
                 table[:, scaled_columns] = values
     splits = model.split_shares()
     if splits is not None:

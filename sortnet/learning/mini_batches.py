@@ -62,24 +62,24 @@ class QueryPairs:
     """
 
     queries: Queries
-    # (n,) documents that occur in pairs, ascending
+    # (n,) numbers of the documents that occur in pairs, ascending
     docs: I64
-    # (n_own + 1,) where each query's documents begin in `docs`; own queries that have pairs
+    # (n_own + 1,) where the documents of each of this process's queries with pairs begin in `docs`
     doc_offsets: I64
-    # (m,) indexes into `docs`, query by query
+    # (m,) indexes of the better and of the worse documents into `docs`, query by query
     winner: I32
     loser: I32
-    # (m,) weights of the pairs, 1 in the mean; None: 1
+    # (m,) weights of the pairs, whose mean is 1; None if all weights are 1
     weight: F32 | None
-    # (n_own + 1,) where each query's pairs begin
+    # (n_own + 1,) where the pairs of each of these queries begin
     offsets: I64
-    # (n_queries,) pairs of each query that has pairs, in all processes
+    # (n_queries,) number of pairs of each query that has pairs, over the queries of all processes
     n_pairs: I64
-    # (n_queries,) documents that occur in these pairs
+    # (n_queries,) number of documents that occur in these pairs
     n_docs: I64
-    # number of the first own query among the queries of all processes
+    # place of this process's first query among the queries of all processes
     first: int
-    # (n, d) features of `docs`, on a GPU
+    # (n, d) features of `docs`, if they are kept on a GPU
     kept: Tensor | None = None
 
     def __len__(self) -> int:
@@ -99,8 +99,7 @@ class QueryPairs:
         occurs[winner] = occurs[loser] = True
         # (n_docs + 1,) the index into `docs` that each document has, if it occurs in a pair
         index = np.append(np.int32(0), np.cumsum(occurs, dtype=np.int32))
-        # The winners ascend and documents are numbered query by query, so each query's pairs are a
-        # run.
+        # Winners ascend and documents are numbered query by query: each query's pairs are a run.
         sizes = np.diff(np.searchsorted(winner, queries.offsets))
         with_pairs = np.flatnonzero(sizes)
         doc_offsets = np.append(index[queries.offsets[with_pairs]], index[-1]).astype(np.int64)
@@ -279,7 +278,10 @@ def _weighted(
     if not len(extremes) or (extremes[0] > 0 and (extremes == extremes[0]).all()):
         return winner, loser, None
     total, n = summed(queries, np.array([weight.sum(dtype=np.float64), len(weight)]))
-    return winner, loser, (weight / (total / n or 1.0)).astype(np.float32)
+    mean = total / n
+    if mean == 0:  # all weights are 0, which the training refuses
+        mean = 1.0
+    return winner, loser, (weight / mean).astype(np.float32)
 
 
 def _ranges(starts: I64, sizes: I64) -> I64:

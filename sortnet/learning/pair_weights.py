@@ -1,4 +1,4 @@
-"""Weights of pairs in training; half of a weight is the effect of the pair on RankQuality.
+"""Weights of pairs in training: half of each weight is the pair's effect on RankQuality.
 
     weight = (1 - l) + l * |change of RankQuality| / its mean over the pairs,   l = 1/2,
 
@@ -85,12 +85,12 @@ def _map(ranking: _Ranking, first: I64, second: I64) -> F64:
     inverse_ranks = ranking.sum_in_query(relevant / rank)
     above = hits[first] - relevant[first]
     between = inverse_ranks[second] - inverse_ranks[first]
-    # If the lower document is relevant, it moves up. `between` counts it at its old place too, so 1
-    # / rank is subtracted.
+    # The lower document is relevant and moves up. `between` includes its old place, so the
+    # reciprocal of its old rank is subtracted.
     moved_up = (above + 1) / rank[first] - hits[second] / rank[second]
     moved_up += between - 1 / rank[second]
-    # If the upper document is relevant, it moves down, and relevant documents between lose 1 /
-    # rank.
+    # The upper document is relevant and moves down. Each relevant document between the two loses
+    # the reciprocal of its rank.
     moved_down = hits[second] / rank[second] - hits[first] / rank[first] - between
     change = np.where(relevant[second] > relevant[first], moved_up, moved_down)
     change = np.where(relevant[second] == relevant[first], 0.0, np.abs(change))
@@ -157,7 +157,7 @@ CHANGES: dict[str, Change] = {
 
 
 def exchange_changes(metric: Metric, queries: Queries, order: I64, pairs: ComparedPairs) -> F64:
-    """How much (m,) the query's measure changes if the documents of each pair exchange places.
+    """Change (m,) of the query's measure if the two documents of each pair exchange places.
 
     Args:
         metric: a measure whose kind is in `CHANGES`.

@@ -273,7 +273,10 @@ def selected(strategy: str, part: SortedPart) -> tuple[I64, I64]:
     new_places = np.flatnonzero(is_new)
     n_new = int(summed(part.queries, len(new_places)))
     if part.wanted is not None and n_new > part.wanted:
-        surplus = part.rng.permutation(n_new)[part.wanted :] - before(part.queries, len(new_places))
+        # Every process draws the same surplus from the new pairs of all processes, and drops the
+        # part of the surplus that belongs to its own pairs.
+        surplus = part.rng.permutation(n_new)[part.wanted :]
+        surplus -= before(part.queries, len(new_places))
         own_surplus = surplus[(surplus >= 0) & (surplus < len(new_places))]
         stays = np.ones(len(key), np.bool_)
         stays[new_places[own_surplus]] = False
@@ -372,10 +375,13 @@ def answered(queries: Queries, key: I64) -> Queries:
 
 def all_pairs(offsets: I64) -> tuple[I64, I64]:
     """Document numbers i < j of every pair of documents of one query."""
-    sizes = np.diff(offsets)
-    n_after = np.repeat(offsets[1:], sizes) - np.arange(offsets[-1]) - 1
-    i = np.repeat(np.arange(offsets[-1]), n_after)
-    return i, i + 1 + np.arange(len(i)) - np.repeat(np.cumsum(n_after) - n_after, n_after)
+    documents = np.arange(offsets[-1])
+    end_of_query = np.repeat(offsets[1:], np.diff(offsets))
+    n_after = end_of_query - documents - 1  # documents behind each document in its query
+    i = np.repeat(documents, n_after)
+    first_pair = np.cumsum(n_after) - n_after
+    distance = np.arange(len(i)) - np.repeat(first_pair, n_after) + 1
+    return i, i + distance
 
 
 def pairs_of_grades(part: Queries) -> ComparedPairs:
@@ -402,7 +408,7 @@ def _lowest(part: SortedPart, values: F32 | F64, n_own: int) -> I64:
 
 
 def _shares_below(values: F32 | I64) -> F64:
-    """For each value, the share (m,) of all values that are lower, from 0 to 1.
+    """Share (m,), from 0 to 1, of the values that are lower than each value.
 
     >>> _shares_below(np.array([7, 3, 7, 9]))
     array([0.25, 0.  , 0.25, 0.75])

@@ -200,7 +200,7 @@ def _pairs_of(
     settings: Training,
     gain: F32 | None,
 ) -> tuple[QueryPairs, QueryPairs]:
-    """Group TP and VP by query, on the comparator's device if they fit; TP must have weight."""
+    """Group TP and VP by query, on the comparator's device if they fit; refuse TP of weight 0."""
     device = comparator.members[0].device
     train_pairs = QueryPairs.of(train, tp, settings.pair_weight, gain).kept_on(device)
     vali_pairs = QueryPairs.of(vali, vp, settings.pair_weight).kept_on(device)
@@ -239,8 +239,7 @@ def _of_each_member(
     # Processes that share a model have to train the members in the same order.
     is_alone = train.shard is None or train.shard.group.size == 1
     with one_thread_an_operation() as n_threads:
-        # torch gives each new thread all cores for an operation, whatever the parent thread has
-        # set.
+        # torch gives each new thread all cores for an operation, whatever its parent has set.
         pool = ThreadPoolExecutor(
             n_threads if is_alone else 1, initializer=torch.set_num_threads, initargs=(1,)
         )
@@ -476,10 +475,10 @@ def _mean_loss(net: NeuralComparator, pairs: QueryPairs, settings: Training) -> 
     """Mean loss over all pairs, without dropout."""
     net.eval()
     size = min(AT_ONCE, _VALUES // net.n_features + 1)
-    sums = [
-        _loss(net, batch, settings) * min(size, len(pairs) - k * size)
-        for k, batch in enumerate(pairs.batches(size, None, None, net.device))
-        if len(batch.weight)
-    ]
+    sums = []
+    for k, batch in enumerate(pairs.batches(size, None, None, net.device)):
+        if len(batch.weight):
+            n_in_batch = min(size, len(pairs) - k * size)  # pairs of all processes
+            sums.append(_loss(net, batch, settings) * n_in_batch)
     own_sum = math.fsum(map(float, sums))  # waits for a GPU here, once
     return float(summed(pairs.queries, np.array(own_sum))) / max(len(pairs), 1)

@@ -17,7 +17,9 @@ from sortnet.sorting.sort import arrangement, refuse_nan, sort
 
 _SHUFFLES = 5
 # Edges between the bins of |margin|: the first bin starts at 0, and the last bin has no upper edge.
-MARGIN_EDGES = tuple(2.0**k for k in range(-12, 7))
+_LEAST_EXPONENT, _GREATEST_EXPONENT = -12, 6
+_LAST_BIN = _GREATEST_EXPONENT - _LEAST_EXPONENT + 1
+MARGIN_EDGES = tuple(2.0**k for k in range(_LEAST_EXPONENT, _GREATEST_EXPONENT + 1))
 RANK_BINS = ("1", "2", "3", "4", "5", "6-7", "8-10", "11-20", "21-50", "51+")
 _LAST_RANKS = (1, 2, 3, 4, 5, 7, 10, 20, 50)
 _BIN_OF_PLACE = np.searchsorted(_LAST_RANKS, np.arange(1, 52)).astype(np.int8)
@@ -39,7 +41,7 @@ class CyclicTriples:
 
 @dataclass(frozen=True)
 class RankChange:
-    """How far documents move between the main ranking and another ranking.
+    """Distances that documents move between the main ranking and another ranking.
 
     Attributes:
         against: name of the other ranking, `shuffle 1` to `shuffle 5` or `quicksort`.
@@ -110,7 +112,7 @@ def _are_cyclic(comparator: Comparator, queries: Queries, triples: I64) -> Bool:
 
 
 def rank_changes(comparator: Comparator, queries: Queries) -> list[RankChange]:
-    """How far documents move if the sort starts from a shuffled order, or a quicksort replaces it.
+    """Measure how far documents move if the sort starts from a shuffle, or is a quicksort.
 
     The default ranking is compared with the rankings from five random starts, then with the ranking
     by a quicksort from the same start. Documents of a query with the same features count as
@@ -184,8 +186,8 @@ def quicksort(comparator: Comparator, queries: Queries, *, start: I64 | None = N
         margin = comparator.prefer(prepared, i, j)
         refuse_nan(margin, queries, i)
         batches.append((i, j, margin))
-        side = np.ones(len(part), np.int64)  # 0 before the pivot, 1 the pivot, 2 behind it
-        side[places] = np.where(margin == 0, np.sign(places - pivots), -np.sign(margin)) + 1
+        side = np.zeros(len(part), np.int64)  # -1 before the pivot, 0 the pivot, 1 behind it
+        side[places] = np.where(margin == 0, np.sign(places - pivots), -np.sign(margin))
         key = 3 * part + side
         by_side = np.argsort(key, kind="stable")
         order = order[by_side]
@@ -335,6 +337,7 @@ def _tally(
             continue
         is_wrong = int(wrong[k])
         exponent = ((bits[k] >> 23) & 255) - 127
-        margins[is_wrong, min(max(exponent + 13, 0), 19)] += 1
+        bin_of_margin = exponent - _LEAST_EXPONENT + 1
+        margins[is_wrong, min(max(bin_of_margin, 0), _LAST_BIN)] += 1
         bin_i, bin_j = bins[i[k]], bins[j[k]]
         ranks[is_wrong, min(bin_i, bin_j), max(bin_i, bin_j)] += 1

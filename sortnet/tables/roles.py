@@ -150,11 +150,8 @@ def choose_columns(
             for name, cells in usable.items()
             if name not in special and name.lower() not in _NO_FEATURES
         }
-        all_features = choose_features(candidates, rows.columns)
-        if known_features is None:
-            categories = tuple(name for name in all_features if name not in candidates)
-        categorical = {column_of(name, candidates) for name in categories}
-        features = [name for name in all_features if name in candidates and name not in categorical]
+        known_categories = None if known_features is None else categories
+        features, categories = _guessed_features(candidates, rows.columns, known_categories)
     has_content = any((text, image, audio, *named_roles.shown, *features, *categories))
     if not has_content and (not id_ or is_numeric(usable[id_])):
         raise DataError(f"{rows.path}: no column can be shown or learned from (--text names one)")
@@ -183,6 +180,26 @@ def _known_categories(
         for feature in known_features
         if feature not in names and column_of(feature, usable) in usable
     )
+
+
+def _guessed_features(
+    candidates: Mapping[str, Cells],
+    names: Collection[str],
+    known_categories: tuple[str, ...] | None,
+) -> tuple[list[str], tuple[str, ...]]:
+    """Choose features among the columns `candidates`: numeric columns, and `column=value`.
+
+    Args:
+        names: names of all columns of the table.
+        known_categories: the features `column=value` that other data have; None: the values decide.
+    """
+    features = choose_features(candidates, names)
+    categories = known_categories
+    if categories is None:
+        categories = tuple(name for name in features if name not in candidates)
+    categorical = {column_of(name, candidates) for name in categories}
+    numeric = [name for name in features if name in candidates and name not in categorical]
+    return numeric, categories
 
 
 def without_unique_text(roles: C, named_roles: Columns) -> C:

@@ -24,6 +24,8 @@ NAMED = 40  # most items that are shown with their names
 ANNOTATORS = 20  # most annotators with an own bar
 _POINTS = 200  # most points of a band
 LABEL_FIRST = "compare items first: sortnet label NAME"
+_INTERVAL_TITLE = "How sure each rank is"
+_INTERVAL_REMARK = "the 90 % interval of each rank; the mark is the rank itself"
 
 
 def ranking_intervals(ranking: pd.DataFrame, *, most: int = NAMED) -> Figure:
@@ -35,23 +37,34 @@ def ranking_intervals(ranking: pd.DataFrame, *, most: int = NAMED) -> Figure:
     """
     check(ranking, ("rank", "id", "low", "high"), "add items first: sortnet items add")
     ordered = ranking.sort_values("rank")
-    rank, low, high = (ordered[name].to_numpy() for name in ("rank", "low", "high"))
-    remark = "the 90 % interval of each rank; the mark is the rank itself"
     if len(ordered) > most:
-        size = -(-len(ordered) // _POINTS)
-        if size > 1:
-            rank, low, high = (_medians(values, size) for values in (rank, low, high))
-            remark = f"the 90 % interval of the ranks, medians of {size} items each"
-        figure, (axes,) = draw.new_figure(7.4, 4.6, 1, 1, "How sure each rank is", remark)
-        axes.fill_between(rank, low, high, color=BLUE, alpha=0.25, linewidth=0, gid="interval")
-        axes.plot(rank, low, color=BLUE, linewidth=0.8)
-        axes.plot(rank, high, color=BLUE, linewidth=0.8)
-        axes.plot(rank, rank, color=INK, linewidth=1.2, gid="rank")
-        axes.set(xlabel="items, best first", ylabel="rank", xlim=(1, len(ordered)))
-        axes.set_ylim(len(ordered), 1)
-        return figure
+        return _interval_band(ordered)
+    return _intervals_of_named_items(ordered)
+
+
+def _interval_band(ordered: pd.DataFrame) -> Figure:
+    """Draw the intervals of many items as a band over the ranks, without the items' names."""
+    rank, low, high = (ordered[name].to_numpy() for name in ("rank", "low", "high"))
+    remark = _INTERVAL_REMARK
+    n_items_a_point = -(-len(ordered) // _POINTS)
+    if n_items_a_point > 1:
+        rank, low, high = (_medians(values, n_items_a_point) for values in (rank, low, high))
+        remark = f"the 90 % interval of the ranks, medians of {n_items_a_point} items each"
+    figure, (axes,) = draw.new_figure(7.4, 4.6, 1, 1, _INTERVAL_TITLE, remark)
+    axes.fill_between(rank, low, high, color=BLUE, alpha=0.25, linewidth=0, gid="interval")
+    axes.plot(rank, low, color=BLUE, linewidth=0.8)
+    axes.plot(rank, high, color=BLUE, linewidth=0.8)
+    axes.plot(rank, rank, color=INK, linewidth=1.2, gid="rank")
+    axes.set(xlabel="items, best first", ylabel="rank", xlim=(1, len(ordered)))
+    axes.set_ylim(len(ordered), 1)
+    return figure
+
+
+def _intervals_of_named_items(ordered: pd.DataFrame) -> Figure:
+    """Draw the interval of each item on a line with the item's name."""
+    rank, low, high = (ordered[name].to_numpy() for name in ("rank", "low", "high"))
     height = 1.4 + 0.19 * max(len(ordered), 4)
-    figure, (axes,) = draw.new_figure(7.4, height, 1, 1, "How sure each rank is", remark)
+    figure, (axes,) = draw.new_figure(7.4, height, 1, 1, _INTERVAL_TITLE, _INTERVAL_REMARK)
     axes.hlines(rank, low, high, color=BLUE, linewidth=3.0, alpha=0.5, gid="interval")
     axes.plot(rank, rank, "o", color=INK, markersize=3.5, gid="rank")
     names = [draw.brief(name) for name in ordered["id"].astype(str)]

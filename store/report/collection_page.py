@@ -121,8 +121,9 @@ def _ranking_title(facts: dict[str, Any]) -> str:
     """Heading of the ranking table, which says whether it has all items or the top."""
     if len(facts["rows"]) == facts["items"]:
         return f"Ranking: all {facts['items']:,} items"
-    of_each = " of each group" if facts["groups"] else ""
-    return f"Ranking: the top {facts['top']}{of_each}"
+    if facts["groups"]:
+        return f"Ranking: the top {facts['top']} of each group"
+    return f"Ranking: the top {facts['top']}"
 
 
 def _summary(facts: dict[str, Any]) -> Iterator[tuple[str, str]]:

@@ -81,11 +81,13 @@ def _right_and_checked(
     holdout = judgements.strategies.get(HOLDOUT, -1)
     is_holdout = judgements.strategy[votes.rows] == holdout
     side = np.sign(votes.better - 0.5)
+    # The right side is the majority of the hold-out, without the annotator's own answers.
     holdout_side = np.where(is_holdout, side, 0.0)
     balance_of_pair = np.bincount(votes.pair, holdout_side, 1)[votes.pair]
     annotator_and_pair = np.cumsum(votes.first) - 1
     own_balance = np.bincount(annotator_and_pair, holdout_side, 1)[annotator_and_pair]
     right_side = np.sign(balance_of_pair - own_balance)
+    # The answer of a gold pair is known, whatever the hold-out says.
     better_item = {pair: decision.item for pair, decision in study.gold.items()}
     if better_item:
         pairs = zip(votes.low.tolist(), votes.high.tolist(), strict=True)

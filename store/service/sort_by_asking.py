@@ -234,11 +234,12 @@ def estimate(
             expected_questions = service.remaining.questions
             examples = example_questions(service, _EXAMPLES)
     n_items = len(given_items.items)
-    n_questions = n_items * (n_items - 1) // 2
+    limits = [n_items * (n_items - 1) // 2]  # no pair is asked twice
     if expected_questions is not None:
-        n_questions = min(expected_questions, n_questions)
+        limits.append(expected_questions)
     if max_calls is not None:
-        n_questions = min(n_questions, max_calls * len(judges))
+        limits.append(max_calls * len(judges))
+    n_questions = min(limits)
     questions_a_judge = math.ceil(n_questions / len(judges))
     models = {
         annotator: machine_judge

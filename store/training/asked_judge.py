@@ -1,4 +1,4 @@
-"""The judge that a training asks about its documents, as `train` and `resume` take it."""
+"""The judge that a training asks about its documents, as an argument of `train` and `resume`."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from store.training.job import TrainingJob
 from store.training.run_folder import DONE, JUDGED_BY, Folder
 from store.training.training_run import TrainingRun
 
-LEAST = 2  # answers of a judge: one about each part
+LEAST = 2  # fewest answers of a judge: training and validation part need one each
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,11 +45,12 @@ class AskedJudge:
     """The judge that a training asks about its documents, and the question.
 
     Attributes:
-        judge: who is asked; None: nobody, or the judge that a resumed run asked before.
-        question: the question about each pair; None: the resumed run's, else `Which is better?`.
-        changes: {name: value} of the record of a resumed run's judge, see `judge_record`. A resumed
-            run changes its stored judge by them, and does not use `judge`. None: `judge` replaces
-            the stored judge.
+        judge: the judge; None: no judge in a new run, the stored judge in a resumed run.
+        question: the question about each pair; None: the stored question of a resumed run, else
+            `Which is better?`.
+        changes: {name: new value} in the record of a resumed run's judge, see `judge_record`. The
+            stored judge is changed, and `judge` is not used. None: `judge` replaces the stored
+            judge.
         names: {argument: its name in messages}, where the two differ.
 
     Raises:
@@ -62,6 +63,7 @@ class AskedJudge:
     names: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        """Refuse a question that is no text or too long."""
         if self.question is None:
             return
         name = self._name("question")
@@ -76,18 +78,18 @@ class AskedJudge:
         return self.judge is not None and self.changes is None
 
     def _name(self, argument: str) -> str:
-        """The name of an argument in messages."""
+        """Name an argument as messages do: an option on the command line, else the argument."""
         return self.names.get(argument, argument)
 
     def is_asked(self, record: Mapping[str, Any] | None, folder: Path) -> bool:
-        """Whether a judge is asked in the run of a folder.
+        """Whether the run in a folder asks a judge.
 
         Args:
             record: the record of a resumed run; None for a new run.
 
         Raises:
-            SortNetError: if the resumed run was begun without a judge or with a judge of another
-                kind, or if it asked a function and none is passed.
+            SortNetError: if the resumed run was begun without a judge or with another kind of
+                judge, or if it asks a function that is not passed again.
         """
         if record is None:
             return self.judge is not None
@@ -104,7 +106,7 @@ class AskedJudge:
         return judged_by is not None
 
     def _passed_names(self) -> list[str]:
-        """The arguments that were passed, by their names in messages."""
+        """List the arguments that were passed, as messages name them."""
         arguments = [*(self.changes or ())]
         if self.is_judge_passed:
             arguments.append("judge")
@@ -113,7 +115,7 @@ class AskedJudge:
         return [self._name(argument) for argument in arguments]
 
     def check_budget(self, config: Config) -> None:
-        """Refuse settings that let a judge give any number of answers, or too few."""
+        """Refuse settings without a limit of answers, or with too low a limit."""
         name = self._name("judgements")
         if config.judgements is None:
             raise SortNetError(f"a judge needs {name} N, how many answers it may give")
@@ -128,10 +130,10 @@ class AskedJudge:
             self.judge.connect()
 
     def documents(self, job: TrainingJob, progress: Progress) -> AskedDocuments:
-        """The documents of both parts as the judge is shown them; empty if nobody is asked.
+        """Read the documents of both parts as the judge is shown them; empty without a judge.
 
         Raises:
-            SortNetError: if the judge would be shown nothing of the documents.
+            SortNetError: if the judge would see no content of the documents.
         """
         if not job.is_asked:
             return AskedDocuments()
@@ -148,13 +150,13 @@ class AskedJudge:
         return AskedDocuments(items)
 
     def record(self) -> dict[str, Any] | None:
-        """The record of the judge that a new run stores; None without a judge."""
+        """Make the record of the judge for a new run; None without a judge."""
         return None if self.judge is None else record_of(self.judge, self.question or QUESTION)
 
     def again(self, folder: Path) -> str | None:
-        """The call that resumes a run whose judge must be passed again.
+        """Return the Python call that resumes a run whose judge must be passed again.
 
-        None if the command resumes it.
+        None if the judge is stored, so that the command line can resume the run.
         """
         record = self.record()
         if record is None or is_stored_whole(record):
@@ -171,11 +173,12 @@ class AskedJudge:
         is_own_store: bool,
         notify: Callable[[str], None] = note,
     ) -> Iterator[TrainingRun]:
-        """Ask the judge of a run within the block; a run without a judge stays as it is.
+        """Connect the judge of a run within a `with` block; a run without a judge is not changed.
 
         Args:
-            is_own_store: whether the user chose the store. If not, it may be somebody else's: no
-                command is run, and no key is sent to a server, that only such a store names.
+            is_own_store: whether the user chose the store. Another store may be somebody else's: a
+                command that only it names is not run, and a server that only it names gets no
+                key.
             notify: called with messages about failures.
 
         Yields the run with its judge.
@@ -190,7 +193,7 @@ class AskedJudge:
         judge, question = self._judge_and_question(training, is_own_store=is_own_store)
         refuse_without_content(documents.items["train"], judge, self.names)
         assert job.config.judgements is not None
-        # A function is called by its own name.
+        # Messages name a function by its own name, so that it needs no name of an argument.
         argument = {Program: "judge", LanguageModel: "model", Function: ""}[type(judge)]
         connection = judge.connect(self.names.get(argument, ""), documents.value_of_id)
         run_judge = RunJudge(
@@ -211,7 +214,7 @@ class AskedJudge:
     def _judge_and_question(
         self, training: TrainingRun, *, is_own_store: bool
     ) -> tuple[MachineJudge, str]:
-        """The judge of the run and its question: as stored, with the changes passed now."""
+        """Return the judge and the question of a run: as stored, with the changes passed now."""
         stored = training.run.judge
         if stored is None:
             if self.judge is None:
@@ -222,7 +225,7 @@ class AskedJudge:
         judge, question = self._resumed(stored)
         is_changed = bool(self._passed_names())
         if training.finished and not is_changed:
-            return judge, question  # nobody is asked
+            return judge, question  # a finished run asks nothing, so that nothing is checked
         record = record_of(judge, question)
         argument = other_argument(record, stored)
         if argument is not None:
@@ -253,7 +256,11 @@ class AskedJudge:
             )
 
     def _resumed(self, stored: Mapping[str, Any]) -> tuple[MachineJudge, str]:
-        """The judge and the question of a resumed run, with the changes passed now."""
+        """Return a resumed run's judge and question, with the changes passed now.
+
+        Raises:
+            SortNetError: on a change that the stored judge has no argument for.
+        """
         question = self.question or stored["question"]
         judge = recorded_judge(stored)
         if self.changes is None:
@@ -269,7 +276,7 @@ class AskedJudge:
 
 
 def _other_than_before(name: str) -> SortNetError:
-    """The error that the judge, or an attribute of it, differs from the resumed run's judge."""
+    """Make the error that the judge, or an argument of the judge, is not as in the resumed run."""
     return SortNetError(
         f"cannot resume the run, it was started with another {name}: answers of two judges would "
         "be mixed"
@@ -277,7 +284,7 @@ def _other_than_before(name: str) -> SortNetError:
 
 
 def _not_stored(judge: str, folder: Path) -> SortNetError:
-    """The error that a judge must be passed again; `judge` says in words which judge."""
+    """Make the error that a judge must be passed again; `judge` is a phrase about the judge."""
     call = resume_call(str(folder))
     return SortNetError(f"the run asks {judge}, which is not stored: pass it again, {call}")
 

@@ -1,6 +1,6 @@
-"""The documents of a training part as a judge is shown them: texts, images, fields and features.
+"""Read documents as a judge is shown them: texts, images, fields and features.
 
-A judge that is a function gets the rows instead: dicts of a table, arrays of numbers of LETOR text.
+A judge that is a function gets rows instead: dicts of a table, or arrays of numbers of LETOR text.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from sortnet.tables.roles import GRADES, kept_as_read
 from sortnet.tables.rows import Rows, read_rows
 from sortnet.tables.values import is_numeric
 
-# Roles of columns that are not among the further fields.
+# A column with one of these roles is not shown as a further field.
 _ROLES_OF_ONE_COLUMN = ("id", "text", "image", "audio", "group", "context", "grade")
 
 
@@ -34,7 +34,7 @@ class AskedDocuments:
 
     Attributes:
         items: the documents of each part in the order of their numbers; empty if nobody is asked.
-        value_of_id: {id of an item: the document as a function gets it}; empty for other judges.
+        value_of_id: {id of an item: the value that a function gets}; empty for other judges.
     """
 
     items: Mapping[Split, Items] = field(default_factory=dict)
@@ -44,9 +44,9 @@ class AskedDocuments:
 def documents_for_function(
     parts: Mapping[Split, Queries], paths: Mapping[Split, str]
 ) -> AskedDocuments:
-    """The documents of both parts for a function, which gets their rows.
+    """Read the documents of both parts for a judge that is a function and gets rows.
 
-    A document may be in several queries under one id, so the items have ids of their own.
+    Items get new ids, because a document may be in several queries under one id.
 
     Args:
         paths: the file or files that each part was read from.
@@ -67,13 +67,13 @@ def documents_for_function(
 def _items_without_content(
     ids: tuple[str, ...], features: F32, feature_names: tuple[str, ...], **columns: Any
 ) -> Items:
-    """Items without texts, images and sounds; `columns` are further arguments of `Items`."""
+    """Make items without texts, images and sounds; `columns` are further arguments of `Items`."""
     missing = (None,) * len(ids)
     return Items(ids, missing, missing, missing, features, feature_names, **columns)
 
 
 def _values_of(part: Queries, path: str, train: Queries) -> list[Any]:
-    """The documents of a part as rows, without ignored columns and grades."""
+    """Read the rows of a part's documents, without ignored columns and grades."""
     if part.roles is None:
         return [*part.features]
     rows = rows_at(_read_again(path, train), part.rows)
@@ -87,10 +87,10 @@ def _values_of(part: Queries, path: str, train: Queries) -> list[Any]:
 
 
 def documents_of(part: Queries, path: str, train: Queries) -> Items:
-    """The documents of a part in the order of their numbers; `groups` are their queries.
+    """Read a part's documents as items, in the order of their numbers; a query is a group.
 
-    A table's texts, images and sounds are shown, and as further fields all other columns that are
-    no numbers, except ignored columns and grades. Features are as they are read; features computed
+    The texts, images and sounds of a table are shown. All other columns are further fields, except
+    numbers, ignored columns and grades. Features have the values of the file; features computed
     from texts and images are left out.
 
     Args:
@@ -108,7 +108,7 @@ def documents_of(part: Queries, path: str, train: Queries) -> Items:
             tuple(ids), part.features, feature_names, source=part.source, groups=tuple(qids)
         )
     rows = rows_at(_read_again(path, train), part.rows)
-    # Features of columns come first, then those computed from texts and images.
+    # The features of columns come before the features computed from texts and images.
     n_columns = len(part.roles.features) + len(part.roles.categories)
     feature_names = (part.feature_names or ())[:n_columns]
     roles = replace(_shown_roles(rows, part, train), features=feature_names)
@@ -119,13 +119,13 @@ def documents_of(part: Queries, path: str, train: Queries) -> Items:
 def refuse_without_content(
     documents: Items, judge: MachineJudge, names: Mapping[str, str] | None = None
 ) -> None:
-    """Refuse documents that a language model would be shown no content of.
+    """Refuse documents without any content that a language model would be shown.
 
     Args:
-        names: {argument: how messages call it}, where that is not its name.
+        names: {argument: its name in messages}, where the two differ.
 
     Raises:
-        DataError: saying what to do.
+        DataError: with the next step.
     """
     if not isinstance(judge, LanguageModel) or judge.prompt is not None:
         return
@@ -142,14 +142,14 @@ def refuse_without_content(
 
 
 def _read_again(path: str, train: Queries) -> Rows:
-    """Read a table with all its columns, as the training part was read."""
+    """Read a table with all its columns, by the rules by which the training part was read."""
     columns = names_kept(train.columns, train)
     roles = train.roles
     return read_rows(Path(path), keep=kept_as_read(*columns, roles.text, roles.id, roles.group))
 
 
 def _shown_roles(rows: Rows, part: Queries, train: Queries) -> Columns:
-    """Roles of the columns that are shown: the training part's, as far as the rows have them."""
+    """Return the roles of the columns to show, as in the training part, if the rows have them."""
     content_columns = {}
     for role in ("text", "image", "audio"):
         name = getattr(train.roles, role)

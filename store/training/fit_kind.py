@@ -1,4 +1,4 @@
-"""Fit a ranker of another kind than SortNet, and write its folder; no run is stored."""
+"""Fit a ranker of another kind than SortNet, and write its folder, without a run in the store."""
 
 from __future__ import annotations
 
@@ -41,12 +41,12 @@ class FittedKind:
 
     @property
     def parts(self) -> dict[str, Queries]:
-        """The training and validation part."""
+        """The training and the validation part, by name."""
         return {"train": self.job.train, "vali": self.job.vali}
 
     @cached_property
     def measures(self) -> dict[str, dict[str, float]]:
-        """{part: {measure: value}} for the ranker."""
+        """Measure the ranker on both parts: {part: {measure: value}}."""
         empty = self.ranker.config.empty
         return {
             name: evaluate(part, self.ranker.order(part), self.metrics, empty=empty)
@@ -55,7 +55,7 @@ class FittedKind:
 
     @property
     def conventions(self) -> dict[str, list[str]]:
-        """{part: the conventions of its measures}."""
+        """Describe the conventions of the measures on each part: {part: lines}."""
         empty = self.ranker.config.empty
         return {
             name: conventions_of(part, self.metrics, empty) for name, part in self.parts.items()
@@ -91,7 +91,7 @@ def fit_kind(
     if not overwrite:
         folder.refuse_if_taken()
     values: Mapping[str, Any] = settings.flat()
-    # The data are read, and the ranker is measured, as for SortNet.
+    # Data are read, and rankers are measured, by the settings that SortNet has too.
     config = Config().changed(**{name: values[name] for name in settings_of(Settings)})
     job = read_job(
         data,

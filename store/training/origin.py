@@ -1,6 +1,6 @@
-"""`sortnet train --from MODEL`: the model that a run begins with.
+"""The model that a run begins with, from `sortnet train --from MODEL`.
 
-The run keeps a copy in its folder, so that it is resumed whatever becomes of MODEL.
+The run keeps a copy of the model in its folder, so that it can be resumed without MODEL.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from store.training.run_folder import Folder
 
 @dataclass(frozen=True, eq=False)
 class Origin:
-    """The model that a run begins with, and the facts about the model in the run's record.
+    """The model that a run begins with, and the facts about it in the record of the run.
 
     Attributes:
         model: the model, with its weights.
@@ -46,10 +46,10 @@ def refuse_own_folder(path: str | None, folder: Folder) -> None:
 def find_origin(
     path: str | None, folder: Folder, record: Mapping[str, Any] | None, progress: Progress
 ) -> Origin | None:
-    """The model that a new or a resumed run begins with; None: random weights.
+    """Find the model that a new or a resumed run begins with; None: random weights.
 
     Args:
-        path: MODEL, as typed.
+        path: the argument MODEL.
         folder: the folder of the run; a resumed run has a copy of the model there.
         record: the record of the run to resume; None for a new run.
 

@@ -1,4 +1,4 @@
-"""Changes that a resumed run refuses: other settings or other data than it was started with."""
+"""Refuse to resume a run with other settings or data than it was started with."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from store.training.run_folder import Folder
 
 
 def differences(config: Config, before: Config) -> list[str]:
-    """The settings that differ from earlier ones, such as `lr 0.01, not 0.005`."""
+    """List the settings that have changed, such as `lr 0.01, not 0.005`."""
     values_before = before.flat()
     return [
         f"{name} {value}, not {values_before[name]}"
@@ -23,20 +23,22 @@ def differences(config: Config, before: Config) -> list[str]:
 
 
 def _named_columns(data: Mapping[str, Any]) -> dict[str, Any]:
-    """The columns as the user named them, without edges of bins, which follow from the data."""
+    """Return the columns that the user named; edges of bins are left out, as data decide them."""
     columns = data["train"].get("columns", {})
     return {name: value for name, value in columns.items() if name != "edges"}
 
 
 def refuse_changes(job: TrainingJob, record: Mapping[str, Any], folder: Folder) -> None:
-    """Refuse settings or data that differ from those the run was started with."""
+    """Refuse settings or data that differ from the settings or data at the start of the run."""
     changed = differences(job.config, Config.from_json(record["asked"]))
     for split, facts in job.data.items():
         recorded = record["data"].get(split, facts)
+        if facts["fingerprint"] == recorded["fingerprint"]:
+            continue
         name = "data" if job.is_divided else f"{split} data"
-        fault = f"{name} {facts['path']} (its content differs from {recorded['path']})"
-        if facts["fingerprint"] != recorded["fingerprint"] and fault not in changed:
-            changed.append(fault)
+        change = f"{name} {facts['path']} (its content differs from {recorded['path']})"
+        if change not in changed:  # both parts of a divided file are of the same change
+            changed.append(change)
     if _named_columns(job.data) != _named_columns(record["data"]):
         changed.append("other columns are named")
     if changed:
@@ -47,7 +49,7 @@ def refuse_changes(job: TrainingJob, record: Mapping[str, Any], folder: Folder) 
 
 
 def _how_to_train_on(folder: Folder) -> str:
-    """The command that trains the model of a run further, if the run has a model yet."""
+    """Name the command that trains a run's model further; empty if the run has no model yet."""
     if not (folder.path / "model.json").exists():
         return ""
     return f"; train on: sortnet train DATA --from {shlex.quote(str(folder))} --out NEW"

@@ -1,4 +1,6 @@
-"""The folder of a run: its model, see `sortnet.rankers.model_folder`, and files to resume the run.
+"""The folder of a run, with its model and with the files to resume the run.
+
+See `sortnet.rankers.model_folder` about the files of the model.
 
 model.json, weights-*.safetensors   the best model so far
 state.safetensors                   the state after the last iteration
@@ -32,14 +34,14 @@ _RUN_FIELDS: dict[str, Any] = {
 }
 Phase = Literal["choosing", "training", "done"]
 CHOOSING, TRAINING, DONE = get_args(Phase)
-# {kind of judge: `judged_by` of the record}; version 0.4 named the first two by their options
+# {kind of judge: value of `judged_by` in run.json}; two values are options of version 0.4.
 JUDGED_BY = {"program": "--judge", "language model": "--model", "function": "function"}
 _ORIGIN_FIELDS = {"path": str, "folder": str, "run": str | None, "weights_sha256": str}
 _PHASE_FIELDS = {"phase": Phase, "trials": list}
 
 
 class Folder:
-    """The folder of `sortnet train --out`."""
+    """The folder named by `sortnet train --out`, with its record run.json."""
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
@@ -55,7 +57,7 @@ class Folder:
         return (self.path / "model.json").exists() or self.state.exists()
 
     def refuse_if_taken(self) -> None:
-        """Refuse a folder whose model a new run would replace."""
+        """Refuse a folder that has a model, because a new run would replace the model."""
         if self.has_model:
             raise SortNetError(
                 f"{self} has a model already: --resume resumes its run, --overwrite replaces it, "
@@ -63,13 +65,13 @@ class Folder:
             )
 
     def clear(self) -> None:
-        """Remove the record of the last run; its model is kept until a new one replaces it."""
+        """Remove the record and state of the last run; its model stays until it is replaced."""
         for path in (self.state, self._run):
             path.unlink(missing_ok=True)
         shutil.rmtree(self.origin, ignore_errors=True)
 
     def run(self) -> dict[str, Any] | None:
-        """The record of the run; None if there is no record.
+        """Read and check the record of the run; None if there is no record.
 
         Raises:
             ModelError: on a damaged record.
@@ -90,10 +92,10 @@ class Folder:
         if "from" in record:
             check_fields(record, {"from": dict}, path)
             check_fields(record["from"], _ORIGIN_FIELDS, path)
-        # Checked before a comparator of damaged settings takes memory.
+        # Damaged settings are found here, before a comparator made of them takes much memory.
         if record["settings_sha256"] != _settings_sha256(record):
             raise ModelError(f"{path}: its settings or trials were changed after it was written")
-        # Version 0.3 wrote no phases: it chose the settings before it wrote the record.
+        # Version 0.3 recorded no phase: it wrote the record after it had chosen the settings.
         return {"phase": TRAINING, "trials": [], **record}
 
     def write_run(self, record: Mapping[str, Any]) -> None:
@@ -108,14 +110,14 @@ class Folder:
         write_atomically(self._run, lambda path: path.write_text(text, encoding="utf-8"))
 
     def finish(self) -> None:
-        """Record that the run is done."""
+        """Record that the training is done."""
         record = self.run()
         if record is not None and record["phase"] == TRAINING:
             self.write_run({**record, "phase": DONE})
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Create and lock the folder; it is removed again if it stays empty."""
+        """Create and lock the folder in a `with` block; remove a new folder that stays empty."""
         is_new = not self.path.exists()
         make_folder(self.path)
         try:
@@ -128,7 +130,7 @@ class Folder:
 
 
 def _settings_sha256(record: Mapping[str, Any]) -> str:
-    """Hash of the settings asked for and chosen, the trials, and the model to begin with."""
+    """Hash the requested and the chosen settings, the trials, and the model to begin with."""
     settings = [record["asked"], record["config"]]
     if "phase" in record:
         settings += [record["phase"], record["trials"]]
@@ -139,7 +141,7 @@ def _settings_sha256(record: Mapping[str, Any]) -> str:
 
 @contextmanager
 def _locked(folder: Path) -> Iterator[None]:
-    """Lock the folder for the lifetime of this process, if the system supports it."""
+    """Lock a folder within a `with` block, if the system has locks of files."""
     try:
         import fcntl
     except ImportError:

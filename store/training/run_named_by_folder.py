@@ -1,4 +1,4 @@
-"""Model folders in place of the names of runs."""
+"""Find a run by its model folder, which may be given in place of the run's id."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from store.service.existing_store import open_run
 
 
 def is_model_folder(name: str) -> bool:
-    """Whether there is a folder of that name with a model or the record of a run."""
+    """Whether a folder has this name, and a model or the record of a run in it."""
     return any(Path(name, file).is_file() for file in ("model.json", "run.json"))
 
 
 def run_of_folder(folder: str, store: str | None) -> tuple[str, str | None]:
-    """The id of the run that made a folder's model, and the URL of the store that has the run.
+    """Return the id of the run that made a folder's model, and the URL of the run's store.
 
     Args:
         folder: the model folder.
         store: the store to look in; None: the store that the folder names, else the user's own.
 
     Raises:
-        StoreError: if no run made the model, or the store does not have it.
+        StoreError: if no run made the model, or the store does not have the run.
         ModelError: on a damaged folder.
     """
     from sortnet.rankers.load_ranker import load_ranker

@@ -1,4 +1,4 @@
-"""A run of training in several processes: the first process starts it, the others join it."""
+"""Train in several processes: the first process starts the run, the other ones join it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from store.training.training_run import TrainingRun, parse_state
 
 
 def share_run(training: TrainingRun, group: Group) -> TrainingRun:
-    """Send the run from the first process to the others, which call `join_run`."""
+    """Send the run of the first process to all other processes, which call `join_run`."""
     broadcast(group, {"run": training.run.id, "config": training.config.to_json()})
     state_bytes = b""
     if training.state is not None and group.size > 1:
@@ -37,7 +37,7 @@ def share_run(training: TrainingRun, group: Group) -> TrainingRun:
 def join_run(
     job: TrainingJob, folder: Folder, url: URL, group: Group, origin: Origin | None = None
 ) -> Iterator[TrainingRun]:
-    """Take part in the run that the first process has started, and which it alone stores.
+    """Take part in the run of the first process, which alone writes to the store and the folder.
 
     Raises:
         StoreError: if this process does not reach the store that has the run.
@@ -54,7 +54,7 @@ def join_run(
 
 
 def check_processes(job: TrainingJob, group: Group) -> None:
-    """Refuse processes of different data or kinds of device, and more processes than queries."""
+    """Refuse processes with different data or devices, and more processes than queries."""
     if group.size == 1:
         return
     if job.is_asked:

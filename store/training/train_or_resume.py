@@ -1,4 +1,4 @@
-"""Train a new run or resume one, from Python as from the command line."""
+"""Train a new run or resume a run, for Python and for the command line."""
 
 from __future__ import annotations
 
@@ -37,17 +37,17 @@ from store.training.watcher import Watcher
 
 @dataclass(frozen=True, kw_only=True)
 class RunOptions:
-    """Options of `train` and `resume` beside data, folder and settings.
+    """Options of `train` and `resume` other than data, folder and settings.
 
     Attributes:
         store: the store's URL or file; None: the store of a resumed run, else the user's own.
         from_model: the folder of a model to begin with.
-        columns: names of the columns of a table; a resumed run has its own.
+        columns: names of the columns of a table; `UNNAMED` in a resumed run: as recorded.
         cache: folder that keeps parsed files; None: nothing is kept.
-        threads: number of threads; None: as many as a resumed run had, else as there are cores.
+        threads: number of threads; None: as many as the resumed run had, else one for each core.
         trials: whether settings that are left open are chosen by trials; if not, they get their
             defaults.
-        judge: asked about documents that have no grades; the argument `judge` goes before it.
+        judge: the judge that is asked in place of grades; an argument `judge` replaces it.
         watcher: called at each step of the training.
         command: the command that is recorded; None: the call of Python.
         group: the processes of the run, see `sortnet.learning.distributed.joined`.
@@ -67,14 +67,14 @@ class RunOptions:
 
 @dataclass(frozen=True, eq=False)
 class PreparedRun:
-    """Settings and data of a run that are read and checked; nothing is written yet.
+    """The settings and data of a run, read and checked before anything is written.
 
     Attributes:
         record: the record of the run to resume; None for a new run.
         origin: the model that the run begins with; None: random weights.
         documents: the documents as a judge is shown them.
-        url: the store.
-        store: the store's URL to record, without a password.
+        url: URL of the store.
+        store: URL of the store to record, without a password.
     """
 
     job: TrainingJob
@@ -198,7 +198,7 @@ def resume(
 
 
 def with_judge(options: RunOptions, judge: OneJudge | None, question: str | None) -> RunOptions:
-    """The options with a judge and a question, if a judge or a question is given."""
+    """Return the options with a judge and a question, unless both are None."""
     if judge is None and question is None:
         return options
     machine_judge = options.judge.judge if judge is None else described(judge)
@@ -207,10 +207,10 @@ def with_judge(options: RunOptions, judge: OneJudge | None, question: str | None
 
 
 def recorded_run(folder: Folder, *, has_data: bool) -> dict[str, Any] | None:
-    """The record of the run to resume; None if there is no run, but data for a new run.
+    """Read the record of the run to resume; None if a new run is to begin with the data.
 
     Raises:
-        SortNetError: if there is nothing to resume, and no data.
+        SortNetError: if there is nothing to resume and no data, or a model without a record.
     """
     record = folder.run()
     if record is not None:
@@ -235,15 +235,15 @@ def prepare(
     *,
     is_asked_now: bool = True,
 ) -> PreparedRun:
-    """Read and check the settings, the data and the judge of a run; nothing is written.
+    """Read and check the settings, the data and the judge of a run, and write nothing.
 
     Args:
         folder: the folder of the run.
-        data: the paths; empty: the paths of a resumed run.
+        data: paths of the data; empty: the recorded paths of a resumed run.
         record: the record of the run to resume; None for a new run.
         options: the options of the run.
-        settings: {name: value}, as the user gave them.
-        is_asked_now: whether the judge must be ready and have a budget.
+        settings: {name: value} given by the user.
+        is_asked_now: whether the judge is about to be asked, so that its budget is checked.
     """
     progress = options.watcher.progress
     judge = options.judge
@@ -282,7 +282,7 @@ def prepare(
 def _requested_config(
     settings: Mapping[str, Any], record: Mapping[str, Any] | None, origin: Origin | None
 ) -> Config:
-    """The settings of the resumed run, of the model to begin with, or the defaults, as changed."""
+    """Change the settings of the resumed run, of the model to begin with, or the defaults."""
     if record is not None:
         return Config.from_json(record["asked"]).changed(**settings)
     if origin is not None:
@@ -293,7 +293,7 @@ def _requested_config(
 def _run(
     prepared: PreparedRun, options: RunOptions, command: str, *, clear: bool
 ) -> TrainedRun | None:
-    """Train a prepared run; the first process keeps folder and store."""
+    """Train a prepared run; the first process alone writes to the folder and the store."""
     record = prepared.record
     group = options.group
     options.watcher.progress("starting")
@@ -311,7 +311,7 @@ def _run(
 def _run_first_process(
     prepared: PreparedRun, options: RunOptions, command: str, *, clear: bool
 ) -> TrainedRun:
-    """Begin or resume the run, ask its judge, train, and tell the watcher of each step."""
+    """Begin or resume the run, connect its judge, train, and tell the watcher each step."""
     job = prepared.job
     folder = prepared.folder
     record = prepared.record

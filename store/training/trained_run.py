@@ -1,4 +1,4 @@
-"""The result of a training."""
+"""The result of a training: the run, its iterations and the ranker that was kept."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ class TrainedRun:
     """A finished run.
 
     Attributes:
-        training: its settings, data, folder and run.
+        training: settings, data, folder and stored run.
         ranker: the model that was kept, which is also in the folder.
-        rows: one dict per iteration, as `Run.iterations_frame` has them.
+        rows: one dict for each iteration, with the columns of `Run.iterations_frame`.
         store: the store's URL, without its password.
     """
 
@@ -35,17 +35,17 @@ class TrainedRun:
 
     @property
     def kept(self) -> Mapping[str, Any]:
-        """Which ranker was kept: kind, measure, figures and reason."""
+        """Facts about the ranker that was kept: kind, measure, figures and reason."""
         facts: Mapping[str, Any] = self.ranker.info["kept"]
         return facts
 
     @property
     def parts(self) -> dict[str, Queries]:
-        """The training and validation part, with the judge's answers if a judge was asked."""
+        """The training and the validation part, with the answers of a judge that was asked."""
         return {split: self.training.judged(split) for split in SPLITS}
 
     @property
     def measures(self) -> dict[str, dict[str, float]]:
-        """{part: {measure: value}} of the best iteration."""
+        """The measures of the best iteration: {part: {measure: value}}."""
         names = [metric.name for metric in self.training.job.metrics]
         return {split: {name: self.best[f"{split}_{name}"] for name in names} for split in SPLITS}

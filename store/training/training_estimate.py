@@ -1,4 +1,4 @@
-"""Estimate of a training that asks a language model: an example prompt, calls and cost."""
+"""Estimate the calls and cost of a training that asks a language model."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from store.training.job import TrainingJob
 from store.training.run_folder import Folder
 from store.training.train_or_resume import RunOptions, prepare, with_judge
 
-_SAMPLE = 50  # prompts whose mean length an estimate takes
+_SAMPLE = 50  # prompts whose mean length is used in an estimate
 
 
 @dataclass(frozen=True)
 class TrainingEstimate:
-    """The calls of a training that asks a language model, before it asks.
+    """The calls that a training would send to a language model.
 
     Attributes:
-        prompt: the prompt about a pair of training documents.
+        prompt: an example of a prompt, about a pair of training documents.
         calls: calls, tokens and cost; None if the number of answers is not limited.
     """
 
@@ -43,10 +43,10 @@ def estimate(
     options: RunOptions | None = None,
     **settings: Any,
 ) -> TrainingEstimate:
-    """Estimate what `train` with the same arguments takes; nothing is sent or written.
+    """Estimate the calls and cost of `train` with the same arguments; send and write nothing.
 
     Raises:
-        SortNetError: on another judge than a language model, and as `train`.
+        SortNetError: if the judge is no language model, and for the errors of `train`.
 
     Cost: the data are read.
     """
@@ -59,6 +59,7 @@ def estimate(
     documents = prepared.documents.items["train"]
 
     def example(left: int, right: int) -> AskedQuestion:
+        """Make the question about two training documents."""
         return asked_question(
             documents,
             left,
@@ -77,7 +78,7 @@ def estimate(
 
 
 def _first_pair(job: TrainingJob) -> tuple[int, int]:
-    """A pair of the first query, or of a later query if the first one has no pair."""
+    """Return the first pair of documents of one query."""
     i, j = all_pairs(job.train.offsets[:2])
     if not len(i):
         i, j = all_pairs(job.train.offsets)
@@ -85,7 +86,7 @@ def _first_pair(job: TrainingJob) -> tuple[int, int]:
 
 
 def _random_pairs(job: TrainingJob) -> list[tuple[int, int]]:
-    """Random pairs of training documents, whose prompts are measured."""
+    """Draw random pairs of training documents, whose prompts are measured."""
     i, j = all_pairs(job.train.offsets)
     chosen = np.random.default_rng(0).permutation(len(i))[:_SAMPLE]
     return list(zip(i[chosen].tolist(), j[chosen].tolist(), strict=True))

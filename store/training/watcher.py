@@ -1,4 +1,4 @@
-"""Calls by which a training reports its steps to the program that started it."""
+"""A base class whose methods a training calls to report its steps."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from store.training.training_run import TrainingRun
 
 
 class Watcher:
-    """Called at each step of a training; methods do nothing unless a subclass replaces them."""
+    """Receives each step of a training; a subclass overrides the methods of the steps it needs."""
 
     def progress(self, text: str) -> None:
-        """Take a line about the present step."""
+        """Receive a line about the present step."""
 
     def note(self, text: str) -> None:
-        """Take a message, such as a failure of the judge; by default it is logged."""
+        """Receive a message, such as a failure of the judge; by default the message is logged."""
         note(text)
 
     def starting(
         self, job: TrainingJob, origin: Origin | None, group: Group, *, is_new: bool, chooses: bool
     ) -> None:
-        """Take the settings and data, which are checked, before the run is in the store.
+        """Receive the checked settings and data, before the run is stored.
 
         Args:
             job: settings and data.
@@ -38,17 +38,17 @@ class Watcher:
         """
 
     def trial_ended(self, trial: Trial) -> None:
-        """Take a trial of settings, with its RankQuality."""
+        """Receive a finished trial of settings, with its RankQuality."""
 
     def begun(self, training: TrainingRun, *, chose: bool) -> None:
-        """Take the run with its settings; `chose`: whether trials have just chosen them."""
+        """Receive the run, whose settings trials have just chosen if `chose` is true."""
 
     def callbacks(self, training: TrainingRun) -> Sequence[Callback]:
         """Return functions that are called after each iteration, see `learn_to_sort`."""
         return ()
 
     def iteration_ended(self, record: Iteration) -> None:
-        """Take the measures of an iteration, which are in the store."""
+        """Receive the measures of an iteration, after they are stored."""
 
     def ended(self, trained: TrainedRun) -> None:
-        """Take the result, while the store and the judge are open."""
+        """Receive the result, before the store and the judge are closed."""

@@ -76,14 +76,26 @@ def _responses(record: Record) -> Iterator[tuple[str, Record]]:
     """Yield (question, {value, user_id, status}) from the form of the SDK or of the REST API."""
     responses = record["responses"]
     if isinstance(responses, dict):
-        for question, answers in responses.items():
-            for answer in answers if isinstance(answers, list) else ():
+        yield from _responses_of_sdk(responses)
+    elif isinstance(responses, list):
+        yield from _responses_of_api(responses)
+
+
+def _responses_of_sdk(responses: Record) -> Iterator[tuple[str, Record]]:
+    """Yield the responses in {question: [response, ...]}."""
+    for question, answers in responses.items():
+        if isinstance(answers, list):
+            for answer in answers:
                 if isinstance(answer, dict):
                     yield question, answer
-    elif isinstance(responses, list):
-        for response in responses:
-            values = response.get("values") if isinstance(response, dict) else None
-            for question, answer in values.items() if isinstance(values, dict) else ():
+
+
+def _responses_of_api(responses: Sequence[Any]) -> Iterator[tuple[str, Record]]:
+    """Yield the responses in [{"values": {question: {"value": value}}, ...}, ...]."""
+    for response in responses:
+        values = response.get("values") if isinstance(response, dict) else None
+        if isinstance(values, dict):
+            for question, answer in values.items():
                 if isinstance(answer, dict):
                     yield question, {**response, "value": answer.get("value")}
 

@@ -26,7 +26,9 @@ def check_controls(path: str, tasks: Sequence[Record]) -> None:
         for annotation in task["annotations"]
         for result in _results(annotation)
     ]
-    controls = {str(r.get("from_name")) for r in results if r.get("type") == "pairwise"}
+    controls = {
+        str(result.get("from_name")) for result in results if result.get("type") == "pairwise"
+    }
     if len(controls) > 1:
         names = listed(sorted(controls))
         refuse(path, f"has answers of the Pairwise tags {names}: import one at a time")
@@ -66,6 +68,7 @@ def read_task(
 
 
 def _results(annotation: Any) -> list[Record]:
+    """List the results of an annotation that are objects; empty if it is malformed."""
     results = annotation.get("result") if isinstance(annotation, dict) else None
     if not isinstance(results, list):
         return []
@@ -74,7 +77,9 @@ def _results(annotation: Any) -> list[Record]:
 
 def _selected_sides(annotation: Any) -> list[Any]:
     """The sides that the Pairwise results of an annotation select."""
-    values = [r.get("value") for r in _results(annotation) if r.get("type") == "pairwise"]
+    values = [
+        result.get("value") for result in _results(annotation) if result.get("type") == "pairwise"
+    ]
     return [value.get("selected") for value in values if isinstance(value, dict)]
 
 
