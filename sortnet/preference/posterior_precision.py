@@ -96,7 +96,8 @@ class Large:
     def root(self, rng: np.random.Generator) -> F64:
         """(16, d + n + a) a matrix R whose product RᵀR estimates the covariance of the unknowns."""
         n_draws = 16
-        return self.draw(n_draws, rng) / n_draws**0.5
+        root: F64 = self.draw(n_draws, rng) / n_draws**0.5
+        return root
 
     def covariance(self) -> None:
         """Return None, because the covariance is too large to be written out."""
