@@ -1,9 +1,10 @@
 """Load the command `sortnet` and run it; `python -m cli` is the same.
 
 Modules take a fraction of a second to load, or some seconds on a busy machine. A signal that comes
-meanwhile ends the process with one line. An exception would be raised in the middle of an import,
-and some imports lose it or print a traceback. SIGTERM and SIGHUP also end a command with one line
-while it has nothing to clean up, as commands load large libraries when they need them.
+during this time ends the process with one line on stderr. A KeyboardInterrupt would be raised in
+the middle of an import, and some imports lose the exception or print a traceback. Commands load
+large libraries later, when they need them; so SIGTERM and SIGHUP end a command in the same way as
+long as it has nothing to clean up.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from contextlib import suppress
 from types import FrameType
 
 _SIGNALS = ("SIGINT", "SIGTERM", "SIGHUP")
-_MOMENT = 0.05  # seconds
+_MOMENT = 0.05  # seconds until a lost interrupt is raised again
 _CODE = 2  # exit code of every command that is interrupted
 
 
@@ -28,7 +29,7 @@ def main() -> None:
     _end_at_once()
     from cli.main import main as command
 
-    if interrupt_handler is not None:  # else it was not set from Python
+    if interrupt_handler is not None:  # None: the handler was not set from Python
         signal.signal(signal.SIGINT, interrupt_handler)
     sys.unraisablehook = _interrupt_again_if_lost
     try:
@@ -39,7 +40,7 @@ def main() -> None:
 
 
 def _end_at_once() -> None:
-    """Let signals end this process with one line, except ignored ones."""
+    """Let signals that are not ignored end this process with one line on stderr."""
     process = os.getpid()
 
     def end(number: int, frame: object) -> None:
@@ -52,13 +53,15 @@ def _end_at_once() -> None:
 
 
 def _end_silently(code: object) -> None:
-    """Let signals end this process with the exit code of its command, which has reported already.
+    """Let signals end this process without a message, with the exit code of its finished command.
 
-    The interpreter takes a moment to end: a signal in that moment would print a second reason.
+    The command has reported already why it ends. The interpreter takes a moment to end, and a
+    signal in that moment would print a second reason.
     """
-    with suppress(OSError, ValueError):  # a closed pipe
+    with suppress(OSError, ValueError):  # the reader may have closed the pipe
         sys.stdout.flush()
-    exit_code = code if isinstance(code, int) else int(code is not None)  # as the interpreter's
+    # As in the interpreter: no code is success, a code that is not a number is a failure.
+    exit_code = code if isinstance(code, int) else int(code is not None)
 
     def end(number: int, frame: object) -> None:
         os._exit(exit_code)
@@ -67,7 +70,7 @@ def _end_silently(code: object) -> None:
 
 
 def _handle_signals(handler: Callable[[int, FrameType | None], None]) -> None:
-    """Set the handler of the signals that end a command, except ignored ones."""
+    """Set the handler of the signals that end a command; ignored signals stay ignored."""
     for name in _SIGNALS:
         number = getattr(signal, name, None)  # not every system has SIGHUP
         if number is not None and signal.getsignal(number) not in (signal.SIG_IGN, None):
@@ -75,7 +78,7 @@ def _handle_signals(handler: Callable[[int, FrameType | None], None]) -> None:
 
 
 def _end(number: int) -> None:
-    """Print which signal came, and end the process without a cleanup."""
+    """Print which signal came, and end the process without any cleanup."""
     name = signal.Signals(number).name
     reason = "interrupted" if name == "SIGINT" else f"ended by {name}"
     try:
@@ -85,9 +88,10 @@ def _end(number: int) -> None:
 
 
 def _interrupt_again_if_lost(unraisable: sys.UnraisableHookArgs) -> None:
-    """Interrupt the command again, a moment later, if a callback has lost an interrupt.
+    """Interrupt the command again, a moment later, if a KeyboardInterrupt was lost in a callback.
 
-    Imports and finalisers have such callbacks. Python would print a traceback and continue.
+    In callbacks of imports and finalisers, Python prints a traceback of the exception and
+    continues.
     """
     if issubclass(unraisable.exc_type, KeyboardInterrupt):
         timer = threading.Timer(_MOMENT, _thread.interrupt_main)

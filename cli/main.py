@@ -24,12 +24,13 @@ from sortnet import __version__
 from sortnet.errors import SortNetError
 from sortnet.messages import printable
 
-# With the default threshold the collector traverses all objects of torch, again and again while
-# torch is loaded, and once more at the end: one second of the four that a short training takes.
+# With the default threshold the garbage collector traverses all objects of torch several times
+# while torch is loaded, and once more at exit. This is one of the four seconds that a short
+# training takes.
 gc.set_threshold(50_000)
 atexit.register(gc.freeze)
 _LONGEST = 300  # characters of a message
-# Errors that are reported in one line; other errors are bugs, and have a traceback.
+# Errors that are reported in one line. Other errors are bugs, and are shown with a traceback.
 _REPORTED = (
     click.ClickException,
     click.Abort,
@@ -38,8 +39,9 @@ _REPORTED = (
     MemoryError,
     UnicodeEncodeError,
 )
-# SQLAlchemy logs connections that could not be closed; all else that it logs, it also raises. An
-# interrupt while it closes a connection would print a traceback beside the line that reports it.
+# An interrupt while SQLAlchemy closes a connection is logged by SQLAlchemy and reported by the
+# command. Without this handler the log would print a traceback. Everything else that SQLAlchemy
+# logs is raised, too.
 logging.getLogger("sqlalchemy").addHandler(logging.NullHandler())
 FIRST_STEPS = """
 First steps:
@@ -65,7 +67,7 @@ SECTIONS = {
 
 
 class _Commands(Mapping[str, click.Command]):
-    """{name: command}; a command is imported when it is looked up."""
+    """Mapping of command names to commands; a command is imported when it is looked up."""
 
     def __getitem__(self, name: str) -> click.Command:
         if name not in chain(*SECTIONS.values()):
@@ -82,9 +84,10 @@ class _Commands(Mapping[str, click.Command]):
 
 
 class _MainGroup(click.Group):
-    """The group of all commands: an error is one line.
+    """The group of all commands, which reports an error in one line.
 
-    The exit code is 0, 2 after an error, or 1 after a bug or if the reader closed the pipe.
+    The exit code is 0 after success, 2 after an error, and 1 after a bug or if the reader of the
+    output closed the pipe.
     """
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
@@ -92,7 +95,7 @@ class _MainGroup(click.Group):
         return super().resolve_command(ctx, args)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(self.commands)  # in the order of the help; click would sort them
+        return list(self.commands)  # keeps the order of the help; click would sort the names
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         for title, names in SECTIONS.items():
@@ -152,26 +155,27 @@ def _exit_code_of(run: Callable[[], Any]) -> int:
 
 
 def _message_of(error: BaseException) -> str:
-    """The message that reports an error of `_REPORTED`."""
+    """Make the message that reports an error of one of the kinds in `_REPORTED`."""
     match error:
         case click.UsageError():
             return _usage_message(error)
         case click.ClickException():
             return error.format_message()
         case click.Abort() | KeyboardInterrupt():
-            # An unanswered question leaves the line unfinished; after a Ctrl-C click ends the line.
+            # An interrupted prompt leaves the cursor in its line; its error has no cause. After any
+            # other Ctrl-C click has begun a new line itself.
             if isinstance(error, click.Abort) and error.__cause__ is None:
                 click.echo(err=True)
             return "interrupted"
         case MemoryError():
             return "out of memory"
-        case UnicodeEncodeError():  # a lone surrogate, or stdout cannot encode it
+        case UnicodeEncodeError():  # the text has a lone surrogate, or stdout cannot encode it
             return f"{error.object[error.start]!a} cannot be written in {error.encoding}"
     return str(error)
 
 
 def _usage_message(error: click.UsageError) -> str:
-    """The message of a wrong command line, with the command that shows the right help."""
+    """Make the message for a wrong command line; it names the command that shows the help."""
     context = error.ctx
     message = error.format_message()
     if context is None:
@@ -188,18 +192,18 @@ def _report(message: str) -> int:
     message = _without_passwords(message)
     try:
         click.echo(f"sortnet: {_cut(printable(' '.join(message.split())))}", err=True)
-    except OSError:  # nothing can be reported if stderr is full
+    except OSError:  # the error cannot be reported if stderr cannot be written
         _drop(sys.stderr)
     return 2
 
 
 def _without_passwords(message: str) -> str:
-    """Hide the passwords of stores, which may have been typed as any argument by mistake."""
+    """Hide the passwords of stores; a store may have been typed in place of any argument."""
     if ":/" not in message and "password" not in message.lower():
         return message
     from store.database.engine import without_keyword_passwords, without_passwords
 
-    # Whole arguments are looked for, as a password may have spaces.
+    # Arguments are replaced as a whole, because a password may contain spaces.
     for typed in sys.argv[1:]:
         for form in (typed, str(Path(typed)), str(Path(typed).parent)):
             safe_form = without_passwords(form)
@@ -210,16 +214,16 @@ def _without_passwords(message: str) -> str:
 
 
 def _cut(message: str) -> str:
-    """Shorten a message in its middle: the start says where the fault is, the end what to do."""
+    """Cut the middle of a long message: the start says where the fault is, the end what to do."""
     if len(message) <= _LONGEST:
         return message
     return f"{message[: _LONGEST * 2 // 3]} ... {message[5 - _LONGEST // 3 :]}"
 
 
 def _fill_closed_streams() -> None:
-    """Replace closed standard streams: otherwise an opened store would get their descriptors.
+    """Replace closed standard streams, whose descriptors an opened store would get otherwise.
 
-    Results that cannot be written are an error, so the replacement of stdout is not writable.
+    The replacement of stdout is not writable, because it is an error if results cannot be written.
     """
     replacements = {
         "stdin": ("r", os.O_RDONLY),
@@ -232,6 +236,6 @@ def _fill_closed_streams() -> None:
 
 
 def _drop(stream: TextIO) -> None:
-    """Drop the text that a stream still buffers: Python would fail to write it at exit."""
+    """Drop the text in the buffer of a stream, because Python would fail to write it at exit."""
     with suppress(OSError, ValueError), Path(os.devnull).open("w") as null:
         os.dup2(null.fileno(), stream.fileno())

@@ -1,4 +1,4 @@
-"""Options that name the columns of labelled tables, the same for every command that reads them."""
+"""Options that name the columns of labelled tables, for all commands that read such tables."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _FEATURES = (
         help="Divide a numeric grade column into N grades with equally many training rows.",
     ),
 )
-# Names of the options; a command has all of them, or the first three.
+# Names of the options. A command that trains has all of them, other commands the first three.
 OPTIONS = ("query", "grade", "id", "ignore", "bins")
 
 
@@ -57,7 +57,7 @@ def training_name_options(command: C) -> C:
 
 
 def named_columns(parameters: Mapping[str, Any]) -> NamedColumns:
-    """The columns that the parameters of a command name."""
+    """Collect the names of columns from the parameters of a command."""
     return NamedColumns(
         query=parameters["query"],
         grade=parameters["grade"],
@@ -68,7 +68,7 @@ def named_columns(parameters: Mapping[str, Any]) -> NamedColumns:
 
 
 def _with(options: tuple[Callable[[C], C], ...], command: C) -> C:
-    """Add options, whose values the command gets together as `columns`."""
+    """Add options to a command, which gets their values together as the parameter `columns`."""
 
     @wraps(command)
     def with_columns(*args: Any, **parameters: Any) -> Any:

@@ -1,4 +1,4 @@
-"""MODEL DATA: the arguments of commands that rank documents by a model."""
+"""The arguments MODEL and DATA of commands that rank documents by a model."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _part_option = click.option(
 
 
 def _with_data_file(command: C) -> C:
-    """Let the command get one `DataFile` in place of the parameters that describe it."""
+    """Wrap a command that takes a `DataFile`, which is made from the parameters of the file."""
 
     @wraps(command)
     def with_data_file(*, data: str, columns: Any, part: Any, cache: Any, **parameters: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Complete the id of a run that a command names."""
+"""Shell completion of the id of a run."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _NEWEST = 30  # runs that are offered for completion
 
 
 def run_ids(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Complete `last` and the newest runs of a SQLite store; errors give no completions."""
+    """Complete `last` and the newest runs of a SQLite store; after an error only `last`."""
     items = [CompletionItem("last", help="the newest run")]
     with suppress(SortNetError, sqlite3.Error, OSError):
         items += _runs(ctx.params.get("store"))
@@ -23,7 +23,7 @@ def run_ids(ctx: click.Context, param: click.Parameter, incomplete: str) -> list
 
 
 def _runs(store: str | None) -> list[CompletionItem]:
-    """The newest runs of a SQLite store, the newest first; none of a server, which may be slow."""
+    """The newest runs of a SQLite store, newest first; no runs of a server, which may be slow."""
     from store.database.engine import parse_url, reading_uri
 
     url = parse_url(store)

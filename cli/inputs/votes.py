@@ -1,4 +1,4 @@
-"""Read vote files: two items and an answer per row, as `judgements import` reads them."""
+"""Read vote files, which have two items and an answer in each row, as `judgements import` does."""
 
 from __future__ import annotations
 
@@ -19,11 +19,12 @@ def read_votes(path: Path, items: Items, by: str | None = None) -> tuple[Votes, 
     """Read the votes of a CSV, TSV, JSONL or Parquet file, without undone votes.
 
     Args:
-        items: items that the votes are about.
-        by: column of group names.
+        path: the file.
+        items: the items that the votes are about.
+        by: a column of the file that divides the votes into groups; None: there are no groups.
 
     Returns:
-        The votes and, with `by`, the number of each vote's group.
+        The votes, and the number of each vote's group, or None without groups.
 
     Raises:
         DataError: on the first error, with its line; if there are no votes, or no such column.

@@ -1,1 +1,1 @@
-"""Judges that are no person: programs and language models, asked by workers in threads."""
+"""Options of judges, which are programs or language models that answer in place of a person."""

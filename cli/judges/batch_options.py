@@ -1,4 +1,4 @@
-"""Options of `sortnet label` about a provider's batch endpoint, which is asked by files."""
+"""Options of `sortnet label` for a provider's batch endpoint, which takes and returns files."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from cli.options import Whole, files
 C = TypeVar("C", bound=Callable[..., Any])
 
 _ACTIONS = ("write_batch", "read_batch", "cancel_batch")
-DEFAULT_SIZE = 100  # questions of a batch, without --batch-size
+DEFAULT_SIZE = 100  # questions of a batch if --batch-size is not given
 _OPTIONS = (
     click.option(
         "--write-batch",
@@ -37,8 +37,8 @@ _OPTIONS = (
         "--cancel-batch", metavar="BATCH", help="Take back the open questions of a batch."
     ),
 )
-_OF_A_SERVER = ("server", "key")  # options that a batch has no use for
-# Options that the reader of a batch has no use for, because the batch has their values.
+_OF_A_SERVER = ("server", "key")  # refused, because questions are written to a file
+# Options that are refused when a batch is read, because the batch has stored their values.
 _OF_A_JUDGE = (
     *("judge", "model", "prompt", "both_orders", "request", "structured", "price_in", "price_out"),
     *("prices", "currency", "max_calls", "max_tokens", "max_cost", "answer_cache", "no_logprobs"),
@@ -47,14 +47,14 @@ _OF_A_JUDGE = (
 
 
 def batch_options(command: C) -> C:
-    """Add the options of batches."""
+    """Add the options of batches to a command."""
     for option in reversed(_OPTIONS):
         command = option(command)
     return command
 
 
 def is_by_file(values: Mapping[str, Any]) -> bool:
-    """Whether a batch is to be written, read or cancelled."""
+    """Whether the options ask to write, read or cancel a batch."""
     if values["read_batch"]:
         return True
     return values["write_batch"] is not None or values["cancel_batch"] is not None
@@ -63,14 +63,15 @@ def is_by_file(values: Mapping[str, Any]) -> bool:
 def refuse_batch_options(
     values: Mapping[str, Any], *, annotator: str | None, number: int | None
 ) -> None:
-    """Refuse options that do not go together.
+    """Refuse options that cannot be combined with a batch.
 
     Args:
+        values: the values of all options of judges and batches.
         annotator: value of `--as`.
         number: value of `--number`.
 
     Raises:
-        click.UsageError: naming the options.
+        click.UsageError: with the names of the options.
     """
     if values["batch_size"] is not None and values["write_batch"] is None:
         raise click.UsageError("--batch-size is for --write-batch")
@@ -91,7 +92,7 @@ def refuse_batch_options(
 
 
 def _refuse_judge(values: Mapping[str, Any], action: str, annotator: str | None) -> None:
-    """Refuse options of a judge where the batch has their values."""
+    """Refuse options of a judge if a batch is read or cancelled: the batch has their values."""
     for name in _OF_A_JUDGE:
         if values[name] not in (None, False, ()):
             raise click.UsageError(f"{action} needs no {_option(name)}: the batch says it")
@@ -100,7 +101,7 @@ def _refuse_judge(values: Mapping[str, Any], action: str, annotator: str | None)
 
 
 def _refuse_server(values: Mapping[str, Any]) -> None:
-    """Refuse options of a server where questions are written to a file."""
+    """Refuse options of a server if a batch is written: nothing is sent to a server then."""
     if not values["model"] or values["judge"] is not None:
         raise click.UsageError("--write-batch needs --model")
     for name in _OF_A_SERVER:
@@ -109,5 +110,5 @@ def _refuse_server(values: Mapping[str, Any]) -> None:
 
 
 def _option(name: str) -> str:
-    """An option as it is typed."""
+    """The option of a parameter as it is typed, such as `--write-batch`."""
     return f"--{name.replace('_', '-')}"

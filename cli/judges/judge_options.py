@@ -1,4 +1,4 @@
-"""Options that describe a program or a language model, the same for every command that asks it."""
+"""Options that describe a program or a language model, for all commands that ask a judge."""
 
 from __future__ import annotations
 
@@ -127,15 +127,15 @@ def _with_options(command: C, *, several: bool) -> C:
 
 
 def each_judge(values: Mapping[str, Any], annotator: str | None) -> list[dict[str, Any]]:
-    """The options of each judge: one dict for each model, or one for a program or a person.
+    """Split the options: one dict for each model, or one dict for a program or a person.
 
     Args:
         values: values of `several_judges_options`, with several models, servers and keys.
         annotator: value of `--as`.
 
     Raises:
-        click.UsageError: on a model that is given twice, or a number of servers or keys that is
-            neither 1 nor the number of models.
+        click.UsageError: if a model is given twice, or the number of servers or keys is neither 1
+            nor the number of models.
     """
     models = values["model"]
     if len(models) > 1 and annotator is not None:
@@ -153,7 +153,7 @@ def each_judge(values: Mapping[str, Any], annotator: str | None) -> list[dict[st
 
 
 def _value_for(number: int, option_values: Sequence[str], n_models: int, option: str) -> str | None:
-    """The value of an option for one of several models, which may share one value."""
+    """The value of an option for the model with the given number; models may share one value."""
     if not option_values:
         return None
     if len(option_values) == 1:
@@ -164,7 +164,7 @@ def _value_for(number: int, option_values: Sequence[str], n_models: int, option:
 
 
 def judge_from_options(values: Mapping[str, Any]) -> LanguageModel | Program | None:
-    """The judge that the options describe; None if they describe no judge.
+    """Make the judge that the options describe; None if they describe no judge.
 
     Raises:
         SortNetError: on a command, a parameter of the request or a price that cannot be used.
@@ -202,7 +202,7 @@ def judge_from_options(values: Mapping[str, Any]) -> LanguageModel | Program | N
 
 
 def _price_of(values: Mapping[str, Any]) -> Price:
-    """The price of tokens that the options give; the price in a table is not looked up yet."""
+    """The price of tokens in the options; a table of prices is not read yet."""
     from sortnet.judges import Price
 
     return Price(
@@ -214,7 +214,7 @@ def _price_of(values: Mapping[str, Any]) -> Price:
 
 
 def connect(values: Mapping[str, Any]) -> JudgeConnection | None:
-    """The connection to the judge that the options describe; None if they describe no judge.
+    """Connect to the judge that the options describe; None if they describe no judge.
 
     Raises:
         SortNetError: if the command, the server, the template or the key cannot be used.
@@ -226,12 +226,12 @@ def connect(values: Mapping[str, Any]) -> JudgeConnection | None:
 
 
 def is_asked(values: Mapping[str, Any]) -> bool:
-    """Whether the options name a judge."""
+    """Whether the options name a judge, that is, a program or a language model."""
     return values["judge"] is not None or bool(values["model"])
 
 
 def only_shows(values: Mapping[str, Any]) -> bool:
-    """Whether a prompt or an estimate is to be shown, and nothing asked."""
+    """Whether the options only ask to show a prompt or an estimate."""
     return bool(values["show_prompt"] or values["estimate"])
 
 
@@ -239,7 +239,7 @@ def refuse_together(values: Mapping[str, Any]) -> None:
     """Refuse options that do not go together.
 
     Raises:
-        click.UsageError: naming the options.
+        click.UsageError: with the names of the options.
     """
     if values["judge"] is not None and values["model"]:
         raise click.UsageError("--judge and --model cannot be combined")

@@ -1,4 +1,4 @@
-"""`sortnet label` by files: questions for a provider's batch endpoint, and their answers."""
+"""`sortnet label` by files: write questions for a provider's batch endpoint, read its answers."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def label_by_file(
     Args:
         values: the options of the judge and of the batch.
         annotator: name under which the model answers; None: the model's own name.
-        until: goal in place of the collection's own.
+        until: goal in place of the collection's own goal.
     """
     with open_collection(store, name, write=True) as collection, ended_by_signals():
         if values["write_batch"] is not None:
@@ -51,6 +51,7 @@ def label_by_file(
 def _write(
     collection: Collection, values: Mapping[str, Any], annotator: str | None, until: Goal | None
 ) -> Result:
+    """Choose questions for a language model and write them to a file, as a new batch."""
     collection.check_one_question()
     judge = judge_from_options(values)
     assert isinstance(judge, LanguageModel)
@@ -88,6 +89,7 @@ def _write(
 
 
 def _read(collection: Collection, files: tuple[str, ...], until: Goal | None) -> Result:
+    """Store the answers in the files, and fit the model to them."""
     answers = BatchAnswers(collection, goal=until, notify=say)
     with closing(answers), progress() as status:
         for file in files:
@@ -126,6 +128,7 @@ def _read(collection: Collection, files: tuple[str, ...], until: Goal | None) ->
 
 
 def _cancel(collection: Collection, name: str) -> Result:
+    """Take back the open questions of a batch."""
     n_questions = cancel_batch(collection, name)
     text = (
         f"{count(n_questions, 'question')} of batch {name} taken back: answers to them are refused"

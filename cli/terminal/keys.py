@@ -1,4 +1,4 @@
-"""Single keys of a terminal, without Enter."""
+"""Read single keys from a terminal, without Enter."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ END = "end"  # Ctrl-D, or the terminal is gone
 _GONE = "\x04"  # Ctrl-D
 HELD = 0.08  # seconds; a key repeated faster is held down and counts once
 _SEQUENCE = re.compile(r"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|O.)|.", re.DOTALL)
-# {character or escape sequence: name of its key}
+# The name of the key that sends a character or escape sequence.
 _NAMES = {
     "\x1b[A": "up",
     "\x1bOA": "up",
@@ -41,7 +41,7 @@ _NAMES = {
 
 
 class Keys:
-    """Pressed keys of a terminal, by name or as typed characters; see `keys_of`."""
+    """Reader of the keys that are pressed in a terminal; `keys_of` makes it."""
 
     def __init__(self, fd: int) -> None:
         self._fd = fd
@@ -51,7 +51,7 @@ class Keys:
         self._last_time = 0.0
 
     def read(self, seconds: float) -> str | None:
-        """The name of the next key; None if no key was pressed in that time."""
+        """Wait for the next key; return its name, or None if no key was pressed in `seconds`."""
         deadline = time.monotonic() + seconds
         while (typed := self.read_typed(deadline - time.monotonic())) is not None:
             key = _name(typed)
@@ -60,23 +60,23 @@ class Keys:
         return None
 
     def read_typed(self, seconds: float) -> str | None:
-        """The next character or escape sequence; None if nothing was typed in that time."""
+        """Wait for the next character or escape sequence; None if none was typed in `seconds`."""
         if not self._waiting:
             self._receive(max(seconds, 0))
         return self._waiting.pop(0) if self._waiting else None
 
     def discard(self) -> None:
-        """Discard earlier key presses: they do not answer the question that is shown now."""
+        """Discard keys pressed earlier, which do not answer the question that is shown now."""
         while _GONE not in self._waiting:
             for typed in self._waiting:
-                self._is_held(_name(typed))  # notes the press: a key held down stays ignored
+                self._is_held(_name(typed))  # called to note the press, so that it stays ignored
             self._waiting.clear()
             if not self._receive(0):
                 return
         self._waiting = [_GONE]
 
     def _receive(self, seconds: float) -> bool:
-        """Wait for input; return whether some came."""
+        """Wait for input; return whether input came in `seconds`."""
         if not select.select([self._fd], [], [], seconds)[0]:
             return False
         try:
@@ -90,7 +90,7 @@ class Keys:
         return True
 
     def _is_held(self, key: str) -> bool:
-        """Note a press of a key; return whether it is a repeat by a key that is held down."""
+        """Note a press of a key; return whether it is repeated because the key is held down."""
         now = time.monotonic()
         is_repeat = key == self._last_key and now - self._last_time < HELD
         self._last_key = key

@@ -1,4 +1,4 @@
-"""`sortnet label` by a program or a language model: the run, and an estimate of its cost."""
+"""`sortnet label` with a program or language model as annotator, or an estimate of its cost."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from store.service.labelling import LabellingService
 
 
 def judge_asker(judge: LanguageModel | Program, *, in_turn: bool = False) -> Asker:
-    """A function that asks a program or a language model.
+    """Make a function that lets a program or a language model answer the questions.
 
     Args:
         in_turn: whether several judges answer in turn, so that messages name this judge.
@@ -54,7 +54,7 @@ def judge_asker(judge: LanguageModel | Program, *, in_turn: bool = False) -> Ask
             if number is not None and not in_turn:
                 why = f"ended after {end.answered} of {number} answers (--number): {why}"
         if spent := connection.spent_text():
-            # A fault is printed on a line of its own.
+            # The text of a fault is printed on a line of its own, so only the costs are left.
             why = spent if end.fault else f"{why} ({spent})"
         facts = {
             **connection.spent_facts(),
@@ -68,7 +68,7 @@ def judge_asker(judge: LanguageModel | Program, *, in_turn: bool = False) -> Ask
 
 
 def warn_of_other_request(service: LabellingService, annotator: str, judge: LanguageModel) -> None:
-    """Print a line if the annotator's last answer is of another model, prompt or request."""
+    """Print a warning if the annotator's last answer is from another model, prompt or request."""
     last = _last_meta(service, annotator)
     if "model" not in last:
         return
@@ -84,9 +84,10 @@ def warn_of_other_request(service: LabellingService, annotator: str, judge: Lang
 
 
 def _last_meta(service: LabellingService, annotator: str) -> dict[str, Any]:
-    """The facts stored with an annotator's last answer by a model; empty if there are none."""
+    """The facts that a model stored with the annotator's last answer; empty if there are none."""
     judgements = service.judgements()
-    texts, is_theirs = judgements.texts["meta"], judgements.by(annotator)
+    texts = judgements.texts["meta"]
+    is_theirs = judgements.by(annotator)
     rows = [row for row in texts if is_theirs[row]]
     if not rows:
         return {}
@@ -105,7 +106,10 @@ def show_prompt_or_estimate(
     *,
     as_json: bool,
 ) -> None:
-    """Show the prompt of one pair, or the estimate of a run; nothing is sent or stored."""
+    """Show the prompt of one question, or an estimate of calls, tokens and cost.
+
+    Nothing is sent or stored.
+    """
     model = judge_from_options({**options, "model": options["model"] or "model", "judge": None})
     assert isinstance(model, LanguageModel)
     first_criterion = collection.asked()[0]

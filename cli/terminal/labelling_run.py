@@ -1,4 +1,4 @@
-"""A labelling in the terminal: criteria asked one after the other, by a person or a machine."""
+"""Run `sortnet label`: ask about each criterion in turn; a person or a judge answers."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ class LabelOptions:
     """Options of a labelling.
 
     Attributes:
-        number: answers after which the labelling ends; None: when the goal is reached.
-        until: goal in place of the collection's own.
+        number: answers after which the labelling ends; None: it ends when the goal is reached.
+        until: goal in place of the collection's own goal.
         lease: seconds for which a pair is reserved.
-        judge: options of the judge that answers, of the first judge if there are several; also
-            the item to `place`.
+        judge: options of the judge that answers, or of the first judge if there are several; its
+            key `place` has the id of an item to place, or None.
     """
 
     number: int | None
@@ -52,7 +52,7 @@ def label_criteria(
         askers: {annotator: asker}; see `asker_of`.
 
     Returns:
-        the facts of each criterion that was asked about, annotator by annotator.
+        The facts of each criterion that was asked about, annotator by annotator.
 
     Raises:
         SortNetError: if an answer cannot be stored, or the collection is closed.
@@ -78,18 +78,21 @@ def label_criteria(
 
 
 def _lease_seconds(options: LabelOptions) -> float:
-    """Seconds of a lease: it outlives a judge's slowest answer and an unreachable store."""
+    """Seconds of a lease, enough for the slowest answer of a judge and a wait for the store."""
     judge = options.judge
     if not is_asked(judge):
         return options.lease
     slowest: float = 4 * judge["timeout"] * judge["batch"]
     patience: float = judge["store_patience"]
-    # Twice as long, as a lease is renewed when half of it is over.
+    # A lease is renewed when half of its time is over, so the other half must be long enough.
     return max(options.lease, 2 * (slowest + patience))
 
 
 def _fitted_service(collection: Collection, options: LabelOptions) -> LabellingService:
-    """A service fitted to the answers so far; a person at a screen need not wait for a long fit."""
+    """Make a service that is fitted to the answers so far.
+
+    A person at a screen does not wait for a long fit: it is finished in the background.
+    """
     from store.service.labelling import LabellingService
 
     service = LabellingService(
@@ -108,12 +111,13 @@ def _fitted_service(collection: Collection, options: LabelOptions) -> LabellingS
 def _services_to_label(
     criteria: Sequence[Collection], options: LabelOptions, labelled: Sequence[dict[str, Any]]
 ) -> Iterator[tuple[LabellingService, int | None]]:
-    """The service of each criterion in turn, with the number of answers that are left.
+    """Yield the service of each criterion in turn, with the number of answers that are left.
 
-    Criteria whose goal is reached are skipped, but not the only question of a collection.
+    Criteria whose goal is reached are skipped. The question of a collection without criteria is
+    never skipped.
 
     Args:
-        labelled: the facts of the criteria so far; the caller adds to it.
+        labelled: the facts of the criteria so far; the caller appends to this list.
     """
     for collection in criteria:
         n_left = None
@@ -129,7 +133,7 @@ def _services_to_label(
 
 @contextmanager
 def _annotator_if_answering(collection: Collection, annotator: str) -> Iterator[None]:
-    """Create an annotator, and remove a new one in the end if it has not answered."""
+    """Create an annotator; in the end, remove the annotator if it is new and has not answered."""
     is_new = annotator not in {existing.name for existing in collection.annotators()}
     collection.annotator(annotator)
     try:
@@ -142,7 +146,7 @@ def _annotator_if_answering(collection: Collection, annotator: str) -> Iterator[
 def _label_criterion(
     service: LabellingService, askers: Mapping[str, Asker], number: int | None
 ) -> list[dict[str, Any]]:
-    """Ask the annotators about a criterion, several in turn; return the facts of each."""
+    """Ask the annotators about a criterion, one after another; return the facts of each."""
     if len(askers) == 1:
         ((annotator, asker),) = askers.items()
         return [_ask_annotator(Asking(service, annotator), number, asker)]
@@ -156,8 +160,9 @@ def _label_criterion(
 
 
 def _ask_annotator(asking: Asking, number: int | None, asker: Asker) -> dict[str, Any]:
-    """Ask an annotator at most that many questions; return the facts."""
-    service, annotator = asking.service, asking.annotator
+    """Ask an annotator for at most `number` answers; return the facts of the labelling."""
+    service = asking.service
+    annotator = asking.annotator
     name = service.collection.name
     if closed := service.why_closed(annotator):
         raise SortNetError(f"{name}: {closed}")
@@ -172,7 +177,7 @@ def _ask_annotator(asking: Asking, number: int | None, asker: Asker) -> dict[str
         "most_left": service.remaining.most,
         "enough": service.remaining.stop,
         "why": why,
-        # An interrupt does not wait for another fit.
+        # The short status needs another fit, which would delay the end after an interrupt.
         "status": service.remaining.why if asking.interrupted else short_status(service),
         "quit": asking.quit or asking.interrupted or bool(further_facts.get("fault")),
         **further_facts,
@@ -182,7 +187,7 @@ def _ask_annotator(asking: Asking, number: int | None, asker: Asker) -> dict[str
 def _ask_person(
     asking: Asking, number: int | None, *, place: str | None
 ) -> tuple[str, dict[str, Any]]:
-    """Ask the person at the terminal, an `Asker`.
+    """Ask the person at the terminal; return why the labelling ended, and further facts.
 
     Args:
         place: the id of the item whose rank is to be found; None: ask about all items.
@@ -195,7 +200,7 @@ def _ask_person(
             if place is None:
                 why = asking.run(front, number)
             else:
-                # It imports torch, which takes a second.
+                # Imported here, because it imports torch, which takes a second.
                 from cli.terminal.placing import place_item
 
                 why, facts = place_item(asking, front, place, number)
@@ -206,7 +211,7 @@ def _ask_person(
 
 
 def asker_of(options: dict[str, Any], *, in_turn: bool = False) -> Asker:
-    """A function that asks the judge of the options, or else the person at the terminal.
+    """Make a function that asks the judge in the options, or the person if there is no judge.
 
     Args:
         in_turn: whether several judges answer in turn.
@@ -225,7 +230,7 @@ def asker_of(options: dict[str, Any], *, in_turn: bool = False) -> Asker:
 
 
 def _front(asking: Asking) -> AbstractContextManager[Front]:
-    """A screen if stdin is a terminal, else lines."""
+    """Make the user interface: a screen if stdin is a terminal, else lines."""
     if _has_screen():
         from cli.terminal.screen import screen_of
 

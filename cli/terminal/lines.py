@@ -1,4 +1,4 @@
-"""Answers as lines, for scripts and input without a terminal."""
+"""The user interface by lines, for scripts and for input that is no terminal."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from store import Lease
 from store.service.labelling import LabellingService
 
 _LONGEST = 10_000  # maximum bytes of a line
-# Lines before an answer.
+# Lines that add a comment or a flag to the answer that follows.
 _COMMENT = "comment "
 _FLAG = "flag"
 
 
 def _first_keys(keys: Mapping[str, str], outcomes: Sequence[str]) -> dict[str, str]:
-    """{outcome: its first key}"""
+    """Map each outcome to the first of its keys."""
     return {outcome: next(key for key in keys if keys[key] == outcome) for outcome in outcomes}
 
 
@@ -32,7 +32,7 @@ _SET_OUTCOMES = _first_keys(SET_KEYS, ("same", "skip", "cant-say", UNDO, QUIT))
 
 
 def _in_words(outcomes: Mapping[str, str]) -> str:
-    """The lines that are understood: outcomes with their keys, flag and comment."""
+    """List the lines that are understood: outcomes with their keys, the flag and the comment."""
     words = [
         f"{outcome} ({key})" if len(key) == 1 else outcome for outcome, key in outcomes.items()
     ]
@@ -45,10 +45,10 @@ class Lines:
     def __init__(self, service: LabellingService) -> None:
         self._service = service
         self._shown_instructions = ""
-        self._shown_answers = ""  # the possible answers, as they were explained last
+        self._shown_answers = ""  # the possible answers in the words that were printed last
 
     def ask(self, lease: Lease, status_line: str, renew: Callable[[], bool]) -> Reply:
-        """Ask one question, see `cli.terminal.asking.Front`."""
+        """Print a question and read lines until one is an answer; see `Front.ask`."""
         say(status_line)
         study = self._service.study
         view = view_question(self._service.items, lease.question, study.question)
@@ -62,7 +62,8 @@ class Lines:
             say(f"-- answer with {answers}")
             self._shown_answers = answers
         started = time.monotonic()
-        comment, flagged = "", False
+        comment = ""
+        flagged = False
         while raw_line := _read_line():
             line = printable(raw_line.decode("utf-8", "replace").strip())
             reply = _reply_of(line, choice)
@@ -95,7 +96,7 @@ class Lines:
 
 
 def _answers_in_words(choice: SetChoice | None, is_worst_asked: bool) -> str:
-    """The possible answers to a question, in words."""
+    """Say in words how a question can be answered."""
     if choice is None:
         return _in_words(_PAIR_OUTCOMES)
     best = "the number of the best"
@@ -105,7 +106,7 @@ def _answers_in_words(choice: SetChoice | None, is_worst_asked: bool) -> str:
 
 
 def _reply_of(line: str, choice: SetChoice | None) -> Reply | str | None:
-    """The reply that a line is.
+    """Parse a line into a reply.
 
     Returns:
         The reply; a text that says what is wrong with the line; or None if the worst item is still
@@ -119,23 +120,27 @@ def _reply_of(line: str, choice: SetChoice | None) -> Reply | str | None:
         return choice.choose_by_line(line)
     if choice.best is None or outcome == QUIT:
         return Reply(outcome)
-    if outcome == UNDO:  # takes back the choice of the best
-        return choice.choose(choice.best)
+    if outcome == UNDO:
+        return choice.choose(choice.best)  # choosing the best item again takes the choice back
     if outcome == "same":
         return f"{choice.best + 1} is the best: not all the same"
     return Reply(outcome)
 
 
 def _read_line() -> bytes:
-    """The next line, cut if it is too long; empty at the end of the input."""
-    line = rest = sys.stdin.buffer.readline(_LONGEST)
-    while len(rest) == _LONGEST and not rest.endswith(b"\n"):
-        rest = sys.stdin.buffer.readline(_LONGEST)
+    """Read the next line, cut if it is too long; empty at the end of the input."""
+    line = sys.stdin.buffer.readline(_LONGEST)
+    part = line
+    while len(part) == _LONGEST and not part.endswith(b"\n"):
+        part = sys.stdin.buffer.readline(_LONGEST)
     return line
 
 
 def _say_question(view: QuestionView) -> None:
-    """Print the question, its context and its items: two by their sides, more by numbers."""
+    """Print the question, its context and its items.
+
+    Two items have the titles left and right, more items have numbers.
+    """
     titles = [str(k) for k in range(1, len(view.items) + 1)] if view.is_set else ["left", "right"]
     _say_part("question", view.question)
     _say_part("context", view.context)

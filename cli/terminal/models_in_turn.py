@@ -1,11 +1,11 @@
-"""Several language models that answer the questions of one labelling in turn."""
+"""Let several language models answer the questions of one labelling in turn."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
-ROUND = 20  # answers of a model before the next one is asked
+ROUND = 20  # answers of a model before the next model is asked
 _SUMMED = ("answered", "failed")  # facts that are added up over all rounds
 
 Facts: TypeAlias = dict[str, Any]
@@ -14,17 +14,19 @@ Facts: TypeAlias = dict[str, Any]
 def label_in_turn(
     annotators: Sequence[str], number: int | None, label: Callable[[str, int], Facts]
 ) -> list[Facts]:
-    """Let the annotators answer in rounds, some answers each, until nobody has more to give.
+    """Let the annotators answer in rounds, a few answers each, until nobody has more to give.
 
-    A model that fails, has spent its budget or has no question left is asked no more; the others
-    continue. The goal or an interrupt ends the labelling for all.
+    A model that fails, has spent its budget or has no question left is not asked again, and the
+    other models continue. The goal or an interrupt ends the labelling for all models.
 
     Args:
+        annotators: the names of the models.
         number: answers of all annotators together; None: until the goal is reached.
-        label: lets an annotator give at most some answers; returns the facts of this round.
+        label: asks an annotator for at most the given number of answers; returns the facts of this
+            round.
 
     Returns:
-        the facts of each annotator who was asked, added up over the rounds.
+        The facts of each annotator who was asked, added up over the rounds.
     """
     active = [*annotators]
     facts_of: dict[str, Facts] = {}
@@ -48,7 +50,7 @@ def label_in_turn(
 
 
 def _size_of_round(n_left: int | None, n_annotators: int) -> int:
-    """Answers that one annotator gives in a round: its share if few answers are left.
+    """Number of answers of each annotator in a round: 20, or an equal share if few are left.
 
     >>> _size_of_round(None, 3), _size_of_round(10, 3), _size_of_round(500, 2)
     (20, 4, 20)
@@ -57,7 +59,7 @@ def _size_of_round(n_left: int | None, n_annotators: int) -> int:
 
 
 def _add_round(earlier: Facts | None, facts: Facts) -> Facts:
-    """The facts of a round, with the sums over all rounds."""
+    """Combine the facts of a round with those of earlier rounds: add up the numbers of answers."""
     if earlier is None:
         return facts
     return {**facts, **{name: earlier[name] + facts[name] for name in _SUMMED}}

@@ -19,28 +19,39 @@ class _Stopped(Exception):
 
 
 class _Undone(Exception):
-    """An answer was undone: the search restarts, and reuses the answers that are left."""
+    """An answer was undone: the search must restart; it reuses the answers that are left."""
 
 
 def place_item(
     asking: Asking, front: Front, id: str, number: int | None
 ) -> tuple[str, dict[str, Any]]:
-    """Ask at most ceil(log2 n) questions to place an item; return why it ended, and the rank.
+    """Ask at most ceil(log2 n) questions to find the rank of an item.
 
     The item is placed among the other items of its group, or of the collection, in the current
     order of the model. Earlier answers of the annotator about these pairs count. The model decides
     pairs that the annotator skips or cannot decide.
 
+    Args:
+        asking: the annotator and the service.
+        front: the user interface.
+        id: the id of the item.
+        number: answers after which the search ends; None: no limit.
+
+    Returns:
+        A sentence that says why the search ended, and the facts: the item and its rank, or None.
+
     Raises:
         SortNetError: if there is no such item, or another annotator has reserved a pair.
     """
     service = asking.service
-    items, collection = service.items, service.collection
+    items = service.items
+    collection = service.collection
     if id not in items.ids:
         raise SortNetError(f"collection {collection.name!r} has no item {id!r}")
     if items.ids.index(id) in service.study.retired:
         raise SortNetError(f"item {id!r} is retired: sortnet items restore brings it back")
-    service.held(asking.annotator)  # takes over the pairs that a killed session has reserved
+    # A killed session of this annotator may have left reserved pairs: take them over and free them.
+    service.held(asking.annotator)
     service.release(asking.annotator)
     search = _Search(asking, front, items.ids.index(id), number)
     if not search.pivots:
@@ -64,7 +75,8 @@ class _Search:
         self._front = front
         self._item = item
         self._number = number
-        session, ranking = asking.service.session, asking.service.ranking
+        session = asking.service.session
+        ranking = asking.service.ranking
         self._n_events_before = session.events
         self._score = ranking.score.tolist()
         self.pivots = [
@@ -81,9 +93,10 @@ class _Search:
                 return live.insert(self._item, self._item)
 
     def _prefer(self, item: int, pivot: int) -> float:
-        """1 if the item is better, -1 if the pivot is better, 0 for a tie.
+        """Compare the two items: 1 if `item` is better, -1 if `pivot` is better, 0 for a tie.
 
-        The difference of the model's scores if the annotator has not decided the pair.
+        If the annotator skips or cannot decide the pair, the result is the difference of the
+        model's scores.
         """
         while (judgement := self._judgement_about(pivot)) is None:
             self._ask(pivot)
@@ -93,9 +106,10 @@ class _Search:
         return 2 * (target if judgement.left == item else 1 - target) - 1
 
     def _judgement_about(self, pivot: int) -> Judgement | None:
-        """The annotator's last judgement about the item and the pivot, if it was not undone.
+        """The annotator's last judgement about the item and the pivot that is not undone.
 
-        Skips and can't-says count only if they were given in this search.
+        Skips and can't-says count only if they were given in this search. None: no judgement
+        counts.
         """
         judgements = self._asking.service.session.judgements()
         is_pair = (judgements.left == self._item) & (judgements.right == pivot)
@@ -109,11 +123,11 @@ class _Search:
         return next(reversed(by_number.values()), None)
 
     def _ask(self, pivot: int) -> None:
-        """Ask about the item and the pivot; the answer, if there is one, is stored."""
+        """Ask about the item and the pivot, and store the answer if there is one."""
         asking = self._asking
         if self._number is not None and asking.n_new >= self._number:
             raise _Stopped
-        # Alternate the sides, so that a preference for the left does not favour the item.
+        # The sides alternate, so that a preference for the left does not favour the item.
         places = (self._item, pivot) if pivot % 2 else (pivot, self._item)
         question = Question(*places, STRATEGY, 1.0, asking.service.session.events)
         leases = asking.service.lease(asking.annotator, [question])

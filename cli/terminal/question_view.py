@@ -1,4 +1,4 @@
-"""The items of a question on a terminal: side by side, or one above the other if narrow."""
+"""Draw the items of a question on a terminal: side by side, or below each other if it is narrow."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from sortnet.items import Items
 from sortnet.messages import printable
 from sortnet.preference import Question
 
-NARROW = 80  # least columns for two items side by side
+NARROW = 80  # columns that a terminal needs for two items side by side
 LONGEST = 200_000  # maximum characters of a text
 _MANY = 20  # features shown of an item without text or media
 
@@ -34,9 +34,11 @@ class QuestionView(NamedTuple):
 
 
 def view_question(items: Items, question: Question, text: str) -> QuestionView:
-    """The view of a question about two or more items.
+    """Collect the texts of a question about two or more items.
 
     Args:
+        items: all items.
+        question: the question.
         text: what is asked about the items.
     """
     context = text_lines(items.context(question.left) or "")
@@ -46,13 +48,15 @@ def view_question(items: Items, question: Question, text: str) -> QuestionView:
 
 
 def item_lines(items: Items, item: int, place: int, owner: str = "the pair") -> list[str]:
-    """The lines of an item: media, text and columns, or else its name and features.
+    """The lines that show an item: media, text and columns, or if it has none, name and features.
 
-    Names of files are not shown: they might give the answer away.
+    Names of files are not shown, because they might give the answer away.
 
     Args:
-        place: the number of the item in the question.
-        owner: the question in words.
+        items: all items.
+        item: the number of the item among all items.
+        place: the number of the item in the question, from 1.
+        owner: a word for the question, in lines such as "image 1 of the pair".
     """
     content = items.content(item)
     media = []
@@ -72,14 +76,14 @@ def item_lines(items: Items, item: int, place: int, owner: str = "the pair") -> 
 
 
 def text_lines(text: str) -> list[str]:
-    """The lines of a text without control characters."""
+    """Split a text into lines without control characters; a very long text is cut."""
     if len(text) > LONGEST:
         text = f"{text[:LONGEST]}\n... {len(text) - LONGEST:,} characters more"
     return [printable(line.expandtabs(4)) for line in text.splitlines()]
 
 
 def _feature_lines(items: Items, item: int) -> list[str]:
-    """The name of an item and its first features."""
+    """The lines with the name of an item and its first features."""
     names = [printable(name) for name in items.feature_names[:_MANY]]
     name_width = max(map(len, names), default=0)
     lines = [printable(items.ids[item]), ""]
@@ -95,10 +99,10 @@ def _feature_lines(items: Items, item: int) -> list[str]:
 def draw_items(
     console: Console, view: QuestionView, height: int, best: int | None = None
 ) -> tuple[RenderableType, bool]:
-    """The items in a given number of lines, and whether any text was cut.
+    """Draw the items in `height` lines; return the drawing, and whether any text was cut.
 
     Args:
-        best: the place of the item that is marked as the best.
+        best: the place of the item that is marked as the best; None: no item is marked.
     """
     n_columns = 2 if console.width >= NARROW else 1
     n_rows = math.ceil(len(view.items) / n_columns)
@@ -119,7 +123,7 @@ def draw_items(
 
 
 def _titles(console: Console, view: QuestionView, best: int | None) -> list[str]:
-    """The keys of the items, and which item is the best."""
+    """The titles of the items: the keys that choose them, and a mark at the best item."""
     if not view.is_set:
         return ["1 or <-", "2 or ->"] if console.options.ascii_only else ["1 or ←", "2 or →"]
     titles = [str(number) for number in range(1, len(view.items) + 1)]
@@ -131,7 +135,7 @@ def _titles(console: Console, view: QuestionView, best: int | None) -> list[str]
 def _list_items(
     console: Console, view: QuestionView, best: int | None
 ) -> tuple[RenderableType, bool]:
-    """The first line of each item after its title, and whether any text was cut."""
+    """Draw each item as one line: its title and first line; also return whether text was cut."""
     rows = []
     for title, lines in zip(_titles(console, view, best), view.items, strict=True):
         first_line = next((line for line in lines if line.strip()), "")
@@ -142,7 +146,10 @@ def _list_items(
 
 
 def fit_lines(console: Console, lines: Sequence[str], width: int, n_rows: int) -> tuple[Text, bool]:
-    """The lines, cut to a number of rows, with a mark if they are cut; and whether they are cut."""
+    """Wrap lines to at most `n_rows` rows; return the text, and whether it was cut.
+
+    A cut text ends with a row that says so.
+    """
     rows = wrap_lines(console, lines, width, n_rows + 1)
     is_cut = len(rows) > n_rows
     if is_cut:
@@ -151,18 +158,18 @@ def fit_lines(console: Console, lines: Sequence[str], width: int, n_rows: int) -
 
 
 def wrap_lines(console: Console, lines: Sequence[str], width: int, most: int) -> list[Text]:
-    """At most `most` rows of lines wrapped at words."""
+    """Wrap lines at words; return the first `most` rows."""
     rows: list[Text] = []
     for line in lines:
         if len(rows) >= most:
             break
-        # Wrapping a long line is slow, so the part that cannot be shown is not wrapped.
+        # The part of a line that cannot be shown is not wrapped, because wrapping is slow.
         rows += Text(line[: width * (most - len(rows) + 1)]).wrap(console, width) or [Text()]
     return rows[:most]
 
 
 def full_rows(console: Console, view: QuestionView) -> list[Text]:
-    """The question, the context and the items, one below the other, as rows."""
+    """The question, the context and the items in full, one below the other, as rows."""
     parts = {"question": view.question}
     if view.context:
         parts["context"] = view.context
@@ -176,5 +183,5 @@ def full_rows(console: Console, view: QuestionView) -> list[Text]:
 
 
 def heading(console: Console, title: str) -> Text:
-    """A line across the screen with a title."""
+    """Draw a line across the screen with a title."""
     return Text(f"-- {title} ".ljust(console.width, "-"), style="bold")

@@ -1,4 +1,4 @@
-"""The full-screen interface with single-key answers."""
+"""The full-screen user interface, where each answer is a single key."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from store.service.labelling import LabellingService
 
 TICK = 0.5  # seconds between two checks of the terminal's size
 _COMMENT = "comment (Enter: keep, Escape: drop the change): "
-_SCROLL = "space, arrows, PgUp, PgDn: scroll"  # if there is more than the screen shows
+_SCROLL = "space, arrows, PgUp, PgDn: scroll"  # shown if there are more rows than the screen has
 _SET_HELP = """\
 Choose the best and, if it is asked for, the worst, by their numbers. The answer
 is stored before the next question is shown.
@@ -68,7 +68,7 @@ Each of these keys is one answer, stored before the next pair is shown.
 
 
 def _key_lines(keys: str, width: int) -> list[str]:
-    """Keys, separated by `|` in the text, in lines that are broken between keys only."""
+    """Break a text of keys, which are separated by `|`, into lines; no key is broken in two."""
     unbroken = keys.replace(" ", "\xa0").replace("|", "   ")
     return [line.replace("\xa0", " ") for line in wrap(unbroken, width)]
 
@@ -80,14 +80,14 @@ class Screen:
         self._console = console
         self._keys = keys
         self._service = service
-        self._note = ""  # a message shown next to the question
+        self._note = ""  # a message shown below the items
         self._shown_instructions = ""
         self._renew: Callable[[], bool] = lambda: True  # renews the lease of the question
         self._renewed_at = 0.0
         self._is_late = False  # whether the lease is lost
 
     def ask(self, lease: Lease, status_line: str, renew: Callable[[], bool]) -> Reply:
-        """Ask one question, see `cli.terminal.asking.Front`."""
+        """Show a question and wait for the keys of an answer; see `Front.ask`."""
         self._renew = renew
         self._renewed_at = time.monotonic()
         self._is_late = False
@@ -96,7 +96,8 @@ class Screen:
         study = self._service.study
         view = view_question(self._service.items, lease.question, study.question)
         choice = choice_among(len(view.items), is_worst_asked=study.worst)
-        comment, flagged = "", False
+        comment = ""
+        flagged = False
         size = self._show_question(view, status_line, self._note, choice)
         started = time.monotonic()
         while True:
@@ -123,14 +124,17 @@ class Screen:
                 size = self._show_question(view, status_line, note, choice)
 
     def _renew_lease(self) -> None:
-        """Renew the lease of the question if a third of it is over; called on every screen."""
+        """Renew the lease of the question if a third of its time is over.
+
+        Every screen calls this while it waits for a key.
+        """
         age = time.monotonic() - self._renewed_at
         if age > self._service.lease_seconds / 3 and not self._is_late:
             self._renewed_at = time.monotonic()
             self._is_late = not self._renew()
 
     def _show_new_instructions(self) -> None:
-        """Show the instructions if they have changed since they were shown."""
+        """Show the instructions if they are new or have changed since they were shown last."""
         instructions = self._service.study.instructions
         if instructions and instructions != self._shown_instructions:
             self._keys.discard()
@@ -138,25 +142,32 @@ class Screen:
         self._shown_instructions = instructions
 
     def _study_rows(self) -> list[Text]:
-        """The question of the study and its instructions."""
+        """The question and the instructions of the study as rows."""
         width = self._console.width
         question = Text("\n".join(text_lines(self._service.study.question)), style="bold")
         return [*question.wrap(self._console, width), Text(), *self._instruction_rows()]
 
     def _instruction_rows(self) -> list[Text]:
-        from rich.markdown import Markdown  # takes a tenth of a second
+        """The instructions of the study, rendered from Markdown as rows."""
+        from rich.markdown import Markdown  # imported here: it takes a tenth of a second
 
         text = "\n".join(text_lines(self._service.study.instructions))
-        # Without hyperlinks, which hide where they lead to.
+        # Hyperlinks are left out, because they hide their addresses.
         rows = self._console.render_lines(Markdown(text, hyperlinks=False), pad=False)
-        # An entity may stand for a character that changes the writing direction.
+        # Rendered text is made printable again: an HTML entity in the Markdown may stand for a
+        # character that changes the writing direction.
         return [
             Text.assemble(*((printable(part.text), part.style or "") for part in row))
             for row in rows
         ]
 
     def _edit_comment(self, comment: str, show: Callable[[str], object]) -> str:
-        """Let the annotator edit a comment; return it, or the old one after Escape."""
+        """Let the annotator edit a comment; return the new comment, or the old one after Escape.
+
+        Args:
+            comment: the old comment.
+            show: draws the question with a note, in which the comment is edited.
+        """
         text = comment
         while True:
             n_visible = max(self._console.width - len(_COMMENT) - 1, 1)
@@ -185,7 +196,7 @@ class Screen:
         return KEYS.get(self._wait_for_key(text)) == UNDO
 
     def _wait_for_key(self, text: str, *keys: str) -> str:
-        """Show a text until one of the keys is pressed, or any key if none is named."""
+        """Show a text until one of `keys` is pressed, or any key if `keys` is empty; return it."""
         while True:
             self._console.update_screen(Text(text))
             key = self._keys.read(TICK)
@@ -199,7 +210,7 @@ class Screen:
         note: str = "",
         choice: SetChoice | None = None,
     ) -> tuple[int, int]:
-        """Draw the question; return the size of the screen that it is drawn for."""
+        """Draw the question; return the size of the screen that the drawing is made for."""
         size = self._console.size
         best = None if choice is None else choice.best
         prompt = [] if choice is None else [choice.prompt]
@@ -220,10 +231,10 @@ class Screen:
         return size
 
     def _bar(self, *, is_cut: bool, is_set: bool = False) -> list[str]:
-        """The keys, in as many lines as the width needs.
+        """The lines that explain the keys; a narrow screen has more lines.
 
         Args:
-            is_cut: whether a text is cut, so that there is a key to show all of it.
+            is_cut: whether a text is cut, so that the key `a` shows all of it.
             is_set: whether the question is about more than two items.
         """
         if is_set:
@@ -239,7 +250,7 @@ class Screen:
         return [*_key_lines(answers, width), *_key_lines(further, width)]
 
     def _rows_of_key(self, key: str, view: QuestionView) -> list[Text]:
-        """The rows that a key shows: `a` the full texts, `h` the help, `r` the ranking."""
+        """The rows that the given key shows: `a` full texts, `h` help, `r` the ranking."""
         if key == "a":
             return full_rows(self._console, view)
         width = self._console.width
@@ -256,7 +267,7 @@ class Screen:
 
         Args:
             make_rows: makes the rows for the present size of the screen.
-            then: what follows after the rows.
+            then: says what happens when another key is pressed.
         """
         first = 0
         rows = make_rows()
@@ -280,13 +291,16 @@ class Screen:
 
 
 def _remarks_in_words(comment: str, flagged: bool) -> str:
-    """The flag and the comment that are stored with the answer, in words."""
+    """Say which flag and comment are stored with the answer; empty if there are none."""
     words = "flagged   " if flagged else ""
     return f"{words}comment: {comment}" if comment else words
 
 
 def _reply_of(key: str | None, choice: SetChoice | None) -> Reply | None:
-    """The reply of a key; None if the key completes no reply, but it may change the choice."""
+    """The reply that a key completes; None if it completes no reply.
+
+    The key may change `choice`, the state of a choice among more than two items.
+    """
     if choice is None:
         return Reply(KEYS[key]) if key in KEYS else None
     if choice.has_place(key):

@@ -1,4 +1,4 @@
-"""The choice of the best of several items, then of the worst, by their numbers from 1."""
+"""Choose the best of several items, then the worst, by their numbers from 1."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _NUMBERS = re.compile(r"([1-9])(?:[ ,]+([1-9]))?")
 
 
 def choice_among(n_items: int, *, is_worst_asked: bool) -> SetChoice | None:
-    """The choice among the items of a question; None for two items, which one key answers.
+    """Begin a choice among the items of a question; None for two items: one key answers these.
 
     >>> choice_among(2, is_worst_asked=True) is None
     True
@@ -19,10 +19,10 @@ def choice_among(n_items: int, *, is_worst_asked: bool) -> SetChoice | None:
 
 
 class SetChoice:
-    """The state of a choice among the items of a question; places count from 0.
+    """The state of a choice among the items of a question, whose places count from 0.
 
     Attributes:
-        best: the place of the best item, while the worst item is asked for; else None.
+        best: the place of the chosen best item while the worst item is asked for; else None.
     """
 
     def __init__(self, n_items: int, *, is_worst_asked: bool) -> None:
@@ -42,9 +42,9 @@ class SetChoice:
         return f"{self.best + 1} is the best: which is the worst? ({self.best + 1}: take it back)"
 
     def choose(self, place: int) -> Reply | None:
-        """Choose a place; return the answer if it is complete.
+        """Choose the item at a place; return the answer if it is complete now.
 
-        The place of the best item, chosen again, takes the choice back.
+        If the place of the best item is chosen again, the choice is taken back.
 
         >>> choice = SetChoice(4, is_worst_asked=True)
         >>> choice.choose(1), choice.choose(3).worst
@@ -62,12 +62,12 @@ class SetChoice:
         return Reply("best", best=best, worst=place)
 
     def choose_by_key(self, key: str | None) -> Reply | None:
-        """Choose the place of a key, as `choose` does; other keys choose nothing."""
+        """Choose the item whose number is the key, see `choose`; other keys choose nothing."""
         place = self._place_of(key)
         return None if place is None else self.choose(place)
 
     def has_place(self, key: str | None) -> bool:
-        """Whether the key is the number of a place."""
+        """Whether the key is the number of an item."""
         return self._place_of(key) is not None
 
     def _place_of(self, key: str | None) -> int | None:
@@ -75,7 +75,7 @@ class SetChoice:
         return numbers.index(key) if key in numbers else None
 
     def choose_by_line(self, line: str) -> Reply | str | None:
-        """Choose by a line with one number or two.
+        """Choose by a line with one number, or with the numbers of the best and the worst item.
 
         Returns:
             The answer; a text that says what is wrong with the line; or None if the worst item is

@@ -1,4 +1,4 @@
-"""Signals that end a command as Ctrl-C does."""
+"""Let signals end a command in the same way as Ctrl-C."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ _RECEIVED: list[int] = []  # signals that the running command has received
 
 
 def raise_if_signalled() -> None:
-    """Raise KeyboardInterrupt if a signal came.
+    """Raise KeyboardInterrupt if a signal came earlier.
 
-    The signal has raised KeyboardInterrupt already, but in a finaliser that is lost.
+    The signal has already raised KeyboardInterrupt, but an exception in a finaliser is lost.
     """
     if _RECEIVED:
         raise KeyboardInterrupt(signal.Signals(_RECEIVED[0]).name)
@@ -22,7 +22,10 @@ def raise_if_signalled() -> None:
 
 @contextmanager
 def signals_restored() -> Iterator[None]:
-    """Restore the handlers of signals after the body, a whole command, has ignored them."""
+    """Restore the signal handlers after the body, which is a whole command.
+
+    A command ignores further signals after the first one, see `signals_as_ctrl_c`.
+    """
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -32,7 +35,7 @@ def signals_restored() -> Iterator[None]:
         yield
     finally:
         for number, handler in handlers.items():
-            if handler is not None:  # else it was not set from Python
+            if handler is not None:  # None: the handler was not set from Python
                 signal.signal(number, handler)
 
 
@@ -43,8 +46,8 @@ def signals_as_ctrl_c() -> Iterator[list[int]]:
     Signals ignored by nohup stay ignored. After a signal, further signals are ignored until the
     command has reported why it ends, see `signals_restored`.
 
-    Yields the list of the signals received: an interrupt within a callback of an import or a
-    finaliser is lost, so a long task calls `raise_if_signalled` now and then.
+    Yields the list of the signals received. An interrupt in a callback of an import or in a
+    finaliser is lost, so a long task calls `raise_if_signalled` from time to time.
     """
     received = _RECEIVED
     received.clear()
@@ -59,7 +62,7 @@ def signals_as_ctrl_c() -> Iterator[list[int]]:
     numbers = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
     handled = [number for number in numbers if signal.getsignal(number) is not signal.SIG_IGN]
     if threading.current_thread() is not threading.main_thread():
-        handled = []  # Python handles signals in the main thread alone
+        handled = []  # Python lets only the main thread set handlers of signals
     previous_handlers = {number: signal.signal(number, interrupt) for number in handled}
     try:
         yield received
@@ -71,6 +74,9 @@ def signals_as_ctrl_c() -> Iterator[list[int]]:
 
 @contextmanager
 def ended_by_signals() -> Iterator[list[int]]:
-    """End on SIGTERM, a closed terminal or Ctrl-C; leases and claims are released."""
+    """End the body on SIGTERM, a closed terminal or Ctrl-C, and continue after it.
+
+    So leases and claims are released. Yields the list of the signals received.
+    """
     with suppress(KeyboardInterrupt), signals_as_ctrl_c() as received:
         yield received

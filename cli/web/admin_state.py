@@ -28,10 +28,10 @@ from store.report.question_sizes import facts_of_sizes
 from store.service.convergence import FEW, recorded
 from store.service.labelling import LabellingService
 
-SHOWN = 100  # rows of groups and gold pairs
-TALKED = 50  # rows of disputed pairs and comments
-_PAGE_TITLES = {"gold": "Gold pairs"}  # titles that the page has and the command has not
-# Titles and CSS classes of the columns of annotators.
+SHOWN = 100  # most rows of groups, and of gold pairs
+TALKED = 50  # most rows of disputed pairs, and of comments
+_PAGE_TITLES = {"gold": "Gold pairs"}  # titles that differ from the titles of the command
+# Titles and CSS classes of the columns in the table of annotators.
 PEOPLE_HEADS = (
     ("Name", "text"),
     ("Link", "text"),
@@ -42,24 +42,24 @@ PEOPLE_HEADS = (
     ("Actions", "text"),
 )
 HOUR = 3600.0
-LATEST = 30  # answers by which an annotator's pace is measured
-BREAK = 120.0  # seconds without an answer after which an annotator was away
-PACE_AGE = 30.0  # seconds
+LATEST = 30  # latest answers, from which an annotator's pace is measured
+BREAK = 120.0  # a longer time without an answer, in seconds, is a break
+PACE_AGE = 30.0  # seconds for which the rates of answers are kept if nobody answers
 
 
 class AdminState:
-    """State for the admin page; slow statistics are recomputed only at intervals."""
+    """State of the admin page; slow statistics are recomputed only at intervals."""
 
     def __init__(self, service: LabellingService, people: People) -> None:
         self.service = service
         self._people = people
         self._lock = threading.Lock()
         self._statistics: dict[str, Any] = {}
-        self._statistics_moment: tuple[int, ...] = ()  # the service's moment at their computation
+        self._statistics_moment: tuple[int, ...] = ()  # service.moment when they were computed
         self._next_update = 0.0  # earliest time.monotonic() of the next computation
 
     def state(self, view: View) -> dict[str, Any]:
-        """The state that the page draws, with the rows of the ranking that are in view."""
+        """The facts that the page draws, with the rows of the ranking that are in view."""
         service = self.service
         session = service.session
         statistics = self._current_statistics()
@@ -87,7 +87,10 @@ class AdminState:
         return state
 
     def template_variables(self, view: View) -> dict[str, Any]:
-        """Variables of the template of the tables; `study` is what annotators are asked."""
+        """Variables for the template of the tables.
+
+        The variable `study` has the question and instructions that annotators see, and the goal.
+        """
         state = self.state(view)
         study = self.service.study
         return {
@@ -122,7 +125,7 @@ class AdminState:
         }
 
     def _gold_pairs(self) -> list[dict[str, Any]]:
-        """The first gold pairs: the numbers and the names of their items."""
+        """The first gold pairs, each with the numbers and the names of its items."""
         return [
             {
                 "item": pair.item,
@@ -134,7 +137,7 @@ class AdminState:
         ]
 
     def _item_name(self, item: int | None) -> str:
-        """The start of an item's text, or its id."""
+        """The start of an item's text, or the item's id if it has no text."""
         items = self.service.items
         if item is None or item >= len(items):
             return ""
@@ -142,10 +145,16 @@ class AdminState:
         return str(cell["text"] or cell["id"])
 
     def _current_statistics(self) -> dict[str, Any]:
-        """Statistics that take a pass over the judgements; seconds old for large collections."""
+        """The statistics that need a pass over all judgements.
+
+        They are recomputed after new judgements, decisions and fits, but for at most a tenth of the
+        time. So the statistics of a large collection may be some seconds old.
+        """
         with self._lock:
-            start, moment = time.monotonic(), self.service.moment
-            # The rate of answers also falls while nobody answers.
+            start = time.monotonic()
+            moment = self.service.moment
+            # Without new judgements they are recomputed, too, though more rarely: the rate of
+            # answers falls while nobody answers.
             age = PACE_AGE if moment == self._statistics_moment else 0
             if not self._statistics or start >= self._next_update + age:
                 self._statistics = self._compute_statistics()
@@ -154,8 +163,10 @@ class AdminState:
             return self._statistics
 
     def _compute_statistics(self) -> dict[str, Any]:
+        """Compute the statistics; judgements of excluded annotators count only in some of them."""
         service = self.service
-        counted, all_judgements = service.session.judgements(), service.judgements()
+        counted = service.session.judgements()
+        all_judgements = service.judgements()
         reports = service.reports(list(self._people.tokens))
         return {
             "agreement": plain(asdict(agreement(counted))),
@@ -169,7 +180,7 @@ class AdminState:
         }
 
     def _disputed(self, judgements: Judgements) -> dict[str, Any]:
-        """The most disputed pairs, with each annotator's answer; and the number of all disputed."""
+        """The most disputed pairs with all answers, and the number of disputed pairs."""
         n_disputed, most_disputed = disputed(judgements, TALKED)
         pairs = [
             {
@@ -181,7 +192,7 @@ class AdminState:
         return {"found": n_disputed, "pairs": pairs}
 
     def _comments(self, judgements: Judgements) -> dict[str, Any]:
-        """The newest answers with a comment or a flag, and the number of all of them.
+        """The newest answers that have a comment or a flag, and the number of such answers.
 
         Answers that were undone are left out.
         """
@@ -204,7 +215,7 @@ class AdminState:
         }
 
     def _item_with_choice(self, judgement: Judgement, item: int) -> dict[str, Any]:
-        """An item of an answer, with its `choice`: `best`, `worst`, or empty."""
+        """An item of an answer; `choice` is `best` or `worst` if the item was chosen, or empty."""
         choices = {judgement.best: "best", judgement.worst: "worst"}
         return {**item_cell(self.service.items, item), "choice": choices.get(item, "")}
 
@@ -215,7 +226,7 @@ def _figures(report: dict[str, Any] | None) -> list[dict[str, Any] | None]:
 
 
 def _remaining(service: LabellingService) -> dict[str, Any]:
-    """The distance to the goal, with the number of groups and of groups at the goal."""
+    """The distance from the goal, the number of groups, and the number of groups at the goal."""
     remaining = service.remaining
     facts: dict[str, Any] = plain(asdict(replace(remaining, groups=())))
     return {
@@ -227,11 +238,13 @@ def _remaining(service: LabellingService) -> dict[str, Any]:
 
 
 def _curve(points: Sequence[dict[str, Any]], service: LabellingService) -> list[dict[str, Any]]:
-    """The recorded fits and the last one, by number of answers.
+    """The points of the curve: the recorded fits and the last fit, by number of answers.
 
-    Recorded fits to more answers than count today are left out: some were undone or excluded.
+    The number of answers falls when answers are undone or annotators are excluded. Recorded fits to
+    as many answers as count today, or more, are left out.
     """
-    remaining, n_answers = service.remaining, service.session.n_votes
+    remaining = service.remaining
+    n_answers = service.session.n_votes
     holdout = remaining.holdout_right if remaining.holdout_n >= FEW else None
     last_fit: dict[str, Any] = plain(
         {"answers": n_answers, "expected": 1 - remaining.wrong, "holdout": holdout}
@@ -247,14 +260,14 @@ def _groups(service: LabellingService) -> list[dict[str, Any]]:
 
 
 def _per_hour(judgements: Judgements, now: float) -> dict[str, int]:
-    """Answers in the last hour, and the hourly rate of the last ten minutes."""
+    """The number of answers in the last hour, and the hourly rate in the last ten minutes."""
     times = judgements.at[judgements.is_answer]
     in_ten_minutes = int((times > now - HOUR / 6).sum())
     return {"last_hour": int((times > now - HOUR).sum()), "pace": 6 * in_ten_minutes}
 
 
 def _paces(judgements: Judgements) -> dict[str, dict[str, float | None]]:
-    """Each annotator's answers a minute, breaks aside, and the time of the last answer."""
+    """Each annotator's answers a minute, without breaks, and the time of the last answer."""
     rows = np.flatnonzero((judgements.answer != UNDO) & ~np.isnan(judgements.at))
     rows = rows[np.argsort(judgements.annotator[rows], kind="stable")]
     starts = np.flatnonzero(np.diff(judgements.annotator[rows])) + 1
@@ -268,7 +281,7 @@ def _paces(judgements: Judgements) -> dict[str, dict[str, float | None]]:
 
 
 def pace(times: Sequence[float]) -> float | None:
-    """Answers a minute among the last answers, without breaks; None if there are too few.
+    """Answers a minute in the last 30 answers, without breaks; None if they are too few.
 
     >>> pace([0, 10, 20, 1000, 1010])
     6.0

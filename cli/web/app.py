@@ -1,4 +1,4 @@
-"""The application and its routes: GET reads, POST changes, both need a token."""
+"""The web application and its routes: GET reads, POST changes; both need a token."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ NO_SUCH_LINK = (
     "ask the person who sent it for a new one."
 )
 REVOKED = "This link was revoked: ask the person who sent it for a new one."
-# Answers a request, given the name of the token's annotator, the request and its body.
+# A function that answers a request: (name of the token's annotator, request, body) -> response.
 Handler: TypeAlias = Callable[[str, Request, dict[str, Any]], Response]
 
 
@@ -61,7 +61,7 @@ def make_app(
     *,
     patience: float = PATIENCE,
 ) -> Guard:
-    """The application of the pages of collections, behind a guard.
+    """Make the web application of the pages of collections, behind a guard.
 
     Args:
         sites: the pages and the links of each collection.
@@ -73,7 +73,7 @@ def make_app(
     apps = [(people, _app_of(pages, people)) for pages, people in sites]
 
     async def by_token(scope: Scope, receive: Receive, send: Send) -> None:
-        """Let the collection of the token answer; the first one refuses unknown tokens."""
+        """Let the application that knows the token answer; the first one refuses unknown tokens."""
         parts = scope["path"].removeprefix(scope["root_path"]).split("/")
         token = parts[2] if len(parts) > 2 else ""
         matching = (app for people, app in apps if people.knows(token))
@@ -84,6 +84,7 @@ def make_app(
 
 
 def _app_of(pages: Pages, people: People) -> Starlette:
+    """Make the web application of one collection."""
     routes = [
         *_annotator_routes(pages, people),
         *_admin_routes(pages, people),
@@ -100,15 +101,19 @@ def _routes(
     handlers: Mapping[tuple[str, str], Handler],
     faults: FaultNotes,
 ) -> Iterator[Route]:
-    """A route for each method and path below a token.
+    """Make a route for each method and path below a token.
 
     Args:
-        name_of: the name of a token's annotator, or None if the token is unknown.
-        handlers: {(method, path): handler}
+        base: the path before the token.
+        name_of: returns the name of a token's annotator, or None if the token is unknown.
+        handlers: {(method, path after the token): handler}
+        faults: prints when the store fails, and when it works again.
     """
     rate = Rate()
 
     def behind_token(handler: Handler) -> Callable[[Request], Awaitable[Response]]:
+        """Check the token and the rate of requests before the handler answers in a thread."""
+
         async def answer(request: Request) -> Response:
             token = request.path_params["token"]
             name = name_of(token)
@@ -123,16 +128,19 @@ def _routes(
 
     for (method, path), handler in handlers.items():
         if method == "POST":
-            # The next pairs may be leased already: they do not show that the store can be written.
+            # `/next` may return pairs that are leased already, without a write. So its success does
+            # not show that the store can be written.
             handler = _noting_faults(faults, handler, writes=path != "/next")
         yield Route(f"{base}/{{token:str}}{path}", behind_token(handler), methods=[method])
 
 
 def _noting_faults(faults: FaultNotes, handler: Handler, *, writes: bool) -> Handler:
-    """A handler that prints when the store cannot be written, and when it can again.
+    """Wrap a handler: print when the store cannot be written, and when it can be written again.
 
     Args:
-        writes: whether the handler's success shows that the store can be written.
+        faults: prints a fault once, and its end.
+        handler: the handler to wrap.
+        writes: whether success of the handler shows that the store can be written.
     """
 
     def handle(name: str, request: Request, body: dict[str, Any]) -> Response:
@@ -149,6 +157,8 @@ def _noting_faults(faults: FaultNotes, handler: Handler, *, writes: bool) -> Han
 
 
 def _annotator_routes(pages: Pages, people: People) -> Iterator[Route]:
+    """Make the routes of the labelling page, which begin with `/a/TOKEN`."""
+
     def name_of(token: str) -> str | None:
         name = people.name_of(token)
         if name in people.revoked:
@@ -167,9 +177,11 @@ def _annotator_routes(pages: Pages, people: People) -> Iterator[Route]:
         return JSONResponse(pages.next(name, flag_in(body, "markdown")))
 
     def answer(name: str, request: Request, body: dict[str, Any]) -> Response:
-        lease, criterion = text_in(body, "lease", 100), criterion_in(body)
+        lease = text_in(body, "lease", 100)
+        criterion = criterion_in(body)
         chosen = answer_in(body)
-        facts, markdown = facts_in(body), flag_in(body, "markdown")
+        facts = facts_in(body)
+        markdown = flag_in(body, "markdown")
         places = places_in(body, chosen)
         try:
             question = pages.criteria.service_of(criterion).question(name, lease)
@@ -195,10 +207,10 @@ def _annotator_routes(pages: Pages, people: People) -> Iterator[Route]:
 
 
 def _unless_revoked(pages: Pages, handler: Handler) -> Handler:
-    """A handler that refuses a revoked link.
+    """Wrap a handler: refuse a link that was revoked.
 
-    The link may have been revoked by another process, whose decisions the handler reads. So this
-    is checked after the handler.
+    Another process may have revoked the link. The handler reads the decisions of other processes,
+    so the link is checked after the handler.
     """
 
     def handle(name: str, request: Request, body: dict[str, Any]) -> Response:
@@ -211,6 +223,7 @@ def _unless_revoked(pages: Pages, handler: Handler) -> Handler:
 
 
 def _admin_routes(pages: Pages, people: People) -> Iterator[Route]:
+    """Make the routes of the admin page, which begin with `/admin/TOKEN`."""
     states = {
         service.collection.criterion: AdminState(service, people) for service in pages.services
     }
@@ -238,7 +251,8 @@ def _admin_routes(pages: Pages, people: People) -> Iterator[Route]:
         return JSONResponse({"name": name, "path": f"/a/{people.add(name)}"}, 201)
 
     def decide(_: str, request: Request, body: dict[str, Any]) -> Response:
-        criterion, decision = criterion_in(body), decision_in(body, people.tokens)
+        criterion = criterion_in(body)
+        decision = decision_in(body, people.tokens)
         is_about_all = criterion is None and decision.kind not in ABOUT_ONE
         service = None if is_about_all else _state_of(states, criterion).service
         collection = pages.collection if service is None else service.collection
@@ -263,7 +277,7 @@ def _admin_routes(pages: Pages, people: People) -> Iterator[Route]:
 
 
 def _state_of(states: Mapping[str | None, AdminState], criterion: str | None) -> AdminState:
-    """The state of a criterion, by default of the first one."""
+    """The state of the given criterion; None: the state of the first criterion."""
     if criterion is None:
         return next(iter(states.values()))
     if criterion not in states:
@@ -280,7 +294,7 @@ def _export(service: LabellingService, file: str) -> Response:
 
 
 def _content(pages: Pages, name: str, request: Request, body: dict[str, Any]) -> Response:
-    """A file or the full text of an item that the annotator was asked about."""
+    """Answer with a file or the full text of an item, if the annotator was asked about it."""
     kind, number = _kind_and_number(request)
     items = pages.items
     if not pages.sees(name, number):
@@ -313,7 +327,7 @@ def _judgement(
     places: tuple[int | None, int | None],
     facts: dict[str, Any],
 ) -> Judgement:
-    """An answer as a judgement, with the places of the best and the worst item."""
+    """Make a judgement from an answer; `places` are the places of the best and the worst item."""
     best, worst = places
     if best is None:
         return question.answered(annotator, cast(Answer, answer), **facts)
@@ -340,5 +354,5 @@ async def _fault(request: Request, error: SortNetError) -> Response:
 
 
 async def _broken(request: Request, error: Exception) -> Response:
-    # uvicorn logs the traceback.
+    # The traceback is logged by uvicorn.
     return refusal(request, 500, "This is an error of the server; it was logged there.")

@@ -1,4 +1,4 @@
-"""The curve of the admin page: the share that is right by the number of answers."""
+"""The curve of the admin page: the share that is right against the number of answers."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from typing import Any
 
 
 def draw_curve(state: dict[str, Any]) -> dict[str, Any] | None:
-    """The curve that the template draws, with places in percent of the plot.
+    """Compute the curve that the template draws, with coordinates in percent of the plot.
 
-    None if there are fewer than two points. With a top, the goal is a probability and not a share,
-    so it has no line.
+    None if there are fewer than two points. If the goal is a top k, it is a probability and not a
+    share, so it has no line in the plot.
     """
     points = [point for point in state["curve"] if point["expected"] is not None]
     if len(points) < 2:
@@ -32,7 +32,7 @@ def draw_curve(state: dict[str, Any]) -> dict[str, Any] | None:
     def y(share: float) -> float:
         return 100 * (1 - share) / (1 - min_share)
 
-    # The lines of the grid: every tenth of the shares, or every other tenth if they are many.
+    # The grid has a line at every tenth, or at every other tenth if there would be many lines.
     tenths = range(10, round(10 * min_share) - 1, -2 if min_share < 0.5 else -1)
     return {
         "lines": {name: [(x(n), y(share)) for n, share in line] for name, line in lines.items()},
@@ -44,7 +44,7 @@ def draw_curve(state: dict[str, Any]) -> dict[str, Any] | None:
 
 
 def _sentence(last: dict[str, Any], state: dict[str, Any]) -> str:
-    """The last point and the goal as a sentence, for readers who do not see the curve."""
+    """Say the last point and the goal in a sentence, for readers who do not see the curve."""
     sentence = f"After {last['answers']} answers {last['expected']:.0%} of "
     if state["top"]:
         sentence += f"the top {state['top']} are expected to belong there"
@@ -57,7 +57,7 @@ def _sentence(last: dict[str, Any], state: dict[str, Any]) -> str:
 
 
 def _step(most: int) -> int:
-    """A round number, of which about four make the most.
+    """The smallest round number that is at least a quarter of `most`, as the step of the grid.
 
     >>> _step(4), _step(55), _step(1234)
     (1, 20, 500)

@@ -1,4 +1,4 @@
-"""Files of the pages: images and sounds of items, the ranking and the answers."""
+"""Files that the pages offer: images and sounds of items, the ranking and the answers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from store.collections.judgement_files import ExportForm, export_judgements
 from store.service.item_ranking import ranking_frame
 from store.service.labelling import LabellingService
 
-# Types of the files that items may have, which a browser shows but cannot execute.
+# Content types of the files of items. Only files that a browser shows but cannot execute are here.
 TYPES = {
     ".png": "image/png",
     ".jpg": "image/jpeg",
@@ -31,17 +31,17 @@ TYPES = {
     ".m4a": "audio/mp4",
 }
 HEADERS = {
-    # A file that is opened directly still runs no scripts: it is only an image or a sound.
+    # Even a file that is opened directly in the browser must not run scripts.
     "Content-Security-Policy": "default-src 'none'; sandbox; frame-ancestors 'none'",
     "Cache-Control": "private, max-age=3600",
 }
 
 
 def find_file(items: Items, kind: str, number: int) -> tuple[Path, str] | None:
-    """The file of an item's `image` or `sound` and its content type, if it may be shown.
+    """Find the file of an item's `image` or `sound`; return its path and its content type.
 
-    None if there is no such item or it has no such file; if the file is missing or has another
-    type; or if it lies outside the items' folder once all links are followed.
+    None if there is no such item or the item has no such file; if the file is missing or has
+    another type; or if the file lies outside the items' folder once all links are followed.
     """
     if not 0 <= number < len(items) or items.root is None or kind not in ("image", "sound"):
         return None
@@ -55,7 +55,7 @@ def find_file(items: Items, kind: str, number: int) -> tuple[Path, str] | None:
 
 
 def _ranking(service: LabellingService, form: str) -> str:
-    """The current ranking; without rows before the first fit."""
+    """Write the current ranking; before the first fit it has no rows."""
     frame = ranking_frame(service.ranking, service.items)
     if not service.is_fitted:
         frame = frame.head(0)
@@ -68,7 +68,7 @@ def _judgements(service: LabellingService, form: ExportForm) -> str:
     return text.getvalue()
 
 
-# {file: (content type, writer of its content)}
+# {name of the file: (content type, function that writes the content)}
 EXPORTS = {
     "ranking.csv": ("text/csv", partial(_ranking, form="csv")),
     "ranking.json": ("application/json", partial(_ranking, form="json")),

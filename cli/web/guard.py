@@ -1,4 +1,4 @@
-"""Checks of every request and headers of every response; `app` checks the secret links."""
+"""Check every request, and add headers to every response; `app` checks the secret links."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ Send: TypeAlias = Callable[[Message], Awaitable[None]]
 App: TypeAlias = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 LONGEST_PATH = 2048  # characters; the pages' own paths have about 60
-MOST_BYTES = 2**18  # of a request's body: instructions of 50,000 characters, an answer has 150
-# Bytes of a refused request's body that are read and thrown away: a connection that is closed
-# before its client has sent everything is reset, and the client never sees why it was refused.
+MOST_BYTES = 2**18  # of a request's body: enough for instructions of 50,000 characters
+# Bytes of the body of a refused request that are read and thrown away. If a connection is closed
+# before the client has sent everything, it is reset, and the client never sees the refusal.
 MOST_DISCARDED = 2**26
 PATIENCE = 20.0  # seconds for a request to arrive
 PAGES = ("/a/", "/admin/", "/static/")  # the paths of all pages begin with one of these
@@ -63,7 +63,7 @@ class Names:
         return host.lower() in self.hosts or (self.any_address and _is_address(host))
 
     def refusal(self, host: str) -> str:
-        """Why a host is refused, and what to do about it."""
+        """Say why a host is refused, and what to do about it."""
         hosts = ", ".join(sorted(self.hosts))
         return (
             f"this server answers for {hosts}, not for {host[:60]!r}; "
@@ -94,11 +94,11 @@ class Rate:
     per_second: float = 20.0
     at_once: float = 100.0
     clock: Callable[[], float] = time.monotonic
-    # {name: (requests that are allowed at once, time of that number)}
+    # {name: (number of requests that are allowed at once, time when it was counted)}
     _allowances: dict[str, tuple[float, float]] = field(default_factory=dict)
 
     def allows(self, name: str) -> bool:
-        """Count a request of that name; return whether it is within the limit."""
+        """Count a request of the given name; return whether the request is within the limit."""
         now = self.clock()
         allowance, since = self._allowances.get(name, (self.at_once, now))
         allowance = min(self.at_once, allowance + (now - since) * self.per_second)
@@ -108,10 +108,15 @@ class Rate:
 
 
 class Guard:
-    """Reject foreign hosts and origins, forms, and large or slow bodies; add headers.
+    """Refuse foreign hosts and origins, forms, and large or slow bodies; add headers to responses.
 
-    `root` is the path of the pages' public address, such as `/label`; requests come with it or,
-    from a proxy that strips it, without. `patience` is a body's timeout in seconds.
+    Args:
+        app: answers the requests that are not refused.
+        names: allowed values of the Host header.
+        origins: further allowed values of the Origin header.
+        root: the path of the pages' public address, such as `/label`. A proxy may strip it from
+            the path of a request.
+        patience: the timeout of a request's body, in seconds.
     """
 
     def __init__(
@@ -143,7 +148,7 @@ class Guard:
 
         try:
             await self._answer(scope, receive, send_with_headers)
-        except asyncio.CancelledError:  # the server stops; uvicorn would log a traceback
+        except asyncio.CancelledError:  # the server stops; raised further, it would be logged
             if not started:
                 await self._refusal(scope, 503, "the server has ended")(
                     scope, receive, send_with_headers
@@ -169,7 +174,7 @@ class Guard:
         await self.app(self._rooted(scope), _replay(body, receive), send)
 
     def _refusal(self, scope: Scope, code: int, why: str) -> Response:
-        # The rest of the request may still come, so the connection cannot be reused.
+        # The rest of the refused request may still come, so the connection cannot be used again.
         return refusal(Request(self._rooted(scope)), code, why, {"Connection": "close"})
 
     async def _refuse_upload(
@@ -189,15 +194,16 @@ class Guard:
         await send({"type": "http.response.body", "body": b"", "more_body": False})
 
     def _rooted(self, scope: Scope) -> Scope:
-        """The scope with a path that begins with the root, as ASGI requires."""
-        root, path = self.root, scope["path"]
+        """Return the scope with a path that begins with the root, as ASGI requires."""
+        root = self.root
+        path = scope["path"]
         has_root = path.startswith(root) and path[len(root) :].startswith(PAGES)
         if not has_root:
             path = root + path
         return {**scope, "path": path, "root_path": root, "state": {"root": root}}
 
     def _fault(self, scope: Scope, headers: Headers) -> tuple[int, str] | None:
-        """Status and text if the head of the request is refused, else None."""
+        """Check the head of the request; return the status and the text of a refusal, or None."""
         host = headers.get("host", "")
         if not self.names.allows(host):
             return 421, self.names.refusal(host)
@@ -218,14 +224,14 @@ class Guard:
 
 
 class Upload:
-    """The body of a request while it arrives; it may be too large, or never end."""
+    """The body of a request while it arrives; the body may be too large, or never end."""
 
     def __init__(self, receive: Receive) -> None:
         self.receive = receive
         self._complete = False
 
     async def read(self) -> bytes | None:
-        """The whole body, or None if it is too large."""
+        """Read the whole body; None if it is too large."""
         body = b""
         while not self._complete and len(body) <= MOST_BYTES:
             body += await self._next_part()
@@ -245,7 +251,7 @@ class Upload:
 
 
 def _replay(body: bytes, receive: Receive) -> Receive:
-    """Replay a body that was already read, then pass on later messages."""
+    """Make a function that replays the body, which was read already, then receives new messages."""
     replayed: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
 
     async def receive_again() -> Message:

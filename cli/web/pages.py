@@ -1,4 +1,4 @@
-"""Thread-safe operations behind the pages: next, answer, undo, item; who may use them."""
+"""Thread-safe operations behind the pages: next, answer, undo, item; and the links to the pages."""
 
 from __future__ import annotations
 
@@ -32,7 +32,8 @@ class Pages:
     """The labelling pages of a collection; thread-safe."""
 
     def __init__(self, collection: Collection, criteria: Criteria) -> None:
-        self.collection, self.criteria = collection, criteria
+        self.collection = collection
+        self.criteria = criteria
         self.services = criteria.services  # a service for each criterion
         self.faults = FaultNotes(collection.name)
         self._undoing = threading.Lock()
@@ -52,10 +53,14 @@ class Pages:
         return self.services[0].items
 
     def next(self, annotator: str, markdown: bool = False) -> dict[str, Any]:
-        """An annotator's progress and next pairs, with renewed leases; texts also as HTML."""
+        """The progress of an annotator and the next questions, whose leases are renewed.
+
+        With `markdown` the texts of items are also rendered as HTML.
+        """
         asked = self.criteria.next(annotator, AT_HAND)
         last = self.criteria.last(annotator)
-        # First whether there are fits: a fit may end meanwhile.
+        # `is_fitted` is read before `remaining`: a first fit that ends in between must not make a
+        # forecast from before the fit look valid.
         is_fitted = all(service.is_fitted for service in self.services)
         remaining = [service.remaining for service in self.services]
         closed = "" if asked else self.services[0].why_closed(annotator)
@@ -83,9 +88,10 @@ class Pages:
 
     @property
     def question(self) -> str:
-        """The heading of a page without a pair: the question, or the name of the collection.
+        """The heading of a page that shows no pair.
 
-        Several criteria have no question in common.
+        It is the question or, because several criteria have several questions, the name of the
+        collection.
         """
         if len(self.services) > 1:
             return self.collection.name
@@ -93,7 +99,7 @@ class Pages:
 
     @property
     def instructions(self) -> dict[str, str]:
-        """The instructions of all criteria as HTML, and a key of their text.
+        """The instructions of all criteria as HTML, and a key that changes with their text.
 
         Both are empty if there are no instructions.
         """
@@ -105,7 +111,9 @@ class Pages:
     def answer(
         self, criterion: str | None, lease: str, judgement: Judgement, markdown: bool = False
     ) -> dict[str, Any]:
-        """Store an answer; return the progress, with `counted` if another answer came first.
+        """Store an answer; return the annotator's progress and next questions.
+
+        If the question was answered already, the first answer counts and is returned as `counted`.
 
         Raises:
             LeaseError: if the annotator does not hold the lease, or it has expired.
@@ -119,9 +127,9 @@ class Pages:
     def undo(
         self, annotator: str, criterion: str | None, number: int, markdown: bool = False
     ) -> dict[str, Any]:
-        """Undo the judgement with that number, if it is the annotator's last judgement.
+        """Undo the judgement with the given number, if it is the annotator's last judgement.
 
-        A request repeated because its reply was lost undoes one answer, not two.
+        So a request that is repeated because its reply was lost undoes one answer, not two.
         """
         service = self.criteria.service_of(criterion)
         with self._undoing:
@@ -131,15 +139,17 @@ class Pages:
         return {**self.next(annotator, markdown), "undone": undone}
 
     def sees(self, annotator: str, number: int) -> bool:
-        """Whether an annotator was asked about an item, by any criterion."""
+        """Whether an annotator was asked about an item by any of the criteria."""
         return any(service.sees(annotator, number) for service in self.services)
 
     def _question_asked(self, asked: Asked, markdown: bool) -> dict[str, Any]:
-        """A question for a page: `left` and `right` if it has two items, else `items` and `worst`.
+        """The facts of a question that a page shows.
 
-        `worst` says whether the worst item is asked for, too.
+        Two items are `left` and `right`, more items are the list `items`; then `worst` says whether
+        the worst item is asked for, too.
         """
-        service, question = asked.service, asked.lease.question
+        service = asked.service
+        question = asked.lease.question
         items = [self.item(number, markdown) for number in question.items]
         facts = {
             "lease": asked.lease.id,
@@ -153,7 +163,7 @@ class Pages:
         return {**facts, "left": left, "right": right}
 
     def item(self, number: int, markdown: bool = False) -> dict[str, Any]:
-        """The content of an item for a page; its id only if it has nothing else."""
+        """The content of an item for a page; its id if it has no text, image or sound."""
         id, text, image, audio, columns = self.items.content(number)
         if text is None and image is None and audio is None:
             text = id
@@ -165,13 +175,13 @@ class Pages:
         }
 
     def context(self, number: int, markdown: bool = False) -> dict[str, Any] | None:
-        """The context of an item's group for a page, or None."""
+        """The context of an item's group for a page; None if there is no context."""
         text = self.items.context(number)
         return None if text is None else _text_shown(text, f"/context/{number}", markdown)
 
 
 def _text_shown(text: str | None, address: str, markdown: bool) -> dict[str, str | None]:
-    """The start of a text as a page shows it; `more` is the address of the text if it is cut."""
+    """The part of a text that a page shows; if the text is cut, `more` is its address in full."""
     is_cut = text is not None and len(text) > MOST_CHARACTERS
     if text is not None and is_cut:
         text = f"{text[:MOST_CHARACTERS]} …"
@@ -182,8 +192,7 @@ def _text_shown(text: str | None, address: str, markdown: bool) -> dict[str, str
 def _questions_left(remaining: Sequence[Remaining]) -> int | None:
     """The number of questions until all criteria reach their goals; None if it is not known.
 
-    It is not known either where a goal seems reached, but nobody can tell how many answers will
-    confirm that.
+    The number is also unknown if each goal seems reached, but more answers must confirm it.
     """
     questions = [criterion.questions for criterion in remaining if not criterion.stop]
     numbers = [number for number in questions if number is not None]
@@ -205,13 +214,19 @@ def _range_left(remaining: Sequence[Remaining]) -> str:
 
 
 def pages_of(collection: Collection, *, together: bool = False, **options: Any) -> Pages:
-    """The pages of a collection; `options` are arguments of the service of each criterion."""
+    """Make the pages of a collection.
+
+    Args:
+        collection: the collection.
+        together: whether each pair is asked by all criteria before the next pair.
+        options: arguments of the service of each criterion.
+    """
     services = [LabellingService(criterion, **options) for criterion in collection.asked()]
     return Pages(collection, Criteria(services, together=together))
 
 
 class People:
-    """The links of a collection, stored so that they survive a restart."""
+    """The secret links of the annotators and of the admin of a collection; the store keeps them."""
 
     def __init__(self, collection: Collection) -> None:
         self._collection = collection
@@ -221,33 +236,33 @@ class People:
         self.read()
 
     def read(self) -> None:
-        """Read annotators and links that were changed elsewhere."""
+        """Read annotators and links again, which another process may have changed."""
         annotators = self._collection.annotators()
         self._names = {annotator.token: annotator.name for annotator in annotators}
         self.revoked = set(self._collection.study().revoked)
 
     @property
     def tokens(self) -> dict[str, str]:
-        """{name: token} of all annotators."""
+        """The tokens of all annotators, by name."""
         return {name: token for token, name in self._names.items()}
 
     def name_of(self, token: str) -> str | None:
-        """The annotator with that token; None if there is none."""
+        """The name of the annotator with the given token; None if the token is unknown."""
         return self._names.get(token)
 
     def is_admin(self, token: str) -> bool:
         return secrets.compare_digest(token.encode(), self.admin.encode())
 
     def admin_of(self, token: str) -> str | None:
-        """`admin` if the token is the admin's, or None."""
+        """The name `admin` if the token belongs to the admin, else None."""
         return "admin" if self.is_admin(token) else None
 
     def knows(self, token: str) -> bool:
-        """Whether the token is an annotator's or the admin's."""
+        """Whether the token belongs to an annotator or to the admin."""
         return token in self._names or self.is_admin(token)
 
     def add(self, name: str) -> str:
-        """The token of an annotator, who is created if the name is new."""
+        """Create an annotator if the name is new; return the annotator's token."""
         with self._lock:
             token = self._collection.annotator(name).token
             self.read()

@@ -1,4 +1,4 @@
-"""Responses: pages made of templates, and refusals."""
+"""Make responses: pages from templates, and refusals."""
 
 from __future__ import annotations
 
@@ -13,14 +13,18 @@ from starlette.responses import HTMLResponse, JSONResponse, Response
 
 
 def render_page(template: str, **facts: Any) -> HTMLResponse:
-    """A page made of a template."""
+    """Make a page from a template; `facts` are the variables of the template."""
     return HTMLResponse(_templates().get_template(template).render(facts))
 
 
 def render_tables(base: str, known: str | None, facts: dict[str, Any]) -> dict[str, Any]:
-    """The tables of the admin page as HTML, its `study`, and a key of both.
+    """Render the tables of the admin page; return the HTML, the `study` facts, and a key of both.
 
-    HTML and study are None if the page knows them: `known` is the key of what it shows.
+    Args:
+        base: the path of the page.
+        known: the key of the tables that the page shows; if it is still the same, HTML and study
+            are None.
+        facts: the variables of the template.
     """
     html = _templates().get_template("tables.html").render(facts, base=base)
     study = facts["study"]

@@ -1,4 +1,4 @@
-"""The HTTP server, which closes silent connections; a thread that keeps the models fitted."""
+"""The HTTP server, which closes silent connections, and a thread that keeps the models fitted."""
 
 from __future__ import annotations
 
@@ -27,13 +27,15 @@ _FOLDED_LINE = re.compile(rb"\n[ \t]")
 
 
 class StrictConnection(h11.Connection):
-    """h11's connection, without two old ways to frame a request that proxies read differently.
+    """An h11 connection that refuses two kinds of requests whose end is ambiguous.
 
     If a proxy and the server disagree where a request ends, a client can hide a second request
-    behind it (RFC 9112, 5.2 and 6.1). So both ways are errors: the connection is closed.
+    behind it (RFC 9112, 5.2 and 6.1). So folded header lines, and a Content-Length together with a
+    Transfer-Encoding, are errors, and the connection is closed.
     """
 
     def next_event(self) -> Any:
+        """The next event of h11; an error if the head of the request is ambiguous."""
         if self.their_state is h11.IDLE:
             self._refuse_folded_lines()
         event = super().next_event()
@@ -51,10 +53,10 @@ class StrictConnection(h11.Connection):
 
 
 class Impatient(H11Protocol):
-    """uvicorn's HTTP/1.1 protocol with a timeout for the request head, which uvicorn lacks.
+    """The HTTP/1.1 protocol of uvicorn with a timeout for the head of a request.
 
-    `patience` is in seconds from the start of the connection or the last request; `cli.web.guard`
-    limits the time of the body.
+    `patience` is the timeout in seconds, counted from the start of the connection or the last
+    request. The time of the body is limited in `cli.web.guard`.
     """
 
     def __init__(self, *args: Any, patience: float, **options: Any) -> None:
@@ -89,12 +91,15 @@ class Impatient(H11Protocol):
 
 class _Server(uvicorn.Server):
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """Only stop: uvicorn's own handler raises the signal again while requests are running."""
+        """Stop the server after a signal.
+
+        The handler of uvicorn would also raise the signal again while requests are running.
+        """
         self.should_exit = True
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Handle SIGHUP as uvicorn handles SIGTERM: raised in a request, it would be lost there."""
+        """Handle SIGHUP as uvicorn handles SIGTERM: an exception in a request would be lost."""
         hangup: Any = getattr(signal, "SIGHUP", None)
         in_main = threading.current_thread() is threading.main_thread()
         handles = hangup and in_main and signal.getsignal(hangup) is not signal.SIG_IGN
@@ -108,7 +113,7 @@ class _Server(uvicorn.Server):
 
 
 def make_server(app: Guard) -> uvicorn.Server:
-    """A server of the application that logs only its own errors."""
+    """Make a server of the application; it logs only its own errors."""
     config = uvicorn.Config(
         app,
         http=partial(Impatient, patience=app.patience),  # type: ignore[arg-type]
@@ -136,8 +141,8 @@ def keep_up_to_date(
     stopped = threading.Event()
     thread = threading.Thread(target=_read_and_fit, args=(sites, before_read, stopped), daemon=True)
     thread.start()
-    # A pass of the garbage collector over all judgements and libraries would take some tenths of
-    # a second, in which no request is answered, and find nothing: they live as long as the server.
+    # Judgements and libraries live as long as the server, so the garbage collector need not look at
+    # them. A pass over them would stop all answers for some tenths of a second.
     gc.freeze()
     try:
         with short_turns():
@@ -151,7 +156,10 @@ def keep_up_to_date(
 def _read_and_fit(
     sites: Sequence[tuple[Pages, People]], before_read: Callable[[], None], stopped: threading.Event
 ) -> None:
-    """Read and fit until `stopped` is set; an error is printed once, and the work retried later."""
+    """Read judgements and fit the models until `stopped` is set.
+
+    An error is printed once, and the work is tried again later.
+    """
     wait = 0.0
     while not stopped.wait(wait):
         wait = READ_EVERY

@@ -35,7 +35,7 @@ class ServerOptions:
     Attributes:
         host: address to listen on.
         port: port to listen on; 0: any free port.
-        annotators: who gets a link.
+        annotators: names of annotators who get a link; unknown annotators are created.
         lease: seconds for which a pair is reserved.
         url: public address of a proxy; None: there is no proxy.
         together: whether each pair is asked by all criteria before the next pair.
@@ -56,7 +56,7 @@ class ServerOptions:
         return self.host not in LOOPBACK or bool(self.url)
 
     def address(self, port: int) -> str:
-        """The start of the links.
+        """The address with which all links begin.
 
         Args:
             port: the port that the server listens on.
@@ -65,7 +65,7 @@ class ServerOptions:
         return self.url or f"http://{_in_url(host)}:{port}"
 
     def names(self, port: int) -> Names:
-        """The names by which browsers may ask for the server.
+        """The host names by which browsers may address the server.
 
         Args:
             port: the port that the server listens on.
@@ -90,10 +90,13 @@ def serve_collections(
     options: ServerOptions,
     signals: AbstractContextManager[Sequence[int]],
 ) -> None:
-    """Serve the pages of collections until a signal ends it.
+    """Serve the pages of collections until a signal ends the server.
 
     Args:
-        signals: collects the signals that have come; entered while the pages are served.
+        store: the store of the collections.
+        names: the names of the collections.
+        options: the options of the server.
+        signals: collects the signals that come while the pages are served.
 
     Raises:
         SortNetError: if the port cannot be used, a collection has nothing to compare or is
@@ -131,9 +134,9 @@ def _check_items(collections: Sequence[Collection]) -> None:
 
 
 def _site(stack: ExitStack, collection: Collection, options: ServerOptions) -> tuple[Pages, People]:
-    """The pages of a collection, closed with the stack, and its links.
+    """Make the pages of a collection, which the stack closes at its end, and the links to them.
 
-    The annotators of the options get links, too.
+    The annotators in the options get links.
     """
     fit_process = stack.enter_context(closing(FitProcess()))
     pages = pages_of(
@@ -175,6 +178,7 @@ def _refuse_lost(claims: Mapping[str, ServerClaim]) -> None:
 
 @contextmanager
 def _listening(host: str, port: int) -> Iterator[socket.socket]:
+    """Open a socket that listens on the host and port, and close it afterwards."""
     try:
         family, _, _, _, address = socket.getaddrinfo(
             host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE

@@ -92,7 +92,7 @@ def fill_gradients(
         inputs, scale, leaves: the arguments of `fill_scores`.
         sides: as filled by `fill_scores`.
         d_out: (n, heads) the gradient in the scores.
-        d_inputs: of the shape of `inputs`, filled.
+        d_inputs: an array of the shape of `inputs`, which is filled.
         d_scale, d_shift, d_leaves: zeros, filled.
     """
     trees = len(leaves)

@@ -48,9 +48,9 @@ class Iteration:
         best: whether C_i is the best so far; of two with equal RankQuality, the comparator with
             more pairs of V right is better.
         measures: {"train" | "vali" | another part: {metric name: mean over queries}} of C_i.
-        epochs, kept_epoch: of the training that made C_{i+1} (0 where there was none; means
-            over the nets of a committee).
-        train_loss, vali_loss: of that training, at its last and at its kept epoch.
+        epochs, kept_epoch: number of epochs of the training that made C_{i+1}, and its kept epoch.
+            Both are 0 without a training, and means over the nets of a committee.
+        train_loss, vali_loss: losses of this training, at its last and at its kept epoch.
         seconds_sort, seconds_train: wall-clock seconds.
         observed: {"train" | "vali": `Tally.facts` of the sort}; empty in older histories.
     """

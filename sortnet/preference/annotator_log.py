@@ -45,7 +45,7 @@ class AnnotatorLog:
             self.rows_answered_once.pop(question, None)
 
     def take_back(self, row: int, question: tuple[int, ...], pairs: list[int]) -> None:
-        """Remove the counts of an undone answer; its question is remembered as undone."""
+        """Remove an undone answer from the counts, and remember that its question was undone."""
         for pair in pairs:
             self.pairs[pair] -= 1
             if not self.pairs[pair]:

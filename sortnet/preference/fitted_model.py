@@ -63,7 +63,8 @@ def milestone(events: int) -> int:
     >>> [milestone(events) for events in (7, 8, 9, 10, 100)]
     [0, 8, 8, 10, 97]
     """
-    last, following = 0, 8
+    last = 0
+    following = 8
     while following <= events:
         last = following
         following += following // 4
@@ -97,11 +98,13 @@ def choose_basis(
 
         inputs = ["units", features, *vars(votes).values(), seed]
         units = cached(keep, inputs, learn)["units"]
-        milestone, extended = at, np.hstack((features, units))
+        trained_at = at
+        extended = np.hstack((features, units))
     else:
-        milestone, extended = net.milestone, net.features
+        trained_at = net.milestone
+        extended = net.features
     scales = kept_scales(extended, votes, n_annotators, seed=seed, keep=keep)
-    return Basis(milestone, at, extended, scales)
+    return Basis(trained_at, at, extended, scales)
 
 
 def kept_scales(
@@ -137,7 +140,8 @@ def fit_both(
         seed: the seed of the draws.
         keep: a folder in which the fits are cached, see `cached`.
     """
-    scales, features = basis.scales, basis.features
+    scales = basis.scales
+    features = basis.features
 
     def fit_them() -> Arrays:
         choosing = fit(features, usable, n_annotators, scales=scales, start=start, seed=seed)
@@ -238,7 +242,8 @@ def learned_features(features: F64, votes: Votes, n_annotators: int, *, seed: in
     is_item_held_out = np.zeros(n_items, np.bool_)
     is_item_held_out[held_out_items] = True
     held_out = is_item_held_out[votes.left] | is_item_held_out[votes.right]
-    train, vali = votes.where(~held_out), votes.where(held_out)
+    train = votes.where(~held_out)
+    vali = votes.where(held_out)
     if not len(train) or not len(vali):
         return nothing
     units = _hidden_units(features, train, vali, seed)
@@ -255,7 +260,8 @@ def _log_likelihoods(
     posterior = fit(features, votes.where(~held_out), n_annotators, seed=seed, draws=16).posterior
     comparisons = votes.where(held_out).comparisons()
     mean, variance = posterior.difference(comparisons.left, comparisons.right)
-    z, target = mean / np.sqrt(1 + variance), comparisons.target
+    z = mean / np.sqrt(1 + variance)
+    target = comparisons.target
     log_p: F64 = target * log_ndtr(z) + (1 - target) * log_ndtr(-z)
     return log_p
 
@@ -285,7 +291,8 @@ def _pairs(votes: Votes) -> ComparedPairs:
     """Training pairs with the preferred item first; a tie gives two pairs, one each way."""
     votes = votes.comparisons()
     is_left_better = np.append(votes.target >= 0.5, votes.target > 0.5)
-    left, right = np.tile(votes.left, 2), np.tile(votes.right, 2)
+    left = np.tile(votes.left, 2)
+    right = np.tile(votes.right, 2)
     better = np.where(is_left_better, left, right)
     worse = np.where(is_left_better, right, left)
     return ComparedPairs.of_keys(unique(packed(better, worse)))

@@ -48,19 +48,21 @@ def genuine(z: F64, target: F64, tie: float | F64) -> Likelihood:
     likelihood = _side(sign * z - tie)
     log_p, slope, weight = likelihood
     slope *= sign
-    tied = target == 0.5
-    if tied.any():
-        width = np.broadcast_to(tie, z.shape)[tied]
-        of_ties = _between(z[tied], width) if np.all(width) else _halves(z[tied])
+    is_tie = target == 0.5
+    if is_tie.any():
+        threshold = np.broadcast_to(tie, z.shape)[is_tie]
+        of_ties = _between(z[is_tie], threshold) if np.all(threshold) else _halves(z[is_tie])
         for column, values in zip(likelihood, of_ties, strict=True):
-            column[tied] = values
-    soft = (target > 0) & (target < 1) & ~tied
-    if soft.any():
-        p, width = target[soft], np.broadcast_to(tie, z.shape)[soft]
-        left, right = _side(z[soft] - width), _side(-z[soft] - width)
-        log_p[soft] = p * left.log_p + (1 - p) * right.log_p
-        slope[soft] = p * left.slope - (1 - p) * right.slope
-        weight[soft] = p * left.weight + (1 - p) * right.weight
+            column[is_tie] = values
+    is_probability = (target > 0) & (target < 1) & ~is_tie
+    if is_probability.any():
+        p = target[is_probability]
+        threshold = np.broadcast_to(tie, z.shape)[is_probability]
+        left = _side(z[is_probability] - threshold)
+        right = _side(-z[is_probability] - threshold)
+        log_p[is_probability] = p * left.log_p + (1 - p) * right.log_p
+        slope[is_probability] = p * left.slope - (1 - p) * right.slope
+        weight[is_probability] = p * left.weight + (1 - p) * right.weight
     return likelihood
 
 
@@ -105,7 +107,8 @@ def measured(z: F64, probit: F64, scale: F64) -> Likelihood:
     """
     error = probit / scale - z
     log_p = -0.5 * error**2 - np.log(scale) - 0.5 * np.log(2 * np.pi)
-    slope, weight = error, np.ones_like(error)
+    slope = error
+    weight = np.ones_like(error)
     beyond = np.abs(probit) >= MOST_PROBIT
     if beyond.any():
         sign = np.sign(probit[beyond])
@@ -143,7 +146,8 @@ def _side(u: F64) -> Likelihood:
 
 def _halves(z: F64) -> Likelihood:
     """Likelihood of ties that count as half an answer left and half an answer right."""
-    left, right = _side(z), _side(-z)
+    left = _side(z)
+    right = _side(-z)
     return Likelihood(
         (left.log_p + right.log_p) / 2,
         (left.slope - right.slope) / 2,
@@ -153,11 +157,15 @@ def _halves(z: F64) -> Likelihood:
 
 def _between(z: F64, tie: F64) -> Likelihood:
     """Likelihood of ties with a threshold: log(Φ(τ - z) - Φ(-τ - z))."""
-    sign, distance = np.where(z < 0, -1.0, 1.0), np.abs(z)  # symmetric: stable for z > 0
-    high, low = tie - distance, -tie - distance
+    # The formula is symmetric in z, and numerically stable for z > 0 only.
+    sign = np.where(z < 0, -1.0, 1.0)
+    distance = np.abs(z)
+    high = tie - distance
+    low = -tie - distance
     log_high = log_ndtr(high)
     log_p = log_high + np.log1p(-np.exp(np.minimum(log_ndtr(low) - log_high, -1e-12)))
-    at_high, at_low = _density_ratio(high, log_p), _density_ratio(low, log_p)
+    at_high = _density_ratio(high, log_p)
+    at_low = _density_ratio(low, log_p)
     slope = at_low - at_high
     weight = np.maximum(slope**2 + high * at_high - low * at_low, 0)
     return Likelihood(log_p, sign * slope, weight)

@@ -1,4 +1,4 @@
-"""Find the judged pairs whose order is most in doubt, for the admin page."""
+"""Find the judged pairs whose order is most in doubt, for the report on a collection."""
 
 from __future__ import annotations
 

@@ -127,7 +127,7 @@ class Problem:
         return self._transposed(slope, self.features)
 
     def diagonal(self, curvature: F64) -> F64:
-        """Approximate the diagonal of a matrix that is pulled back, from the matrix's diagonal."""
+        """Approximate the diagonal of the curvature in unknowns from the diagonal in scores."""
         return self._transposed(curvature, self.features**2)
 
     def _transposed(self, slope: F64, X: F64) -> F64:
@@ -185,7 +185,8 @@ class Problem:
         z = c (s_left - s_right) + b, with the reliability c, the scores s and the side bias b. In
         the answer of a model it has the further term e_left - e_right, with the shared errors e.
         """
-        votes, scores = self.votes, self.to_scores(theta)
+        votes = self.votes
+        scores = self.to_scores(theta)
         n = len(self.features)
         bias = scores[n + votes.annotator]
         z: F64 = self.reliability * (scores[votes.left] - scores[votes.right]) + self.side * bias
@@ -199,8 +200,10 @@ class Problem:
 
         The log-likelihood of an answer about a set is in its first row, and 0 in its other rows.
         """
-        scales, votes = self.scales, self.votes
-        z, rows = self.z(theta), self.measured
+        scales = self.scales
+        votes = self.votes
+        z = self.z(theta)
+        rows = self.measured
         blind = scales.annotators.blind[votes.annotator] * self.by_annotator
         of_answers = answers(z, votes.target, scales.tie, blind, scales.ties)
         if votes.probit is not None and len(rows):
@@ -248,7 +251,8 @@ class Problem:
 
     def summed(self, pull: F64) -> F64:
         """Sum derivatives in z, one for each vote, to derivatives in scores, biases and errors."""
-        votes, n = self.votes, len(self.features)
+        votes = self.votes
+        n = len(self.features)
 
         def on_items(scaled: F64) -> F64:
             won = np.bincount(votes.left, scaled, n)
@@ -268,7 +272,8 @@ class Problem:
 
         If models share errors, the errors of both items are further terms.
         """
-        votes, n = self.votes, len(self.features)
+        votes = self.votes
+        n = len(self.features)
         terms = [
             Term(votes.left, self.reliability),
             Term(votes.right, -self.reliability),
@@ -314,7 +319,8 @@ class Problem:
                 drawn += root[:, place] * factor
             squares: F64 = np.einsum("ij,ij->j", drawn, drawn)
             return squares
-        covariance, variance = root.T @ root, np.zeros(len(rows))
+        covariance = root.T @ root
+        variance = np.zeros(len(rows))
         for first in terms:
             for second in terms:
                 product = first.factor * second.factor
@@ -359,7 +365,8 @@ class Problem:
 
         The slope is the derivative of the log-likelihood in scores, biases and shared errors.
         """
-        votes, scores = self.votes, self.to_scores(theta)
+        votes = self.votes
+        scores = self.to_scores(theta)
         gap = scores[votes.left] - scores[votes.right]
         _, slope, weight = self.likelihood(theta)
         terms = self.terms()

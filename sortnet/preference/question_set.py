@@ -71,7 +71,8 @@ def _expected_judgement(
 
 def _expected_answer(session: Session, question: Question, rng: Generator) -> Answer:
     """Draw an answer about two items from its distribution under the model; never a tie."""
-    left, right = np.array([question.left]), np.array([question.right])
+    left = np.array([question.left])
+    right = np.array([question.right])
     mean, variance = session.posterior.difference(left, right)
     margin = float(mean[0]) + rng.normal() * float(1 + variance[0]) ** 0.5
     return "left" if margin > 0 else "right"

@@ -250,7 +250,7 @@ def _neighbours_among_drawn(view: View, weight: F64, rng: np.random.Generator) -
 
 
 def committee(view: View, rng: np.random.Generator) -> Pair | None:
-    """Choose the pair on which a committee of score vectors, drawn from the posterior, disagrees.
+    """Choose the pair on which a committee, score vectors from the posterior, disagrees most.
 
     Disagreement is p (1 - p), where p is the share of the committee that prefers item i.
     """
@@ -299,19 +299,21 @@ def _bits(view: View, i: I64, j: I64) -> F64:
 
 
 def _candidates(view: View, rng: np.random.Generator) -> CandidatePairs:
-    """Pairs to choose from: all pairs if they are few, else a sample as told at `bald`."""
+    """Pairs to choose from: all pairs if they are few, else a sample, see `bald`."""
     if view.every is not None:
         return _sampled(view.every, rng)
     n = len(view.seen)
+    n_neighbours = _CANDIDATES // 2
     n_rare = _CANDIDATES // 8
-    # Include the items with the fewest answers, so that no item is forgotten.
+    n_random = _CANDIDATES - n_neighbours - n_rare
+    # Items with the fewest answers are always among the candidates, so that no item is forgotten.
+    # Items with equally many answers are in random order.
     items = np.arange(n) if n <= _MANY_ITEMS else rng.integers(n, size=_MANY_ITEMS)
     seen_in_random_order = view.seen[items] + rng.random(len(items))
     rare = items[np.argpartition(seen_in_random_order, min(n_rare, n - 1))[:n_rare]]
-    i = np.concatenate((rng.integers(n, size=3 * _CANDIDATES // 8), rare))
+    i = np.concatenate((rng.integers(n, size=n_random), rare))
     j = view.groups.partners(i, rng)
-    # The other half are neighbours in the ranking.
-    rank = rng.integers(n - 1, size=_CANDIDATES // 2)
+    rank = rng.integers(n - 1, size=n_neighbours)
     later_rank = np.minimum(rank + rng.integers(1, _NEAR + 1, size=len(rank)), n - 1)
     i = np.concatenate((i, view.order[rank]))
     j = np.concatenate((j, view.order[later_rank]))

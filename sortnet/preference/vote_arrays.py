@@ -84,18 +84,18 @@ class Votes:
             return self if is_alone else self.marked(models)
         if not len(self):
             return self
-        zeros = np.zeros(len(better_and_worse), np.int64)
+        n_gold = len(better_and_worse)
         known_columns: dict[str, NDArray[Any]] = {
             "left": better_and_worse[:, 0],
             "right": better_and_worse[:, 1],
-            "target": zeros + 1.0,
-            "annotator": zeros,
-            "weight": zeros + 1.0,
-            "kind": zeros + GOLD,
-            "probit": np.full(len(zeros), np.nan),
-            "answer": zeros - 1,
-            "layout": zeros - 1,
-            "bias": zeros + 1.0,
+            "target": np.ones(n_gold),
+            "annotator": np.zeros(n_gold, np.int64),
+            "weight": np.ones(n_gold),
+            "kind": np.full(n_gold, GOLD),
+            "probit": np.full(n_gold, np.nan),
+            "answer": np.full(n_gold, -1),
+            "layout": np.full(n_gold, -1),
+            "bias": np.ones(n_gold),
         }
         by_model = np.isin(self.annotator, [*models])
         votes = replace(self, kind=np.where(by_model, MODEL, PERSON))
@@ -169,7 +169,8 @@ class Votes:
             rows: the rows of the judgements about sets.
         """
         has_best = judgements.best[rows] >= 0
-        choices, alike = rows[has_best], rows[~has_best]
+        choices = rows[has_best]
+        alike = rows[~has_best]
         chosen = np.column_stack((judgements.best[choices], judgements.worst[choices]))
         columns_of_sets = [
             *rows_of_choices(judgements.items(choices), chosen.astype(np.int64), choices),
@@ -194,7 +195,8 @@ class Votes:
 
     def renumbered(self, items: I64) -> Votes:
         """The same votes with other item numbers: each item's index in the ascending `items`."""
-        left, right = np.searchsorted(items, self.left), np.searchsorted(items, self.right)
+        left = np.searchsorted(items, self.left)
+        right = np.searchsorted(items, self.right)
         return replace(self, left=left, right=right)
 
     def where(self, mask: Bool | I64) -> Votes:
@@ -327,14 +329,17 @@ def unseen_in_blocks(
         n_items: the number of items, n.
     """
     slope, weight = likelihood
-    mean, variance = mean.copy(), np.empty_like(mean)
+    mean = mean.copy()
+    variance = np.empty_like(mean)
     by_annotator = np.argsort(votes.annotator, kind="stable")
     ends = np.searchsorted(votes.annotator[by_annotator], np.arange(votes.annotator.max() + 1))
     for own_rows in np.split(by_annotator, ends[1:]):
         n_blocks = max(-(-len(own_rows) // _BLOCK), 1)
         for block in np.array_split(own_rows, n_blocks):
-            i, j = votes.left[block], votes.right[block]
-            c, own_side = reliability[block], side[block]
+            i = votes.left[block]
+            j = votes.right[block]
+            c = reliability[block]
+            own_side = side[block]
             bias = n_items + votes.annotator[block]
             gaps = C[np.ix_(i, i)] - C[np.ix_(i, j)] - C[np.ix_(j, i)] + C[np.ix_(j, j)]
             gaps_with_bias = own_side * (C[np.ix_(i, bias)] - C[np.ix_(j, bias)])
