@@ -288,6 +288,7 @@ def _input_files(name: str) -> list[Path]:
 
 def _is_database(path: Path) -> bool:
     """Whether a path is an SQLite database, or a file that SQLite keeps beside one."""
+    # SQLite names the files beside a database like the database, with one of these endings.
     for ending in ("-wal", "-shm", "-journal"):
         path = path.with_name(path.name.removesuffix(ending) or path.name)
     return _beginning(path).startswith(b"SQLite format 3\0")

@@ -242,7 +242,8 @@ class Store:
 
         Args:
             update: whether items with a known id are replaced, or refused.
-            seed, settings: of a new collection's sessions; an existing collection keeps its own.
+            seed, settings: seed and settings of a new collection's sessions; an existing collection
+                keeps its own.
             columns: the role of each column of the file, kept in the settings as `columns`.
             pairs: (m, 2) the only pairs that may be asked, as numbers in the collection, the lower
                 number first; added to the pairs of earlier calls.

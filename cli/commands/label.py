@@ -111,12 +111,10 @@ def label(
             show_prompt_or_estimate(collection, judge, number, until, as_json=as_json)
         return
     options = LabelOptions(number, until, lease, judge)
-    askers = {
-        annotator or judge_options["model"] or _login(): asker_of(
-            judge_options, in_turn=len(judges) > 1
-        )
-        for judge_options in judges
-    }
+    askers = {}
+    for judge_options in judges:
+        name_of_answers = annotator or judge_options["model"] or _login()
+        askers[name_of_answers] = asker_of(judge_options, in_turn=len(judges) > 1)
     with open_collection(store, name, write=True) as collection:
         labelled = label_criteria(collection, askers, options, as_json=as_json)
     if faults := [facts["fault"] for facts in labelled if facts.get("fault")]:

@@ -19,12 +19,12 @@ _PATH = re.compile(r"(/[\w.~-]+)*", re.ASCII)
 
 
 def _checked_url(ctx: click.Context, param: click.Parameter, url: str | None) -> str | None:
-    """Validate the URL and reduce it to its path and its origin, as browsers send it."""
+    """Check the URL of the page; return its origin and path, written as browsers send them."""
     if url is None:
         return None
     try:
         parts = urlsplit(url)
-    except ValueError:  # brackets without an address
+    except ValueError:  # the host has brackets without an IPv6 address
         parts = urlsplit("")
     path = parts.path.rstrip("/")
     has_plain_path = _PATH.fullmatch(path) and not parts.query and not parts.fragment

@@ -1,4 +1,4 @@
-"""Prompts of a language model and estimates of its calls, printed without asking it."""
+"""Print prompts for a language model and estimates of its calls, without calling the model."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from sortnet.judges.estimate import CallEstimate, estimate_calls
 from sortnet.judges.language_model import LanguageModel
 from sortnet.judges.prompts import Prompt
 
-SAMPLE = 50  # prompts whose mean length an estimate takes
+SAMPLE = 50  # prompts from whose mean length the calls are estimated
 
 
 def show_prompt(prompt: Prompt, pair: AskedQuestion, *, as_json: bool) -> None:

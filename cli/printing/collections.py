@@ -9,7 +9,7 @@ from store.service.existing_store import ITEMS_MAKER
 
 
 def collections_result(rows: list[dict[str, Any]]) -> Result:
-    """Make a table with a row for each collection; in an empty store, name the next command."""
+    """Result with a row for each collection; in an empty store, with the command to run next."""
     if not rows:
         step = Step(ITEMS_MAKER, f"no collections yet: {ITEMS_MAKER} makes one")
         return Result("collections", rows, next=step)

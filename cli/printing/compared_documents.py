@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def comparison_result(comparison: ComparedDocuments, top: int) -> Result:
-    """Tell which document goes first, the votes of the ranker, and the `top` features."""
+    """Result that tells which document goes first, the ranker's votes, and the `top` features."""
     text: list[str | Table] = [
         *_order_lines(comparison),
         f"margins of {_name_of(comparison.a)} over {_name_of(comparison.b)}:",
@@ -87,7 +87,8 @@ def _votes_table(comparison: ComparedDocuments) -> Table:
 def _features_table(explanation: Explanation, top: int) -> Table:
     """A table with a row for each of the `top` features, and rows for the rest of the margin."""
     effects = explanation.by_column()
-    largest, smaller = effects[:top], effects[top:]
+    largest = effects[:top]
+    smaller = effects[top:]
     rows = [
         (printable(effect.column.name), _cell(effect.a), _cell(effect.b), effect.value)
         for effect in largest

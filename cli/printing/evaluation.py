@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def evaluation_result(evaluation: Evaluation) -> Result:
-    """Make a table with a row for each measure, and write the conventions below the table."""
+    """Result with a row for each measure, and the conventions below the table."""
     queries = evaluation.queries
     conventions = evaluation.conventions
     value: dict[str, Any] = {

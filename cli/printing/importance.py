@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def importance_result(importance: FeatureImportance, top: int) -> Result:
-    """Make a table with a bar for each of the `top` features; write the conventions below it."""
+    """Result with a bar for each of the `top` features, and the conventions below the table."""
     conventions = importance.conventions
     text = [*_text_blocks(importance, top), *conventions]
     value = {**importance.facts, "features": importance.rows}

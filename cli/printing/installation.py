@@ -18,7 +18,7 @@ _WIDTH = 80
 
 
 def installation_result(installation: Installation) -> Result:
-    """Write a few lines for each check, and a line for each fault that was found."""
+    """Result with a few lines for each check, and a line for each fault that was found."""
     faults = list(installation.faults)
     value = {
         "ok": not faults,

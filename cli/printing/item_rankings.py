@@ -26,7 +26,7 @@ _RESERVED_SPACE = 24  # characters of a line that are kept for the texts by cutt
 
 
 def ranking_result(rankings: Sequence[ItemRanking], *, verbose: bool) -> Result:
-    """Write a line for each item of each ranking; in JSON all rows are in a single list.
+    """Result with a line for each item of each ranking; its JSON is one list of all rows.
 
     Args:
         rankings: the ranking of a collection, or of each of its criteria.
@@ -54,7 +54,7 @@ def ranking_result(rankings: Sequence[ItemRanking], *, verbose: bool) -> Result:
 def ranking_lines(
     frame: pd.DataFrame, items: Items, width: int, *, files: bool = True
 ) -> list[str]:
-    """Write a header and a line for each item, with the start of its text as far as it fits.
+    """Lines of a ranking: a header and a line for each item, with the start of its text.
 
     Lines are at most `width` long. Ids are cut if they do not fit, or leave less than 24 characters
     to the texts. Each group begins with a line that names the group.
@@ -64,10 +64,11 @@ def ranking_lines(
             may give the answer away to an annotator.
     """
     header, rows = _cells(frame, items, files=files)
+    id_column = header.index("id")
     texts = [words_of(items, item, files=files) for item in frame.index]
     longest_text = max(map(len, texts), default=0)
     reserved = min(longest_text, _RESERVED_SPACE) + 2 if longest_text else 0
-    lines = table(header, fit_cells(header, rows, [1], width - reserved), left=2)
+    lines = table(header, fit_cells(header, rows, [id_column], width - reserved), left=2)
     table_width = max(map(len, lines))
     space = width - table_width - 2
     if space >= _LEAST_SPACE and longest_text:

@@ -21,7 +21,7 @@ _FILES = 6  # ignored files of a folder that are listed by name
 
 
 def added_result(added: AddedItems) -> Result:
-    """Tell how many items were added to a collection, and the role of each column."""
+    """Result that tells how many items were added, and the role of each column of their file."""
     roles = added.roles
     computed = _computed_features(added.items, roles)
     n_groups = len(set(added.items.groups or ()))
@@ -57,7 +57,10 @@ def _computed_features(items: Items, roles: Columns) -> list[str]:
 
 
 def _column_facts(added: AddedItems, computed: list[str], n_groups: int) -> dict[str, str]:
-    """{role: its column, with counts of groups, pairs and features}; empty roles are left out."""
+    """Describe each role: its column, with counts of groups, pairs and features.
+
+    Roles without a column are left out.
+    """
     from store.service.added_items import ROLES
 
     roles = added.roles
@@ -100,7 +103,7 @@ def _ignored(roles: Columns) -> str:
 
 
 def items_result(items: Items, limit: int) -> Result:
-    """Write a line for each of the first `limit` items of a collection."""
+    """Result with a line for each of the first `limit` items of a collection."""
     numbers = range(min(limit, len(items)))
     ids = [printable(items.ids[number]) for number in numbers]
     longest = max(map(len, ids))
@@ -115,7 +118,7 @@ def items_result(items: Items, limit: int) -> Result:
 
 
 def item_result(record: dict[str, Any]) -> Result:
-    """Write all details of an item, with its full texts.
+    """Result with all details of an item and its full texts.
 
     Args:
         record: a record of `store.service.named_item.item_record`.

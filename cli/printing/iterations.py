@@ -59,7 +59,8 @@ def chosen(config: Mapping[str, Any], trials: Sequence[Trial]) -> str:
 
     Until the settings are chosen, the line tells how many trials have ended.
     """
-    if None in [config.get(name, "") for name in _CHOSEN_BY_TRIALS]:
+    settings_to_choose = [name for name in _CHOSEN_BY_TRIALS if name in config]
+    if any(config[name] is None for name in settings_to_choose):
         return f"{count(len(trials), 'trial')} so far"
     names = _settings_of(trials[0]) if trials else _CHOSEN_BY_TRIALS
     settings = ", ".join(

@@ -11,7 +11,7 @@ _NOT_SHOWN = ("quit", "status")  # facts that are left out of the JSON
 
 
 def labelled_result(labelled: Sequence[dict[str, Any]], criterion: str | None = None) -> Result:
-    """Make a row for each annotator and criterion.
+    """Result with a row for each annotator and criterion.
 
     Args:
         labelled: facts of each annotator and criterion.
@@ -22,7 +22,7 @@ def labelled_result(labelled: Sequence[dict[str, Any]], criterion: str | None = 
     ]
     lines = [line for facts in labelled for line in _lines(facts, criterion)]
     # Annotators of the same criterion have the same status. It is printed once, after the last.
-    text = [*reversed(dict.fromkeys(reversed(lines)))]
+    text = [line for number, line in enumerate(lines) if line not in lines[number + 1 :]]
     return Result("labelled", rows, text=text)
 
 
@@ -34,7 +34,8 @@ def _lines(facts: dict[str, Any], criterion: str | None) -> list[str]:
     name = facts["annotator"] if criterion is None else f"{facts['annotator']}, {criterion}"
     failed = f", {facts['failed']} failed" if "failed" in facts else ""
     answered = f"{name}: {facts['answered']} answered, {facts['in_all']} in all{failed}"
-    why, status = facts["why"], facts["status"]
+    why = facts["why"]
+    status = facts["status"]
     if status.startswith(why):
         return [answered, status]
     if why.startswith(status):

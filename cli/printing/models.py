@@ -14,7 +14,7 @@ from store.report.origins import from_which
 
 
 def model_result(facts: dict[str, Any], notes: Sequence[str] = ()) -> Result:
-    """Write a line for each fact about a model; the next step is to evaluate the model.
+    """Result with a line for each fact about a model; the next step is to evaluate the model.
 
     Args:
         facts: facts of `store.report.run_facts.model_facts`.
@@ -22,7 +22,8 @@ def model_result(facts: dict[str, Any], notes: Sequence[str] = ()) -> Result:
     from sortnet.tables.rows import listed
 
     value = {name: fact for name, fact in facts.items() if name != "features"}
-    folder, config = facts["model"], facts["config"]
+    folder = facts["model"]
+    config = facts["config"]
     info = facts["info"]  # the facts that training has stored in the folder
     step = Step(shlex.join(["sortnet", "evaluate", folder, "TEST"]), is_in_text=True)
     lines = [f"model    {folder}, a ranker of kind {facts['kind']}"]

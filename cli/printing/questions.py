@@ -10,7 +10,7 @@ from sortnet.messages import count, printable
 
 
 def questions_result(questions: Sequence[dict[str, Any]]) -> Result:
-    """Write a few lines for the question of each criterion, or for the only question.
+    """Result with a few lines for the question of each criterion, or for the only question.
 
     Args:
         questions: facts of `store.service.questions.question_facts`.

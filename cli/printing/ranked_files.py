@@ -59,9 +59,8 @@ def _ranked_documents(queries: Queries, order: I64) -> Iterator[Ranked]:
     """Yield the documents of each query, the best first."""
     rows = queries.rows[order].tolist()
     docids = None if queries.docids is None else queries.docids[order].tolist()
-    for qid, (begin, end) in zip(
-        queries.qids.tolist(), pairwise(queries.offsets.tolist()), strict=True
-    ):
+    bounds = pairwise(queries.offsets.tolist())
+    for qid, (begin, end) in zip(queries.qids.tolist(), bounds, strict=True):
         for place in range(begin, end):
             docid = docids[place] if docids else None
             score = float(end - 1 - place)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def runs_result(rows: list[dict[str, Any]]) -> Result:
-    """Make a table with a row for each run; the next step resumes the newest killed run."""
+    """Result with a row for each run; the next step resumes the newest killed run."""
     if not rows:
         first = Step("sortnet train", "no runs yet: sortnet train makes one")
         return Result("runs", rows, next=first)
@@ -34,7 +34,7 @@ def runs_result(rows: list[dict[str, Any]]) -> Result:
 
 
 def run_result(run: Run) -> Result:
-    """Show a run with its iterations; the next step resumes the run if it was cut off."""
+    """Result with a run and its iterations; the next step resumes the run if it was cut off."""
     facts = run_facts(run)
     rows = facts["iterations"]
     notes = [] if rows else ["no iteration has ended yet"]
@@ -113,9 +113,11 @@ def _best(row: dict[str, Any]) -> str:
 def _quality(row: dict[str, Any]) -> str:
     model = row["kept"]
     if model is None:
-        measure, quality = row["config"].get("quality", ""), row["best_quality"]
+        measure = row["config"].get("quality", "")
+        quality = row["best_quality"]
     else:
-        measure, quality = model["measure"], kept_figure(model)
+        measure = model["measure"]
+        quality = kept_figure(model)
     return "-" if quality is None else f"{measure} {quality:.4f}"
 
 

@@ -84,7 +84,7 @@ def parse_typed_settings(settings: Settings, typed: Sequence[str]) -> dict[str, 
 def run_options(
     ctx: click.Context, judge: AskedJudge, watcher: Watcher, group: Group
 ) -> RunOptions:
-    """Collect the options of a run that are no settings.
+    """Collect the options of a run that are not settings of its training.
 
     Args:
         judge: the judge of the run.

@@ -113,7 +113,7 @@ class NeuralComparator(nn.Module, ABC):
         return (self,)
 
     def kernel(self) -> Form | None:
-        """Form of the net for the compiled sort; None if the sort's margins would differ."""
+        """Describe the net for the compiled sort; None if the sort's margins would differ."""
         return None
 
     def on_device(self) -> OnDevice | None:

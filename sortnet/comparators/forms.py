@@ -31,13 +31,13 @@ class DualUnits:
     def numbers(self, X: F32) -> tuple[F64, F64] | None:
         """Prepare documents for the compiled sort: exp(κp) | exp(κq), (n, 2H), and weights, (H,).
 
-        None if these would leave the floating-point range, as with unscaled features. With
-        e = exp(κ(p_i + q_j)) and e' = exp(κ(p_j + q_i)) a dual pair of units contributes
+        None if the exponentials would leave the floating-point range, as with unscaled features.
+        With e = exp(κ(p_i + q_j)) and e' = exp(κ(p_j + q_i)) a dual pair of units contributes
 
             tanh (κ = 2):    tanh(·) - tanh(·)' = 2 (e - e') / ((1 + e)(1 + e'))
             sigmoid (κ = 1):    σ(·) - σ(·)'    =   (e - e') / ((1 + e)(1 + e'))
 
-        to the margin, times w_> - w_<: no transcendental function is left for the comparisons.
+        to the margin, times w_> - w_<. So a comparison needs no transcendental function.
         """
         import torch
 
@@ -93,7 +93,7 @@ class OnDevice:
 
 
 def joined(forms: Sequence[Form | None]) -> Form | None:
-    """Join forms to a form whose margin is the sum of their margins; None if there is no such form.
+    """Join forms to a form whose margin is the sum of their margins; None if that is impossible.
 
     Differences of scores add up to a difference of the summed scores. A sum of their tanh is a sum
     over dual units instead.

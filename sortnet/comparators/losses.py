@@ -58,7 +58,7 @@ def ranknet(scores: Tensor, grades: Tensor, mask: Tensor) -> Tensor:
 
 
 def lambdarank(scores: Tensor, grades: Tensor, mask: Tensor, *, weighting: str = "delta") -> Tensor:
-    """LambdaRank's loss: RankNet's, where a pair weighs the NDCG change of swapping its documents.
+    """LambdaRank's loss: RankNet's loss of each pair times the NDCG change of swapping the pair.
 
     weight of i, j = abs(gain_i - gain_j) abs(1 / log2(1 + rank_i) - 1 / log2(1 + rank_j)) / ideal
     DCG, a constant for the gradient. Burges 2010, From RankNet to LambdaRank to LambdaMART
@@ -167,6 +167,6 @@ def ordered(grades: Tensor, mask: Tensor) -> Tensor:
 def of_pairs(
     loss: Callable[[Tensor], Tensor], scores: Tensor, weight: Tensor, *, mean: bool = True
 ) -> Tensor:
-    """Sum (q,) of weight (q, n, n) times loss of s_j - s_i over a query's pairs, or its mean."""
+    """Sum or mean (q,) over pairs i, j of `weight` (q, n, n) times `loss` of scores s_j - s_i."""
     total = (loss(scores[:, None] - scores[:, :, None]) * weight).sum((1, 2))
     return total / weight.sum((1, 2)).clamp_min(1) if mean else total

@@ -95,7 +95,7 @@ def _arguments(config: Config) -> dict[str, Any]:
 
 
 def kind_of(comparator: TrainableComparator) -> str | None:
-    """Name of the comparator in `KINDS`; None for a custom comparator, such as a subclass.
+    """Name of the comparator's class in `KINDS`; None for a custom class, such as a subclass.
 
     >>> kind_of(CmpNN(3)), kind_of(DirectRanker(3, feature_part=torch.nn.Linear(3, 2)))
     ('cmpnn', None)
@@ -109,7 +109,7 @@ def kind_of(comparator: TrainableComparator) -> str | None:
 
 
 def fitted(comparator: TrainableComparator) -> TrainableComparator | FittedTrees:
-    """Comparator that a model folder stores: soft trees on a CPU as plain arrays, else the same."""
+    """Convert soft trees on a CPU to plain arrays for a model; return other comparators as is."""
     if type(comparator) is SoftTrees and comparator.device.type == "cpu":
         return comparator.fitted()
     return comparator

@@ -92,7 +92,7 @@ def fill_gradients(
         inputs, scale, leaves: the arguments of `fill_scores`.
         sides: as filled by `fill_scores`.
         d_out: (n, heads) the gradient in the scores.
-        d_inputs: of the shape of `inputs`, filled.
+        d_inputs: an array of the shape of `inputs`, which is filled.
         d_scale, d_shift, d_leaves: zeros, filled.
     """
     trees = len(leaves)
@@ -129,7 +129,7 @@ def fill_gradients(
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
 def _ways(levels: int, like: Floats) -> Floats:
-    """Allocate the probabilities of all ways through the first 0, 1, ... levels, initially 1."""
+    """Allocate an array for the probabilities of all ways through 0, 1, ... levels of a tree."""
     return np.ones(((2 << levels) - 1, LANES), like.dtype)
 
 
@@ -200,7 +200,7 @@ def _fill_block(sides: Floats, leaves: Floats, out: Floats) -> None:
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
 def _fill_ways(sides: Floats, ways: Floats) -> None:
-    """Fill the probabilities of the ways through the first 0, 1, ... levels, level by level."""
+    """Fill the probability of each way through the first 0, 1, ... levels of a tree."""
     # A level is a run of rows of `ways`, and the next level has a left and a right row for each.
     before, size = 0, 1
     for level in range(len(sides)):
@@ -240,7 +240,7 @@ def _fill_products(matrix: Floats, ways: Floats, out: Floats) -> None:
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
 def _fill_slopes(sides: Floats, ways: Floats, d_ways: Floats, d_sides: Floats) -> None:
-    """Fill the gradients in sides and shorter ways, given the gradients in the longest ways."""
+    """Back-propagate gradients from the longest ways through a tree to shorter ways and splits."""
     size = (len(ways) + 1) // 2
     before = len(ways) - size
     for level in range(len(sides) - 1, -1, -1):
@@ -276,7 +276,7 @@ def _add_products(up: Floats, low: Floats, d_leaves: Floats) -> None:
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
 def _copy_slopes(sides: Floats, d_sides: Floats, d_inputs: Floats) -> None:
-    """Fill a block's gradients in the half logits, given its gradients in the sides."""
+    """Back-propagate a block's gradients from the split probabilities to the half logits."""
     for split in range(len(sides)):
         for k in range(LANES):
             slope = sides[split, k] - sides[split, k] * sides[split, k]
@@ -295,7 +295,7 @@ def _copy_slopes(sides: Floats, d_sides: Floats, d_inputs: Floats) -> None:
 def _finish_slopes(
     inputs: Floats, scale: Floats, d_inputs: Floats, d_scale: Floats, d_shift: Floats
 ) -> None:
-    """Turn gradients in the half logits into gradients in the inputs, the scale and the shift."""
+    """Back-propagate gradients from the half logits to the inputs, the scale and the shift."""
     for k in range(len(inputs)):
         for split in range(len(scale)):
             d_half = d_inputs[k, split]

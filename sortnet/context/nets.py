@@ -220,7 +220,7 @@ class FreePairNet(nn.Module):
         self.score = Linear(self.rest.width, 1, generator)
 
     def embed(self, x: Tensor) -> Tensor:
-        """Inputs (n, 2H) of the H first units for each object as the first, then as the second."""
+        """Inputs (n, 2H) of the H first-layer units, with x as first and as second object."""
         as_first, as_second = self.first.weight.chunk(2)
         return torch.cat((x @ as_first + self.first.bias, x @ as_second), 1)
 

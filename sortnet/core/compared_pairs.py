@@ -106,7 +106,7 @@ class ComparedPairs:
         A margin of 0, which prefers neither document, is wrong too. Equally good documents, and
         documents without an answer, cannot be mis-compared.
         """
-        better = np.sign(self.answer - np.float32(0.5))
+        better = np.sign(self.answer - np.float32(0.5))  # 1: document i, -1: j, 0 in a tie
         is_compared = ~np.isnan(self.margin)
         wrong: Bool = (np.abs(better) == 1) & (np.sign(self.margin) != better) & is_compared
         return wrong
@@ -138,6 +138,7 @@ class ComparedPairs:
         Cost: a sort.
         """
         rows = self if self.answered.all() else self.where(self.answered)
+        # A row whose document j is the better is turned round, with its margin and its answer.
         stays = is_better_first(rows.i, rows.j, rows.answer)
         i = np.where(stays, rows.i, rows.j)
         j = np.where(stays, rows.j, rows.i)

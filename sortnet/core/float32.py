@@ -17,7 +17,7 @@ _LOST = 0.01  # the share of a feature's differences that may be lost
 def refuse_lost(
     X: NDArray[Any], codes: NDArray[Any], names: Sequence[str] | None, source: str
 ) -> None:
-    """Refuse a table (n, d) with a feature whose differences within queries float32 loses.
+    """Refuse a table (n, d) if float32 loses the differences of a feature within queries.
 
     Raises:
         DataError: naming the feature.

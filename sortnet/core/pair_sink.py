@@ -1,4 +1,4 @@
-"""Protocol of the store, in memory or in a database, that keeps the pairs of TP and VP."""
+"""Protocol of a store, in memory or a database, that keeps training and validation pairs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ NEVER_WRONG = -1  # the first and the last iteration in which such a pair was wr
 
 
 class PairSink(Protocol):
-    """Store of TP and VP, the pairs to learn from, with the iterations in which a pair was wrong.
+    """Store of training pairs (TP) and validation pairs (VP), and when each pair was wrong.
 
     Adding the same iteration again changes nothing.
     """
@@ -25,7 +25,7 @@ class PairSink(Protocol):
         pairs: ComparedPairs,
         wrong: ComparedPairs | None = None,
     ) -> int:
-        """Add an iteration's pairs to TP or VP, and count its wrong pairs.
+        """Add an iteration's pairs to the training or validation pairs; count its wrong pairs.
 
         Args:
             split: TP or VP.
@@ -42,7 +42,7 @@ class PairSink(Protocol):
     def pairs(
         self, split: Split, before: int | None = None, docs: tuple[int, int] | None = None
     ) -> ComparedPairs:
-        """Pairs of TP or VP, `in_order`; with `before`, only pairs that earlier iterations added.
+        """Training or validation pairs, `in_order`, that were added before iteration `before`.
 
         Margins and answers are not kept: the pairs have those of `ComparedPairs.of_keys`. With
         `docs` they are only the pairs whose better document is docs[0] to docs[1] - 1.

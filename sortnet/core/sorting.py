@@ -1,4 +1,4 @@
-"""Result of a sort: the ranking of every query, and the comparisons."""
+"""Result type of all sorts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Cache of parsed files as memory-mapped arrays, so that reading a file again takes no parsing.
+"""Cache of parsed files as memory-mapped arrays, so that a file is parsed only once.
 
     folder/<name>-<hash of path and options>/<hash of the file's state>/{meta.json, *.npy}
 

@@ -177,7 +177,7 @@ def held_out(train: Queries, vali: Queries) -> dict[str, list[str]]:
 def hold_out_documents(
     queries: Queries, *, seed: int = 0, as_before: Mapping[str, Sequence[str]] | None = None
 ) -> tuple[Queries, Queries]:
-    """Divide judged pairs into T and V so that each pair of V has a document that T lacks.
+    """Divide judged pairs into T for training and V, whose pairs have documents that T lacks.
 
     V thus measures how well documents are placed that were not seen in training. Whole queries are
     held out if eight queries have judgements; else documents of each query are held out. In the
@@ -231,7 +231,7 @@ def hold_out_documents(
 
 
 def _recorded_documents(queries: Queries, names: Mapping[str, Sequence[str]]) -> tuple[Bool, bool]:
-    """Whether (n_docs,) each document is recorded by name, and whether `names` names queries."""
+    """Whether (n_docs,) `names` has each document or its query, and whether `names` has queries."""
     if "queries" in names:
         is_recorded_query = np.isin(queries.qids, names["queries"])
         return is_recorded_query[queries.query_of_docs()], True

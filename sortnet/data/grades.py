@@ -68,7 +68,7 @@ def quantile_edges(numbers: ArrayLike, bins: int, source: str = "data") -> tuple
 
 
 def in_which_bin(numbers: ArrayLike, edges: ArrayLike) -> I32:
-    """Bin (n,) of each number, counted from 0: the number of edges that do not exceed it.
+    """Bin (n,) of each number, from 0: how many edges are at or below the number.
 
     >>> in_which_bin([2.9, 3.0, 9.0], [3.0]).tolist()
     [0, 1, 1]

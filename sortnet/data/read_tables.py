@@ -43,7 +43,7 @@ from sortnet.tables.values import is_missing
 
 
 class HasFeatures(Protocol):
-    """Queries or a ranker whose features and column names apply to data that are read later."""
+    """Interface of Queries or a ranker whose features and column names later data must have."""
 
     @property
     def feature_names(self) -> tuple[str, ...] | None: ...

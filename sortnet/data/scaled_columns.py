@@ -81,7 +81,7 @@ def _quantiles(X: F32, seed: int) -> F64:
 
 
 def _columns(X: F32, seed: int) -> Iterator[tuple[int, F32]]:
-    """Yield the number and the values of each feature that has any; a sample of many documents."""
+    """Yield the number and the present values of each feature, from a sample of large data."""
     docs: Any = slice(None)
     if len(X) > _SAMPLE:
         docs = np.sort(np.random.default_rng(seed).choice(len(X), _SAMPLE, replace=False))
@@ -109,7 +109,7 @@ def _per_query(X: F32, offsets: I64, table: F64) -> F64:
 
 
 def _z_scores(X: F32, offsets: I64, table: F64) -> F64:
-    """Scale a value to its deviation from the query's mean, in standard deviations of the query."""
+    """Scale to deviations from the query's mean, in standard deviations of the query."""
     deviations, sizes, starts, n_present = _centred(X, offsets)
     variances = np.add.reduceat(deviations * deviations, starts) / n_present
     factors = np.divide(1, np.sqrt(variances), out=np.zeros_like(variances), where=variances > 0)
@@ -179,7 +179,7 @@ def _fill_keys(bits: NDArray[np.uint32], starts: I64, keys: NDArray[np.uint64]) 
 
 @njit(cache=True, nogil=True)
 def _fill_ranks(keys: NDArray[np.uint64], starts: I64, ranks: F64) -> None:
-    """Fill the ranks of each feature's values in their query, given the feature's sorted keys."""
+    """Fill the rank of each value in its query, given the sorted keys of the feature."""
     half = np.uint64(32)
     for query in range(len(starts)):
         begin = starts[query]
@@ -203,7 +203,7 @@ def _fill_ranks(keys: NDArray[np.uint64], starts: I64, ranks: F64) -> None:
 
 
 def _standard(X: F32, offsets: I64, table: F64) -> F64:
-    """Scale a value to its deviation from the training mean, in standard deviations."""
+    """Scale to deviations from the training mean, in standard deviations of the training data."""
     means, factors = table
     scaled: F64 = (X - means) * factors
     scaled[np.isnan(X)] = 0
@@ -217,7 +217,7 @@ def _logarithm(X: F32) -> F32:
 
 
 def _to_normal(X: F32, offsets: I64, table: F64, divisor: int = 1) -> F32:
-    """Scale a value to the normal deviate of its quantile in the training data."""
+    """Scale each value to the normal deviate of its quantile in the training data."""
     from scipy.special import ndtri  # takes an eighth of a second to import
 
     level = np.empty(X.shape)

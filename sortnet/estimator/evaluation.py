@@ -20,7 +20,7 @@ from sortnet.rankers.base import Ranker
 
 
 def eval_parts(X: Any, eval_set: Any, qid: Any, group: Any) -> dict[str, tuple[Any, Any, Any, Any]]:
-    """Validation parts of `eval_set` as {name in messages: (X, y, qid, group)}, in their order.
+    """Split `eval_set` into its parts: {name for messages: (X, y, qid, group)}, in their order.
 
     The first part chooses epoch and iteration.
 
@@ -164,8 +164,9 @@ def hold_out(queries: Queries, share: float, seed: int, metric: Metric) -> tuple
         return queries, queries
     generator = np.random.default_rng(seed)
     is_held_out = np.zeros(len(queries), np.bool_)
-    for members, least in ((chooses, 1), (~chooses, 0)):
-        numbers = generator.permutation(np.flatnonzero(members))
+    # Of the queries that can choose, at least one is held out, and at least one stays.
+    for is_member, least in ((chooses, 1), (~chooses, 0)):
+        numbers = generator.permutation(np.flatnonzero(is_member))
         most = max(len(numbers) - 1, 0)
         n_held_out = min(max(round(share * len(numbers)), least), most)
         is_held_out[numbers[:n_held_out]] = True

@@ -64,6 +64,7 @@ def columns_of(model: Ranker, queries: Queries) -> tuple[Column, ...]:
     stored = model.feature_names or queries.feature_names or readable
     columns = list[Column]()
     for name, features in _with_levels(stored).items():
+        # A feature that is called like its column has the empty text here, which is no level.
         levels = tuple(stored[k][len(name) + 1 :] for k in features)
         if all(levels) and _are_indicators(queries.features[:, features]):
             columns.append(Column(name, tuple(features), levels))

@@ -265,7 +265,7 @@ def _ids_by_content(texts: Sequence[str], contents: Sequence[str]) -> tuple[str,
 def _without_copies(
     values: Sequence[Any], items: Items, least: int, roles: Columns | None = None
 ) -> GivenItems:
-    """Merge the items that have the same id, and number the items by row.
+    """Keep a single item of each id, and record for every value the number of its item.
 
     Raises:
         DataError: if there are fewer than `least` different items.

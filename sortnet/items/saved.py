@@ -94,12 +94,12 @@ def load_describer(document: object, arrays: Mapping[str, Array]) -> Describer:
         words = _word_counts(arrays_left, int(document["texts"]))
         topics = _topics(arrays_left)
     describer = Describer(
-        tuple(document["given"]),
-        tuple(document["made"]),
-        document["columns"],
-        words,
-        topics,
-        _meanings(arrays_left) if document["embedded"] else None,
+        given=tuple(document["given"]),
+        made=tuple(document["made"]),
+        columns=document["columns"],
+        words=words,
+        topics=topics,
+        meanings=_meanings(arrays_left) if document["embedded"] else None,
     )
     if arrays_left:
         raise ModelError(f"items: {shown(min(arrays_left))} is none of their arrays")

@@ -37,7 +37,7 @@ _NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
 _SENTENCE = re.compile(r"[.!?…。！？]+")
 _LINK = re.compile(r"https?://|www\.", re.IGNORECASE)
 _MARKS = (",，、;", "?？", "!！", '"“”„«»')
-_LONG = 7  # letters
+_LONG = 7  # letters from which a word counts as long
 _CONNECTIVES = frozenset(
     (
         *("although", "because", "but", "consequently", "due", "even", "finally", "first", "hence"),
@@ -151,8 +151,8 @@ def _surface(text: str, words: list[str]) -> list[float]:
 
 def _sizes(text: str, words: list[str], n_different: int) -> list[float]:
     """Logarithms of the counts in a text, and of the mean lengths of its words and sentences."""
-    n_sentences = sum(bool(part.strip()) for part in _SENTENCE.split(text))
-    n_paragraphs = sum(bool(line.strip()) for line in text.splitlines())
+    n_sentences = len([part for part in _SENTENCE.split(text) if part.strip()])
+    n_paragraphs = len([line for line in text.splitlines() if line.strip()])
     word_length = _share(sum(map(len, words)), len(words))
     sentence_length = _share(len(words), n_sentences)
     counts = (len(text), len(words), n_sentences, n_paragraphs, n_different)
@@ -194,7 +194,7 @@ class Terms:
         vectorizer = _vectorizer(kind, min_df=2, max_features=_MOST_TERMS)
         try:
             matrix = vectorizer.fit_transform(texts)
-        except ValueError:  # no term is in two texts
+        except ValueError:  # sklearn's error if no term is in two texts
             none = cls(kind, (), np.empty(0, np.float32))
             return none, none(texts)
         terms = tuple(vectorizer.get_feature_names_out().tolist())
@@ -283,6 +283,7 @@ class Topics:
         terms = self.words.terms
         names = []
         for number, loadings in enumerate(self.loadings[:, : len(terms)], start=1):
+            # Bigrams and short words are passed over, so more than three terms are looked at.
             largest = np.argsort(-loadings, kind="stable")[:40]
             top_terms = [terms[j] for j in largest if loadings[j] > 0]
             words = [term for term in top_terms if " " not in term and len(term) > 2][:3]

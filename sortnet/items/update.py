@@ -49,7 +49,9 @@ def merge(old: Items, new: Items, *, update: bool = False) -> Items:
         old_values: Sequence[T] | None, new_values: Sequence[T] | None
     ) -> tuple[T | None, ...]:
         """The values of a column for all items; None for an item without such a column."""
-        values = [*(old_values or (None,) * len(old)), *(new_values or (None,) * len(new))]
+        values: list[T | None] = []
+        values += (None,) * len(old) if old_values is None else old_values
+        values += (None,) * len(new) if new_values is None else new_values
         return tuple(values[row] for row in rows)
 
     shown_columns = merged(old.shown, new.shown)

@@ -172,7 +172,7 @@ def _entry(record: Any) -> tuple[str, Verdict] | None:
 
 
 def _is_choice(answer: object, best: object, worst: object) -> bool:
-    """Whether an answer may have these places as its best and worst: only the answer `best` has."""
+    """Whether `best` and `worst` fit the answer: only the answer "best" names items."""
     if answer != "best":
         return best is None and worst is None
     chosen = [best] if worst is None else [best, worst]

@@ -87,6 +87,7 @@ def answer_lines(path: Path) -> Iterator[AnswerLine | Fault]:
         while line := file.readline(LONGEST + 1):
             number += 1
             if len(line) > LONGEST:
+                # The rest of the line is skipped in pieces, so that memory stays bounded.
                 while line and not line.endswith(b"\n"):
                     line = file.readline(LONGEST)
                 yield Fault(f"line {number}: more than {LONGEST:,} bytes")

@@ -77,14 +77,14 @@ def estimate_calls(
     tokens_out = int(calls * answer_tokens / len(examples))
     price = model.price_of_tokens()
     return CallEstimate(
-        n_pairs,
-        calls,
-        tokens_in,
-        tokens_out,
-        price.of(tokens_in, tokens_out),
-        price.currency,
-        fewest_calls,
-        most_calls,
+        pairs=n_pairs,
+        calls=calls,
+        tokens_in=tokens_in,
+        tokens_out=tokens_out,
+        cost=price.of(tokens_in, tokens_out),
+        currency=price.currency,
+        fewest_calls=fewest_calls,
+        most_calls=most_calls,
     )
 
 

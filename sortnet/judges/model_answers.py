@@ -70,10 +70,8 @@ def parse_reply(raw: bytes) -> Reply:
         choice = answer["choices"][0]
         text = choice["message"].get("content") or ""
         usage = answer.get("usage") or {}
-        tokens_in, tokens_out = (
-            min(max(int(usage.get(name) or 0), 0), _MOST_TOKENS)
-            for name in ("prompt_tokens", "completion_tokens")
-        )
+        tokens_in = _number_of_tokens(usage.get("prompt_tokens"))
+        tokens_out = _number_of_tokens(usage.get("completion_tokens"))
         logprobs = (choice.get("logprobs") or {}).get("content") or []
         if not isinstance(text, str) or not isinstance(logprobs, list):
             raise TypeError
@@ -86,6 +84,11 @@ def parse_reply(raw: bytes) -> Reply:
     if refusal:
         why_empty = str(refusal)
     return Reply(text, why_empty, tokens_in, tokens_out, logprobs)
+
+
+def _number_of_tokens(value: Any) -> int:
+    """Convert a number of tokens that a server counted; 0 if it is missing."""
+    return min(max(int(value or 0), 0), _MOST_TOKENS)
 
 
 def letter_in(text: str) -> str | None:
@@ -164,7 +167,8 @@ def probability(tokens: Sequence[Any], letter: str | None = None) -> float | Non
     >>> round(probability([{"token": "A", "top_logprobs": top(A=0.6, B=0.2, C=0.1)}]), 3)
     0.722
     """
-    for token in tokens if letter is None else reversed(tokens):
+    ordered_tokens = tokens if letter is None else reversed(tokens)
+    for token in ordered_tokens:
         mass = dict.fromkeys(LETTERS, 0.0)
         try:
             token_letter = _letter_of(token["token"])

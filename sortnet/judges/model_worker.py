@@ -98,10 +98,10 @@ class ModelWorker:
                 break
             text = self.server.hidden(reply.text)
             why_empty = self.server.hidden(reply.why_empty)
-            tokens = count_tokens(reply, messages)
-            self.server.budget.add(*tokens)
-            tokens_in += tokens[0]
-            tokens_out += tokens[1]
+            n_in, n_out = count_tokens(reply, messages)
+            self.server.budget.add(n_in, n_out)
+            tokens_in += n_in
+            tokens_out += n_out
             meta = {
                 "model": self.server.model,
                 "tokens": [tokens_in, tokens_out],
@@ -119,8 +119,8 @@ class ModelWorker:
             if verdict is not None:
                 return verdict
             unreadable = {"role": "assistant", "content": text or "-"}
-            request = {"role": "user", "content": form.again(as_json=is_structured)}
-            messages = [*messages, unreadable, request]
+            ask_again = {"role": "user", "content": form.again(as_json=is_structured)}
+            messages = [*messages, unreadable, ask_again]
         return Verdict("skip", comment=stored_text(text) or stored_text(why_empty), **facts)
 
     def _reply(self, messages: Sequence[Mapping[str, Any]], form: AnswerForm) -> tuple[Reply, bool]:

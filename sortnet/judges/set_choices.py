@@ -159,6 +159,7 @@ def _choice_by_ranking(text: str, n_items: int) -> SetChoice | None:
             letters = [*re.finditer(r"[A-F]", match[0])]
             if sorted(letter[0] for letter in letters) != [*PLACES[:n_items]]:
                 continue
+            # Words such as "worst to best" may stand in the same line or in the line before.
             lines_before = text[: match.start()].rsplit("\n", 2)[-2:]
             if pattern is _ASCENDING or _WORST_FIRST.search(" ".join(lines_before)):
                 letters.reverse()
@@ -167,9 +168,15 @@ def _choice_by_ranking(text: str, n_items: int) -> SetChoice | None:
     if len(orders) != 1:
         return None
     start, letters = rankings[0]
-    first = letters[0]
-    last = letters[-1]
-    return SetChoice(first[0], last[0], start + first.start(), start + last.start(), True)
+    best = letters[0]
+    worst = letters[-1]
+    return SetChoice(
+        best=best[0],
+        worst=worst[0],
+        best_at=start + best.start(),
+        worst_at=start + worst.start(),
+        ranks_all=True,
+    )
 
 
 def _if_possible(choice: SetChoice, n_items: int) -> SetChoice | None:

@@ -35,7 +35,7 @@ def group_means(
         groups: groups of a frame, as its `groupby` returns them.
         values: the columns; each gives a column of its name, and one with an ending.
         spread: the standard error of the mean, sd / sqrt(n), or sd, both with n - 1.
-        ending: of the names of columns of the spread; None: `spread`.
+        ending: ending of the names of the spread's columns; None: the value of `spread`.
 
     Returns:
         A row for each group, in their order; rows without a value do not count, and the spread of

@@ -60,7 +60,8 @@ def figures_under(
         convention: a key of `CONVENTIONS`.
         queries: the documents and their grades.
         order: (n_docs,) document numbers, query by query, best first.
-        measures: by name or as `Metric`, whose `relevant_from` is the threshold of "binarised".
+        measures: measures by name, or as `Metric`; the threshold of "binarised" is the
+            `relevant_from` of the `Metric`.
 
     Returns:
         (n_queries,) each; NaN where the convention leaves a query out.

@@ -15,7 +15,7 @@ from sortnet.learning.training import NONE, OptimiserState, Trained
 
 @dataclass(frozen=True)
 class SortResult:
-    """Result of sorting one part with C_i.
+    """Result of sorting a part of the data with C_i, the comparator of iteration i.
 
     If the part is a shard, counts and measures are those of the whole part.
     """
@@ -48,9 +48,9 @@ class Iteration:
         best: whether C_i is the best so far; of two with equal RankQuality, the comparator with
             more pairs of V right is better.
         measures: {"train" | "vali" | another part: {metric name: mean over queries}} of C_i.
-        epochs, kept_epoch: of the training that made C_{i+1} (0 where there was none; means
-            over the nets of a committee).
-        train_loss, vali_loss: of that training, at its last and at its kept epoch.
+        epochs, kept_epoch: number of epochs of the training that made C_{i+1}, and its kept epoch.
+            Both are 0 without a training, and means over the nets of a committee.
+        train_loss, vali_loss: losses of this training, at its last and at its kept epoch.
         seconds_sort, seconds_train: wall-clock seconds.
         observed: {"train" | "vali": `Tally.facts` of the sort}; empty in older histories.
     """
@@ -120,7 +120,7 @@ class Iteration:
         )
 
     def with_training(self, trained: Trained) -> Iteration:
-        """Copy of the record, completed with the training that made C_{i+1}."""
+        """Copy of the record, completed with the training that followed the sort."""
         return replace(
             self,
             epochs=trained.epochs,
@@ -160,7 +160,7 @@ class State:
     is_trained: bool = False
 
     def scored(self, quality: float, share_right: float) -> State:
-        """State after C_i is measured on V: C_i becomes C*, the best comparator, if it beats C*."""
+        """State after the comparator is measured on validation queries and may be the best."""
         # A comparison with NaN is false, so a NaN quality never becomes the best.
         if not (quality, share_right) > (self.best_quality, self.best_right):
             return self

@@ -1,4 +1,4 @@
-"""Mini-batches of pairs by whole queries, so that a document is embedded once for all its pairs."""
+"""Mini-batches of pairs by whole queries, so that each document is embedded only once."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class MiniBatch:
 
 @dataclass(frozen=True)
 class _Shares:
-    """For each of n queries, the run of its pairs that belongs to a mini-batch.
+    """Pairs that each of n queries contributes to a mini-batch, as a run of the query's pairs.
 
     Attributes:
         queries: numbers of the queries, among this process's queries that have pairs.
@@ -141,7 +141,7 @@ class QueryPairs:
     def endless_batches(
         self, size: int, most: int | None, rng: np.random.Generator, device: torch.device
     ) -> Iterator[MiniBatch]:
-        """Yield the mini-batches of one pass over the pairs after another, without end."""
+        """Yield mini-batches without end, by passing over all pairs again and again."""
         while len(self):
             yield from self.batches(size, most, rng, device)
 
@@ -169,13 +169,14 @@ class QueryPairs:
         for begin in range(0, int(sizes.sum()), size):
             end = min(begin + size, int(ends[-1]))
             first, last = np.searchsorted(ends, (begin, end - 1), side="right")
-            run = slice(first, last + 1)
-            starts = ends[run] - sizes[run]
+            in_batch = slice(first, last + 1)  # queries, in the order of this pass
+            n_in_epoch = sizes[in_batch]
+            starts = ends[in_batch] - n_in_epoch
             n_before = np.maximum(begin - starts, 0)
-            n = np.minimum(end - starts, sizes[run]) - n_before
-            queries = order[run] - self.first
+            n = np.minimum(end - starts, n_in_epoch) - n_before
+            queries = order[in_batch] - self.first
             is_own = (queries >= 0) & (queries < len(self.offsets) - 1)
-            shares = _Shares(queries[is_own], n_before[is_own], n[is_own], sizes[run][is_own])
+            shares = _Shares(queries[is_own], n_before[is_own], n[is_own], n_in_epoch[is_own])
             pairs = _ranges(self.offsets[shares.queries] + shares.first, shares.n)
             if rng is not None:
                 bits = rng.integers(1 << 32, size=end - begin, dtype=np.uint32)
@@ -268,11 +269,15 @@ def _weighted(
     if unsure.any():
         p = np.nan_to_num(pairs.answer, nan=1.0)
         weight = np.append(weight * p, (weight * (1 - p))[unsure])
-        winner, loser = np.append(winner, loser[unsure]), np.append(loser, winner[unsure])
+        reverse_winner = loser[unsure]
+        reverse_loser = winner[unsure]
+        winner = np.append(winner, reverse_winner)
+        loser = np.append(loser, reverse_loser)
         order = np.argsort(winner, kind="stable")
         winner = winner[order]
         loser = loser[order]
         weight = weight[order]
+    # If the least and the greatest weight of all processes are equal, no weights are needed.
     own_extremes = [weight.min(), weight.max()] if len(weight) else []
     extremes = gathered(queries, np.array(own_extremes, np.float64))
     if not len(extremes) or (extremes[0] > 0 and (extremes == extremes[0]).all()):

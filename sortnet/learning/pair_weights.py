@@ -26,7 +26,7 @@ _AT_ONCE = 1 << 20  # pairs processed at a time, which bounds memory
 
 @dataclass(frozen=True)
 class _Ranking:
-    """Grades and ranks of the documents by place: query by query, best first."""
+    """Grades, ranks and queries of all documents in ranked order, query by query."""
 
     metric: Metric
     grades: I64  # (n_docs,) by place
@@ -56,7 +56,7 @@ Change = Callable[[_Ranking, I64, I64], F64]
 
 
 def _ndcg(ranking: _Ranking, first: I64, second: I64) -> F64:
-    """Change of NDCG: |difference of gains * difference of discounts| / ideal DCG."""
+    """Change of NDCG by an exchange: |gain difference * discount difference| / ideal DCG."""
     metric = ranking.metric
     grades = ranking.grades
     ideal_places = np.lexsort((-grades, ranking.query))
@@ -75,7 +75,7 @@ def _ndcg(ranking: _Ranking, first: I64, second: I64) -> F64:
 
 
 def _map(ranking: _Ranking, first: I64, second: I64) -> F64:
-    """Change of average precision, the mean of the precisions at the relevant documents.
+    """Change of average precision, the mean precision at the ranks of relevant documents.
 
     A relevant document that moves up from rank b to a gains (hits above a + 1) / a - (hits up to
     b) / b, and each relevant one between them gains 1 / its rank.
@@ -132,7 +132,12 @@ def _rank_of_hit(ranking: _Ranking, hits: F64, number: int) -> F64:
 
 
 def _err(ranking: _Ranking, first: I64, second: I64) -> F64:
-    """Change of ERR: the sum over ranks of R / rank times the product of 1 - R at higher places."""
+    """Change of ERR: the sum over ranks of R / rank times the product of 1 - R at higher places.
+
+    R = (2^grade - 1) / 2^4 is the probability that a reader stops at a document (Chapelle et al.
+    2009, Expected Reciprocal Rank for Graded Relevance). An exchange replaces the terms of the two
+    documents. The terms between them change by the ratio of their factors 1 - R.
+    """
     rank = ranking.rank
     stop = (np.exp2(ranking.grades) - 1) / 2**_HIGHEST_OF_ERR  # R, below 1
     passed = np.exp(ranking.sum_in_query(np.log1p(-stop)))

@@ -22,8 +22,8 @@ from sortnet.learning.judges import judge_by_data, judged_by_data
 from sortnet.learning.step_budget import MOST_PAIRS
 from sortnet.sorting.sort import certainty_of, sort
 
-# `uncertain` and `top` choose from so many random candidates for each pair to select, unless the
-# candidates are more than `_AT_ONCE`.
+# Number of random candidates for each pair that `uncertain` or `top` selects. It is lower if there
+# would be more than `_AT_ONCE` candidates.
 _CANDIDATES = 20
 _AT_ONCE = 1 << 20  # pairs processed at a time, which bounds memory
 _TOP = 0.5  # weight of a place for `top` at the end of a run, where certainty has weight 1
@@ -116,6 +116,7 @@ def even(part: SortedPart) -> I64:
             n_wanted = np.ceil(n_wanted * (_IN_ALL / total))
     gives_all = n_pairs <= n_wanted
     random_keys = _draw(part, np.where(gives_all, 0, n_wanted), int(n_wanted[~gives_all].sum()))
+    # This process adds all pairs of those of its own queries that give all their pairs.
     first = 0 if part.queries.shard is None else part.queries.shard.first
     own_gives_all = gives_all[first : first + len(part.queries)]
     own_sizes = part.queries.sizes
@@ -138,7 +139,7 @@ def uncertain(part: SortedPart) -> I64:
 
 
 def top(part: SortedPart) -> I64:
-    """Select pairs that the comparator is unsure of; during a run, top ranks count more and more.
+    """Select pairs that the comparator is unsure of, and prefer top ranks more and more.
 
     The candidates are the pairs that the sort compared and many random pairs, none of them asked
     about before. A candidate's value is the share of the candidates that the comparator is less
@@ -239,7 +240,7 @@ def wanted(
 
 
 def answers_about_vali(judgements: int | None) -> int | None:
-    """Number of answers about V out of the judge's budget; None if the strategy decides.
+    """Number of answers about validation queries; None if the strategy decides.
 
     >>> answers_about_vali(500), answers_about_vali(3), answers_about_vali(None)
     (100, 1, None)

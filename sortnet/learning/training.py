@@ -106,7 +106,7 @@ def train_on_pairs(
     seed: int = 0,
     progress: Progress = lambda text: None,
 ) -> Trained:
-    """Train a comparator, in place, on the pairs of TP, and keep the weights of the best epoch.
+    """Train a comparator, in place, on training pairs, and keep the weights of the best epoch.
 
     An epoch passes over `query_pairs` pairs of each query at most (None: all), or 6 for each of its
     documents, counting up to 500 documents, where that is more. The pairs are drawn at random,
@@ -200,7 +200,11 @@ def _pairs_of(
     settings: Training,
     gain: F32 | None,
 ) -> tuple[QueryPairs, QueryPairs]:
-    """Group TP and VP by query, on the comparator's device if they fit; refuse TP of weight 0."""
+    """Group training and validation pairs by query, on the comparator's device if they fit.
+
+    Raises:
+        DataError: if all training pairs have weight 0.
+    """
     device = comparator.members[0].device
     train_pairs = QueryPairs.of(train, tp, settings.pair_weight, gain).kept_on(device)
     vali_pairs = QueryPairs.of(vali, vp, settings.pair_weight).kept_on(device)

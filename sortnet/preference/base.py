@@ -78,9 +78,9 @@ class Question:
 
     Attributes:
         left, right: the items in the first two places, numbered from 0.
-        strategy: what chose the items: `merge`, `connect`, `bald`, `random`, `repeat`, ...
-        probability: with which the strategy chose these items; 1 if it had no choice. How often
-            each strategy is used is a setting of the session.
+        strategy: strategy that chose the items: `merge`, `connect`, `bald`, `random`, `repeat`, ...
+        probability: probability with which the strategy chose these items; 1 without a choice. The
+            settings of the session say how often each strategy is used.
         model: number of events that were fitted when the question was chosen.
         further: the items from the third place on; none if the question is about two items.
     """

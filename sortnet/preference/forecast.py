@@ -43,8 +43,8 @@ class Forecast:
     """The number of answers, counted from the first, with which a session is expected to stop.
 
     Attributes:
-        low, high: with a probability of about 80 % the number is between them; None: not known.
-        middle: the number is as probably above as below; None: not known.
+        low, high: range of the number, with a probability of about 80 %; None: not known.
+        middle: median of the number; None: not known.
     """
 
     low: int

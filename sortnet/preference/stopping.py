@@ -41,8 +41,8 @@ class Remaining:
         groups: the distance of each group; empty without groups.
         left_out: whether the model was checked by all answers, each predicted from all other
             answers, for want of hold-out answers.
-        fewest, most: with a probability of 80 % the number of questions is between these; None:
-            not known.
+        fewest, most: range of the number of questions, with a probability of 80 %; None: not
+            known.
         details: further sentences, without a full stop.
         apart: a sentence on items that nobody compared, see `parts_apart`; or empty.
     """

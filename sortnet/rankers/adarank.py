@@ -90,10 +90,10 @@ def adarank(part: Queries, metric: Metric, rounds: int) -> Iterator[F64]:
     rounds_left = iter(range(rounds))
     aside = list[int]()
     ensemble = _Ensemble(np.zeros(len(weak.E)), np.full(n_queries, 1 / n_queries), -np.inf)
-    ensemble = yield from _rounds(weak, ensemble, aside, rounds_left, again=False)
+    ensemble = yield from _rounds(weak, ensemble, aside, rounds_left, may_repeat=False)
     while aside:
         aside.pop()
-        ensemble = yield from _rounds(weak, ensemble, aside, rounds_left, again=True)
+        ensemble = yield from _rounds(weak, ensemble, aside, rounds_left, may_repeat=True)
 
 
 def _rounds(
@@ -102,12 +102,12 @@ def _rounds(
     aside: list[int],
     rounds_left: Iterator[int],
     *,
-    again: bool,
+    may_repeat: bool,
 ) -> Generator[F64, None, _Ensemble]:
     """Run rounds of boosting until the mean measure falls; return the ensemble before the fall.
 
-    A weak ranker that is chosen twice in a row is put `aside`. With `again` it may be chosen in a
-    row, but at most `_IN_VAIN` times without a change of the measure.
+    A weak ranker that is chosen twice in a row is put `aside`. With `may_repeat` it may be
+    chosen in a row, but at most `_IN_VAIN` times without a change of the measure.
     """
     previous_ensemble = ensemble
     previous_k = -1
@@ -117,7 +117,7 @@ def _rounds(
         k, mean = weak.best(ensemble, {*aside, *barred})
         if k < 0:
             break
-        if k == previous_k and not again:
+        if k == previous_k and not may_repeat:
             aside.append(k)
             ensemble = previous_ensemble
             continue

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, fields
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 
@@ -17,6 +17,15 @@ from sortnet.core import F32, F64, I64, Bool, Queries
 from sortnet.errors import ModelError
 from sortnet.rankers.base import Ranker, order_by
 from sortnet.rankers.model_folder import Array, Saved
+
+# A node has the feature, the threshold, the numbers of the left and the right child, and whether a
+# document without the feature goes left.
+Node: TypeAlias = tuple[int, float, int, int, bool]
+
+
+def leaf(value: float) -> Node:
+    """Make a leaf: its feature is -1, and it has its value in place of the threshold."""
+    return (-1, value, 0, 0, False)
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,13 +46,12 @@ class Forest:
     roots: I64  # (n_trees,) int64 numbers of the roots
 
     @classmethod
-    def of(cls, trees: Iterable[list[tuple[int, float, int, int, bool]]]) -> Forest:
+    def of(cls, trees: Iterable[list[Node]]) -> Forest:
         """Build a forest from trees: lists of nodes (feature, threshold, left, right, missing).
 
-        The numbers of the children count within the tree. A leaf has the feature -1, and its value
-        in place of the threshold.
+        The numbers of the children count within the tree. For leaves see `leaf`.
         """
-        nodes: list[tuple[int, float, int, int, bool]] = []
+        nodes: list[Node] = []
         roots = []
         for tree in trees:
             root = len(nodes)
@@ -67,9 +75,8 @@ class Forest:
         Documents above `threshold` get `value`, documents below it 0. `missing` says whether a
         document without the feature gets 0, too.
         """
-        zero_leaf = (-1, 0.0, 0, 0, False)
         return cls.of(
-            [(feature, threshold, 1, 2, missing), zero_leaf, (-1, value, 0, 0, False)]
+            [(feature, threshold, 1, 2, missing), leaf(0.0), leaf(value)]
             for feature, threshold, value, missing in stumps
         )
 

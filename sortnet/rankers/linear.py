@@ -37,7 +37,7 @@ _SCALINGS = ["query+rank", "query", "normal"]
 
 @dataclass(frozen=True, eq=False)
 class LinearRanker(Ranker):
-    """Ranks by w · x of scaled features x."""
+    """Ranks by the score w · x, with learned weights w and scaled features x."""
 
     w: F64  # (n_columns,)
 
@@ -126,6 +126,7 @@ def expected_ranks(part: Queries) -> F64:
     >>> expected_ranks(q).tolist()
     [0.375, 0.75, 0.375]
     """
+    # Documents are sorted by query, then by grade, the best first.
     place = rankdata(packed(part.query_of_docs(), part.grades.max(initial=0) - part.grades))
     place -= np.repeat(part.offsets[:-1], part.sizes)
     ranks: F64 = place / (np.repeat(part.sizes, part.sizes) + 1)

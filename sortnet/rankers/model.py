@@ -72,8 +72,8 @@ class Model(Ranker):
         """
         order = self.order(queries)
         scores = np.empty(queries.n_docs, np.float32)
-        last = np.repeat(queries.offsets[1:], queries.sizes) - 1
-        scores[order] = last - np.arange(queries.n_docs)
+        last_place = np.repeat(queries.offsets[1:], queries.sizes) - 1
+        scores[order] = last_place - np.arange(queries.n_docs)
         return scores
 
     def real_scores(self, queries: Queries) -> F32:
@@ -106,15 +106,16 @@ class Model(Ranker):
         """
         comparator: Comparator = self.comparator
         prepared = comparator.prepare(self.scaled(queries).features)
-        sizes = np.repeat(queries.sizes, queries.sizes)
-        first = np.repeat(queries.offsets[:-1], queries.sizes)
-        pair_offsets = np.append(0, np.cumsum(sizes))  # where each document's pairs begin
+        # A document is compared with all documents of its query, and with itself for simplicity.
+        n_pairs = np.repeat(queries.sizes, queries.sizes)
+        first_of_query = np.repeat(queries.offsets[:-1], queries.sizes)
+        pair_offsets = np.append(0, np.cumsum(n_pairs))  # where each document's pairs begin
         means = np.zeros(queries.n_docs)
         for start, stop in runs_of_queries(pair_offsets, _PAIRS):
             begin = pair_offsets[start:stop] - pair_offsets[start]
-            n = sizes[start:stop]
+            n = n_pairs[start:stop]
             i = np.repeat(np.arange(start, stop), n)
-            j = np.arange(len(i)) + np.repeat(first[start:stop] - begin, n)
+            j = np.arange(len(i)) + np.repeat(first_of_query[start:stop] - begin, n)
             margins = comparator.prefer(prepared, i, j).astype(np.float64)
             margins[i == j] = 0
             means[start:stop] = np.add.reduceat(margins, begin) / np.maximum(n - 1, 1)

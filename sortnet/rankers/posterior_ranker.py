@@ -134,6 +134,7 @@ def _votes(pairs: Pairs) -> Votes:
     # The document with the lower number is put on the left. If all winners were on the left, the
     # fit would find that the annotator prefers the left side.
     left, right = unpacked(unordered(pairs.winner, pairs.loser))
+    # Each pair makes a tie, a win and a loss, and votes without weight are left out.
     is_tie = pairs.target == 0.5
     p_winner = pairs.target.astype(np.float64)
     p_left = np.where(left == pairs.winner, p_winner, 1 - p_winner)

@@ -87,7 +87,8 @@ def boosted(
     W± = (1 ± r) / 2.
     """
     pairs = pairs_of_grades(train)
-    winner, loser = pairs.i, pairs.j
+    winner = pairs.i
+    loser = pairs.j
     query = train.query_of_docs()[winner]
     start = 1 / np.bincount(query)[query] if weigh is by_fidelity else np.ones(len(pairs))
     codes, thresholds = _binned(train.features)
@@ -130,7 +131,8 @@ def best_stump(codes: I64, potential: F64, n_bins: int) -> tuple[int, int, float
     d = codes.shape[1]
     flat = (codes + (n_bins + 1) * np.arange(d)).ravel()
     sums = np.bincount(flat, np.repeat(potential, d), (n_bins + 1) * d).reshape(d, -1)
-    above = sums[:, ::-1].cumsum(axis=1)[:, ::-1][:, 1:]
+    sums_from_above = np.flip(np.flip(sums, axis=1).cumsum(axis=1), axis=1)
+    above = sums_from_above[:, 1:]  # column b sums the codes of b + 1 or more
     number = int(np.argmax(np.abs(above)))
     feature, bin_ = divmod(number, n_bins)
     return feature, bin_, float(above.ravel()[number])

@@ -16,10 +16,10 @@ import numpy as np
 from sortnet.config import COMPARATOR, TRAINING, setting
 from sortnet.core import Progress, Queries
 from sortnet.errors import DataError
-from sortnet.rankers.forest import Forest, ForestSettings
+from sortnet.rankers.forest import Forest, ForestSettings, Node, leaf
 from sortnet.rankers.registry import library_of
 
-Tree: TypeAlias = list[tuple[int, float, int, int, bool]]  # see `Forest.of`
+Tree: TypeAlias = list[Node]
 
 _HIGHEST = 30  # highest grade for which both libraries can compute the gain 2^grade - 1
 _LEFT, _RIGHT = 2, 3  # places of the children in a node of a `Tree`
@@ -90,7 +90,7 @@ def _flat(root: dict[str, Any]) -> Tree:
         if parent >= 0:
             nodes[parent][side] = len(nodes)
         if "leaf_value" in node:
-            nodes.append([-1, float(node["leaf_value"]), 0, 0, False])
+            nodes.append([*leaf(float(node["leaf_value"]))])
             continue
         threshold = float(node["threshold"])
         # If no value was missing in training, LightGBM treats a missing value as 0.
@@ -127,8 +127,8 @@ def _nodes(tree: dict[str, Any]) -> Tree:
     ]
     nodes: Tree = []
     for left, right, feature, split, default_left in zip(*columns, strict=True):
-        if left < 0:
-            nodes.append((-1, float(split), 0, 0, False))
+        if left < 0:  # a leaf has no children, and its value in place of the split
+            nodes.append(leaf(float(split)))
             continue
         # A value that equals the threshold goes right in XGBoost, but left in a `Forest`: the
         # threshold of the `Forest` is the largest number below the threshold of XGBoost.

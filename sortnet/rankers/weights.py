@@ -28,7 +28,7 @@ from sortnet.rankers.model_folder import (
 _ASKED = "asked"
 _STATE = {"iteration": int, "best_iteration": int, "best_right": float, "finished": bool}
 _OPTIMISER = "optimiser"
-_MOMENTS = ({"step", "exp_avg", "exp_avg_sq"}, {"momentum_buffer"})  # names in Adam and in SGD
+_MOMENTS = ({"step", "exp_avg", "exp_avg_sq"}, {"momentum_buffer"})  # torch's names, Adam and SGD
 
 
 def save_state(path: str | Path, state: State) -> None:
@@ -101,24 +101,33 @@ def _optimiser_state(
         raise ModelError(f"{path}: steps cannot be {shown(steps)}")
     if not any(name.startswith(f"{_OPTIMISER}.") for name in tensors):
         return OptimiserState(steps)
-    moments = []
-    for number, member in enumerate(learner.members):
-        prefix = f"{_OPTIMISER}.{number}."
-        weights = dict(member.named_parameters())
-        names = [name.removeprefix(prefix) for name in tensors if name.startswith(prefix)]
-        member_moments = {}
-        for parameter in {name.rpartition(":")[0] for name in names}:
-            prefixed = [name for name in names if name.startswith(f"{parameter}:")]
-            moment_names = {name.rpartition(":")[2] for name in prefixed}
-            if parameter not in weights or moment_names not in _MOMENTS:
-                raise ModelError(f"{path}: not the state of an optimiser: {shown(parameter)}")
-        for name in names:
-            parameter, _, moment = name.rpartition(":")
-            shape = [] if moment == "step" else list(weights[parameter].shape)
-            array = take(tensors, prefix + name, np.float32, shape, path)
-            member_moments[name] = torch.from_numpy(array.copy())
-        moments.append(member_moments)
+    moments = [
+        _take_moments(member, f"{_OPTIMISER}.{number}.", tensors, path)
+        for number, member in enumerate(learner.members)
+    ]
     return OptimiserState(steps, tuple(moments))
+
+
+def _take_moments(
+    member: nn.Module, prefix: str, tensors: dict[str, Array], path: Path
+) -> dict[str, torch.Tensor]:
+    """Take the moments of a member's weights out of the tensors; the keys are `WEIGHT:MOMENT`."""
+    weights = dict(member.named_parameters())
+    names = [name.removeprefix(prefix) for name in tensors if name.startswith(prefix)]
+    moments_of_weights: dict[str, set[str]] = {}
+    for name in names:
+        weight, _, moment = name.rpartition(":")
+        moments_of_weights.setdefault(weight, set()).add(moment)
+    for weight, moments_of_weight in moments_of_weights.items():
+        if weight not in weights or moments_of_weight not in _MOMENTS:
+            raise ModelError(f"{path}: not the state of an optimiser: {shown(weight)}")
+    moments = {}
+    for name in names:
+        weight, _, moment = name.rpartition(":")
+        shape = [] if moment == "step" else list(weights[weight].shape)
+        array = take(tensors, prefix + name, np.float32, shape, path)
+        moments[name] = torch.from_numpy(array.copy())
+    return moments
 
 
 def weights_of(learner: TrainableComparator, prefix: str) -> dict[str, Array]:

@@ -212,6 +212,7 @@ def _triples(offsets: I64, samples: int, rng: np.random.Generator) -> I64:
     Triples have numbers, query by query, and within a query by the combinatorial number system.
     """
     sizes = np.diff(offsets)
+    # choose2[n] and choose3[n] are the numbers of pairs and of triples of n documents.
     n = np.arange(sizes.max(initial=0) + 1, dtype=np.int64)
     choose2 = n * (n - 1) // 2
     choose3 = np.cumsum(choose2) - choose2
@@ -239,8 +240,10 @@ def _places(order: I64, classes: I64) -> I64:
     """Place (n_docs,) of each document; equal documents get their places by document number."""
     place = np.empty_like(order)
     place[order] = np.arange(len(order))
+    docs_by_number = np.argsort(classes, kind="stable")  # class by class
+    docs_by_place = np.lexsort((place, classes))  # class by class
     place_by_number = np.empty_like(place)
-    place_by_number[np.argsort(classes, kind="stable")] = place[np.lexsort((place, classes))]
+    place_by_number[docs_by_number] = place[docs_by_place]
     return place_by_number
 
 

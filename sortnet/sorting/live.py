@@ -58,7 +58,7 @@ class LiveRanking(Generic[Name, Document]):
         self._relabel(list(self._documents))
 
     def insert(self, name: Name, document: Document) -> int:
-        """Insert a new document; return its rank, 1 for the best. In a tie it goes behind.
+        """Insert a new document, behind documents that tie with it; return its rank from 1.
 
         Nothing changes if the comparator fails.
 

@@ -19,7 +19,7 @@ from sortnet.core import F32, I32, I64
 U8 = NDArray[np.uint8]
 _F = TypeVar("_F", bound=Callable[..., Any])
 
-# Bytes that have a meaning in the text.
+# Bytes that have a meaning in a LETOR file.
 _NEWLINE = ord("\n")
 _SPACE = ord(" ")
 _HASH = ord("#")
@@ -141,6 +141,8 @@ def _number(buf, p):
         c = np.int64(buf[p])
         if _ZERO <= c <= _NINE:
             digits += 1
+            # A digit behind the point, where `point` is 1, lowers the exponent. A digit that does
+            # not fit into the mantissa is dropped; before the point it raises the exponent.
             if mantissa < 10**17:
                 mantissa = mantissa * 10 + (c - _ZERO)
                 exponent -= point
@@ -241,7 +243,7 @@ def _docid(buf, p):
 
 @_compiled
 def _add_odd(odd, n_odd, line, column, start, end):
-    """Record the place of an odd value, which Python has to read; return the new number of them."""
+    """Record where an odd value is, for Python to read it; return the number of odd values."""
     odd[n_odd, 0] = line
     odd[n_odd, 1] = column
     odd[n_odd, 2] = start

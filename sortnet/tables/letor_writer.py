@@ -21,15 +21,15 @@ _NOT_A_DOCID = re.compile(r"[\s\0\ud800-\udfff]", re.ASCII)
 
 
 def write_letor(queries: Queries, path: str | os.PathLike[str]) -> None:
-    """Write lines `grade qid:Q 1:v 2:v ... #docid = X`, query by query; gzipped if named .gz.
+    """Write lines `grade qid:Q 1:v 2:v ... #docid = X`, query by query; compressed if named .gz.
 
     Values are written with the fewest digits that read back as the same float32, and NaN as NULL.
     So `read_letor` returns the same features, grades, offsets, query and document ids. The file is
     written atomically.
 
     Raises:
-        DataError: if there are no documents, for infinite features, and for names with white space
-            (or a qid with '#').
+        DataError: if there are no documents, a feature is infinite, a name has white space, or a
+            qid has '#'.
         SortNetError: if the file cannot be written.
 
     Cost: about a microsecond per value.

@@ -329,7 +329,7 @@ def _notes(rows: Rows, columns: dict[str, Cells], named_roles: Columns) -> tuple
 
 
 def _group_notes(rows: Rows, named_roles: Columns, ignore: Collection[str]) -> list[str]:
-    """List of a note about the first column that is named like a group and repeats its values."""
+    """List at most one note, about a column that is named like a group and repeats its values."""
     if named_roles.group:
         return []
     for name, cells in rows.columns.items():

@@ -30,7 +30,7 @@ Cells: TypeAlias = Any  # a list, a numpy array, or a categorical array of panda
 
 
 def numbers_of(cells: Cells) -> tuple[F64, Bool]:
-    """Convert cells to numbers, NaN for others; also mark values that are wrongly no numbers.
+    """Convert cells to numbers, NaN where that fails; also mark values that are no numbers.
 
     A duration is a number of days, a date the number of days since 1970-01-01 (UTC); true is 1.
 

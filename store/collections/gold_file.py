@@ -11,12 +11,12 @@ from store.collections.judgement_lines import read_lines
 
 
 def read_gold(path: str | Path, items: Items, *, remove: bool = False) -> list[Decision]:
-    """The gold pairs of a file as decisions, which add or `remove` them.
+    """Read the gold pairs of a file, as decisions that add the pairs, or `remove` them.
 
     Each line names two items by their ids: `winner` and `loser`, or `left`, `right` and `answer`.
 
     Raises:
-        DataError: naming the first line with an error.
+        DataError: on the first line with an error; the message names the line.
     """
     kind = "no-gold" if remove else "gold"
     decisions: dict[tuple[int, int], Decision] = {}

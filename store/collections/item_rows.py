@@ -183,11 +183,16 @@ def _pairs_across_groups(table: Any, collection: int) -> Any:
         left, right = table.low, table.high
     else:
         left, right = table.left, table.right
-    pairs = select(first.id, second.id).select_from(table)
-    pairs = pairs.where(table.collection.in_(with_criteria(collection)))
-    pairs = pairs.join(first, (first.collection == collection) & (first.number == left))
-    pairs = pairs.join(second, (second.collection == collection) & (second.number == right))
-    return pairs.where(first.group_name != second.group_name)
+    is_left = (first.collection == collection) & (first.number == left)
+    is_right = (second.collection == collection) & (second.number == right)
+    return (
+        select(first.id, second.id)
+        .select_from(table)
+        .join(first, is_left)
+        .join(second, is_right)
+        .where(table.collection.in_(with_criteria(collection)))
+        .where(first.group_name != second.group_name)
+    )
 
 
 def _pairs_of_sets_across_groups(table: Any, collection: int) -> Any:
@@ -210,12 +215,18 @@ def _pairs_of_sets_across_groups(table: Any, collection: int) -> Any:
         in_one_set = first_in_set.lease == second_in_set.lease
     is_first = (first.collection == collection) & (first.number == first_in_set.item)
     is_second = (second.collection == collection) & (second.number == second_in_set.item)
-    pairs = select(first.id, second.id).select_from(first_in_set).where(in_collection)
-    pairs = pairs.join(second_in_set, in_one_set & (first_in_set.place < second_in_set.place))
-    pairs = pairs.join(first, is_first).join(second, is_second)
+    pairs = (
+        select(first.id, second.id)
+        .select_from(first_in_set)
+        .join(second_in_set, in_one_set & (first_in_set.place < second_in_set.place))
+        .join(first, is_first)
+        .join(second, is_second)
+        .where(in_collection)
+        .where(first.group_name != second.group_name)
+    )
     if table is LeaseItemRow:
-        pairs = pairs.with_only_columns(first_in_set.lease)
-    return pairs.where(first.group_name != second.group_name)
+        return pairs.with_only_columns(first_in_set.lease)
+    return pairs
 
 
 def _rows_of_items(

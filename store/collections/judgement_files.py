@@ -32,7 +32,7 @@ _QUESTION_COLUMNS = ("criterion", "question")  # if a question was set
 
 @dataclass(frozen=True)
 class Imported:
-    """The number of a file's judgements that were added, and of those already stored."""
+    """Counts of an import: judgements that were added, and judgements that were stored before."""
 
     added: int
     known: int

@@ -67,7 +67,7 @@ class JudgementRows(CollectionRows):
         return judgements
 
     def blocks(self, after: int = 0) -> Iterator[Judgements]:
-        """The judgements numbered above `after` that are stored now, in order, in blocks."""
+        """Yield the present judgements numbered above `after`, in order, in blocks."""
         upto = self.n_judgements
         starts = range(after, upto, BLOCK)
         return (self._judgements(start, min(start + BLOCK, upto)) for start in starts)
@@ -220,7 +220,7 @@ class JudgementRows(CollectionRows):
 
 
 def _columns_of_judgement(judgement: Judgement) -> dict[str, Any]:
-    """The columns of a judgement's row; left and right are empty if it has more than two items."""
+    """Return the columns of a judgement; left and right are None if it has more than two items."""
     columns = {name: value for name, value in vars(judgement).items() if name not in SET_FIELDS}
     if judgement.further:
         columns["left"] = columns["right"] = None

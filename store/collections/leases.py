@@ -126,10 +126,8 @@ class LeaseRows(CollectionRows):
     ) -> list[Lease]:
         """Close expired leases, renew the annotator's leases `renew`, and lease free questions.
 
-        A renewed lease belongs to this process from then on. A lease is not renewed while
-        another process asks its question; of a killed process, the first process that renews it
-        gets the lease.
-        `key` is the key of the annotator.
+        A lease that another process asks about is not renewed: the first process that renews the
+        lease of a killed process gets it. `key` is the key of the annotator.
         """
         parameters = {"of": self.number, "now": now}
         with self.locked() as connection:
@@ -155,12 +153,18 @@ class LeaseRows(CollectionRows):
                     leased_pairs.update(question.pairs)
                     id = secrets.token_urlsafe(16)
                     added.append(Lease(id, question, annotator, expires, process, batch))
-            if added:
-                common = {"collection": self.number, "annotator": key, "created": now}
-                rows = [{**_columns_of_lease(lease), **common} for lease in added]
-                connection.execute(insert(LeaseRow), rows)
-            _insert_items(connection, [lease for lease in added if lease.question.further])
+            self._insert_leases(added, key, now)
         return renewed + added
+
+    def _insert_leases(self, leases: Sequence[Lease], annotator: int, now: float) -> None:
+        """Store new leases of an annotator, and the items of questions about more than two."""
+        if not leases:
+            return
+        common = {"collection": self.number, "annotator": annotator, "created": now}
+        rows = [{**_columns_of_lease(lease), **common} for lease in leases]
+        with self.locked() as connection:
+            connection.execute(insert(LeaseRow), rows)
+            _insert_items(connection, [lease for lease in leases if lease.question.further])
 
     def _close_leases(self, *conditions: ColumnElement[bool]) -> None:
         """Close the open leases for which all conditions hold."""

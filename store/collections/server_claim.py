@@ -1,4 +1,4 @@
-"""Claim a collection for one serving process at a time; a killed one does not block it."""
+"""Claim a collection for one process at a time; a killed process does not block the collection."""
 
 from __future__ import annotations
 
@@ -55,10 +55,14 @@ class ServerRows(CollectionRows):
 
 
 class ServerClaim:
-    """A process's claim to serve a collection, kept alive by heartbeats until it ends.
+    """A process's claim to serve a collection, kept alive by heartbeats until the claim ends.
 
-    `beat` is in seconds; None: the caller calls `beat()`. `lost` is set if a heartbeat finds that
-    the collection was removed or another process has taken over.
+    Args:
+        beat: seconds between heartbeats; None: the caller calls `beat()`.
+
+    Attributes:
+        lost: set if a heartbeat finds that the collection was removed or another process has taken
+            over.
     """
 
     def __init__(self, rows: ServerRows, beat: float | None = BEAT) -> None:

@@ -73,7 +73,7 @@ class QueryRow(Base):
 
 
 class IterationRow(Base):
-    """One iteration of Algorithm 3.1; `tp` and `vp` are the sizes of TP and VP at its end."""
+    """An iteration of Algorithm 3.1; `tp` and `vp` count its training and validation pairs."""
 
     __tablename__ = "iterations"
 
@@ -101,7 +101,9 @@ class IterationRow(Base):
 
 
 class PairRow(Base):
-    """A pair of one query, which is in TP or VP or was wrong: `winner` should be before `loser`.
+    """A pair of documents in TP or VP, or compared wrongly; `winner` should be before `loser`.
+
+    TP and VP are the sets of training and validation pairs of Algorithm 3.1.
 
     `first_iteration` is the iteration that added the pair to TP or VP, NEVER_ADDED if it is in
     neither; resuming reads it. `times` counts the iterations in which the comparator put the loser
@@ -274,7 +276,7 @@ class JudgementItemRow(Base):
 
 
 class DecisionRow(Base):
-    """A decision of an administrator, see `sortnet.preference.study`; never changed or removed.
+    """A decision of an administrator, see `sortnet.preference.study`; no row is ever changed.
 
     `number` counts the decisions of the collection from 1 without gaps. `at` is in seconds since
     1970.

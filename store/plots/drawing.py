@@ -38,18 +38,18 @@ def check(frame: pd.DataFrame, columns: Sequence[str], next_step: str) -> None:
 
 
 def of_split(frame: pd.DataFrame, split: str) -> pd.DataFrame:
-    """The rows of a split; a DataError if there are none."""
-    of_split = frame[frame["split"] == split]
-    if of_split.empty:
+    """The rows of a split; a DataError if the frame has no such rows."""
+    rows = frame[frame["split"] == split]
+    if rows.empty:
         raise DataError(f"nothing to draw of {split!r}; the frame has {', '.join(SPLITS)}")
-    return of_split
+    return rows
 
 
 def new_figure(
     width: float, height: float, rows: int, columns: int, title: str, remark: str | None = None,
     share: bool = False,
 ) -> tuple[Figure, list[Axes]]:  # fmt: skip
-    """A figure of rows and columns of panels; sizes in inches."""
+    """A figure of rows and columns of panels; width and height are in inches."""
     import textwrap
 
     from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -118,7 +118,7 @@ def legend(figure: Figure, axes: Axes) -> None:
 
 
 def some_of(iterations: list[int], kept: int | None, most: int) -> list[int]:
-    """At most `most` iterations: evenly spaced from the first to the last, and the kept one."""
+    """Choose at most `most` iterations, evenly spaced, among them the first, last and kept one."""
     if len(iterations) <= most:
         return iterations
     places = np.linspace(0, len(iterations) - 1, most)
@@ -159,7 +159,7 @@ def literal(name: str) -> str:
 
 
 def brief(name: str) -> str:
-    """A name for an axis; of a long one, the beginning and the end, which may be what differs.
+    """A name for an axis; a long name is cut in its middle, because its end may tell it apart.
 
     >>> brief("should-tea-be-served-at-four_yes-it-should")
     'should-tea-be-served...es-it-should'

@@ -20,7 +20,7 @@ _FORMAT = "{:>4} {:>9} {:>7} {:>6} {:>7} {:>8} {:>7} {:>7} {:>7} {:>7} {}"
 
 
 def header(quality: str) -> list[str]:
-    """The two header lines of the table for a RankQuality, or for a labelling."""
+    """Return the two header lines; `quality` is the RankQuality's name, or `LABELLING`."""
     if quality == LABELLING:
         above = _LABELLING.format("", "", "expected", "hold-out", "hold-out", "")
         below = _LABELLING.format("judgements", "answers", "right", "answers", "right", "seconds")

@@ -1,4 +1,4 @@
-"""The facts that the store has of runs, and a folder of its model, as plain values."""
+"""The facts that the store has of runs, and that a model folder has of its model, as values."""
 
 from __future__ import annotations
 

@@ -17,6 +17,7 @@ from store.runs.postgresql_pairs import COLUMNS, AddedPairs, changes, copy_pairs
 ROWS_A_STATEMENT = 2000
 DOCS_A_CHUNK = 10_000
 NOT_COUNTED = -2  # in place of NULL, in `first_wrong` of stores before m0011
+_FIRST_ITERATION, _FIRST_WRONG, _LAST_WRONG = 2, 3, 4  # columns of the tables of `read_table`
 
 INSERT = f"INSERT INTO pairs ({COLUMNS}) "
 UPSERT = " ON CONFLICT (run, split, winner, loser) DO UPDATE SET {} WHERE {}".format(
@@ -25,7 +26,7 @@ UPSERT = " ON CONFLICT (run, split, winner, loser) DO UPDATE SET {} WHERE {}".fo
 
 
 def add_pairs(connection: Connection, added: AddedPairs) -> int:
-    """Add pairs and their mistakes; return how many pairs the iteration added to TP or VP.
+    """Store an iteration's pairs; return how many pairs it added to its training or validation set.
 
     Cost: SQLite takes a statement for 2,000 pairs, then a count of the stored pairs of these
     documents: RETURNING takes 0.5 us per row, counting 0.07. PostgreSQL copies new pairs into the
@@ -136,11 +137,12 @@ def without_older_counts(table: I64, *, has_mistakes_only: bool) -> I64:
         has_mistakes_only: whether the run added only wrong pairs to TP and VP (--pairs wrong). Then
             the iteration that added a pair is the first iteration in which the pair was wrong.
     """
-    is_old = table[:, 3] == NOT_COUNTED
+    is_old = table[:, _FIRST_WRONG] == NOT_COUNTED
     if has_mistakes_only:
-        table[is_old, 3] = table[is_old, 2]
+        table[is_old, _FIRST_WRONG] = table[is_old, _FIRST_ITERATION]
     else:
-        table[is_old, 3:5] = NEVER_WRONG
+        table[is_old, _FIRST_WRONG] = NEVER_WRONG
+        table[is_old, _LAST_WRONG] = NEVER_WRONG
     return table
 
 
@@ -184,7 +186,8 @@ def _upsert(
 ) -> None:
     """Insert or update rows (query, winner, loser), which are equal in all other columns."""
     times = int(wrong_in != NEVER_WRONG)
-    # Values that all rows share are written into the statement: binding them per row is slow.
+    # Values that all rows share are written into the statement: binding them per row is slow. The
+    # iteration `wrong_in` is the last one and, in a new row, also the first one with a mistake.
     row = (
         f"({int(added.run)}, '{added.split}', ?, ?, ?, {int(first_iteration)}, {int(wrong_in)}, "
         f"{times}, {int(wrong_in)})"

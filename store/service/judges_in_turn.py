@@ -62,7 +62,7 @@ def ask_in_turn(
 
 
 def _calls_after(connection: JudgeConnection, n_left: int, end: LabellingEnd) -> int:
-    """The calls that a judge has left: by its budget, else one call less for each answer."""
+    """Count the calls that a judge has left, by its budget, else by its answers in this turn."""
     budget = connection.budget
     if budget is not None and budget.limits.max_calls is not None:
         return budget.limits.max_calls - budget.calls

@@ -249,7 +249,8 @@ class AskedJudge:
         if not is_stored_whole(stored):
             raise _not_stored("a judge whose key comes from a function", folder.path)
         risky_argument = "judge" if isinstance(judge, Program) else "server"
-        if not (is_own_store or risky_argument in (self.changes or ())):
+        is_given_again = self.changes is not None and risky_argument in self.changes
+        if not is_own_store and not is_given_again:
             raise SortNetError(
                 f"{folder} names a store that is not yours by default: give "
                 f"{self.names.get(risky_argument, 'judge')} again, or {self._name('store')}"

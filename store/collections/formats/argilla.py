@@ -65,8 +65,8 @@ def read_record(
             pairs = [(value, name) for name in fields_of_items if name != value]
             ranks = {**dict.fromkeys(fields_of_items, 2), value: 1}
         else:
-            ranked = [name for name, rank in ranks.items() if rank is not None]
-            pairs = [*combinations(ranked, 2)]
+            ranked_fields = [name for name, rank in ranks.items() if rank is not None]
+            pairs = [*combinations(ranked_fields, 2)]
         for pair in pairs:
             vote = _vote(place, ranks, pair, fields, finder)
             yield {**vote, "annotator": response.get("user_id")}

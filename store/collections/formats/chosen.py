@@ -46,7 +46,7 @@ def preference_records(
     counts for each pair of items that it ranks.
 
     Args:
-        judgements: with undos, and without the judgements of excluded annotators.
+        judgements: judgements with undos, and without the judgements of excluded annotators.
         prompt: the prompt of every record; empty: the context of the group, else its name.
         weights: weights of the annotators; None: 1 each.
 
