@@ -29,9 +29,7 @@ _AT_ONCE = 1 << 20  # pairs processed at a time, which bounds memory
 _TOP = 0.5  # weight of the rank in `top` at the end of a run; certainty has weight 1
 _ASKING = 0.6  # the share of a run's trainings over which answers are spent
 _LEAST_OF_QUERY = 1000  # pairs that `even` selects of a query, at least, if it has as many
-_SHARE_OF_VALI = (
-    5  # one answer in 5 is about validation queries
-)
+_SHARE_OF_VALI = 5  # one answer in 5 is about validation queries
 _DIFFERENT_SORTS = 3  # all sorts of a run compare as many different pairs as 3 sorts
 _IN_ALL = MOST_PAIRS  # most pairs that `even` selects, or that `compared` learns from
 
