@@ -217,7 +217,10 @@ def _cut(message: str) -> str:
     """Cut the middle of a long message: the start says where the fault is, the end what to do."""
     if len(message) <= _LONGEST:
         return message
-    return f"{message[: _LONGEST * 2 // 3]} ... {message[5 - _LONGEST // 3 :]}"
+    gap = " ... "
+    start = message[: _LONGEST * 2 // 3]
+    end = message[-(_LONGEST // 3 - len(gap)) :]
+    return f"{start}{gap}{end}"
 
 
 def _fill_closed_streams() -> None:

@@ -35,6 +35,7 @@ def judge_asker(judge: LanguageModel | Program, *, in_turn: bool = False) -> Ask
     connection = judge.connect(option)
 
     def ask(asking: Asking, number: int | None) -> tuple[str, dict[str, Any]]:
+        """Let the judge answer; return why it has ended, and facts such as what it has spent."""
         if isinstance(judge, LanguageModel):
             warn_of_other_request(asking.service, asking.annotator, judge)
         with progress() as status:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
@@ -55,7 +56,7 @@ def _size_of_round(n_left: int | None, n_annotators: int) -> int:
     >>> _size_of_round(None, 3), _size_of_round(10, 3), _size_of_round(500, 2)
     (20, 4, 20)
     """
-    return ROUND if n_left is None else min(ROUND, -(-n_left // n_annotators))
+    return ROUND if n_left is None else min(ROUND, math.ceil(n_left / n_annotators))
 
 
 def _add_round(earlier: Facts | None, facts: Facts) -> Facts:

@@ -214,8 +214,8 @@ class Screen:
         size = self._console.size
         best = None if choice is None else choice.best
         prompt = [] if choice is None else [choice.prompt]
-        line = partial(Text, no_wrap=True, overflow="ellipsis")
-        above = [line(status_line, style="bold")]
+        one_line = partial(Text, no_wrap=True, overflow="ellipsis")
+        above = [one_line(status_line, style="bold")]
         any_cut = False
         height = size.height - 2 - len(prompt) - len(self._bar(is_set=view.is_set, is_cut=True))
         for lines in (view.question, view.context):
@@ -226,7 +226,7 @@ class Screen:
                 any_cut = any_cut or is_cut
         items, is_cut = draw_items(self._console, view, max(height, 3), best)
         bar = self._bar(is_set=view.is_set, is_cut=is_cut or any_cut)
-        below = [line(text) for text in (*prompt, note, *bar)]
+        below = [one_line(text) for text in (*prompt, note, *bar)]
         self._console.update_screen(Group(*above, items, *below))
         return size
 

@@ -144,6 +144,7 @@ def _noting_faults(faults: FaultNotes, handler: Handler, *, writes: bool) -> Han
     """
 
     def handle(name: str, request: Request, body: dict[str, Any]) -> Response:
+        """Call the handler, and note whether the store failed or works."""
         try:
             reply = handler(name, request, body)
         except StoreError as error:
@@ -286,6 +287,7 @@ def _state_of(states: Mapping[str | None, AdminState], criterion: str | None) ->
 
 
 def _export(service: LabellingService, file: str) -> Response:
+    """Answer with a file of the ranking or of the judgements, as a download."""
     if file not in EXPORTS:
         raise HTTPException(404, f"there is no {file}; there are {', '.join(EXPORTS)}")
     media_type, write = EXPORTS[file]
@@ -308,6 +310,7 @@ def _content(pages: Pages, name: str, request: Request, body: dict[str, Any]) ->
 
 
 def _media(pages: Pages, _: str, request: Request, body: dict[str, Any]) -> Response:
+    """Answer with the image or sound of an item."""
     kind, number = _kind_and_number(request)
     file = downloads.find_file(pages.items, kind, number)
     if file is None:
@@ -345,6 +348,7 @@ async def _refused(request: Request, error: HTTPException) -> Response:
 
 
 async def _fault(request: Request, error: SortNetError) -> Response:
+    """Answer with the message of an error. After 503, an error of the store, pages retry later."""
     code = 422
     if isinstance(error, StoreError):
         code = 503

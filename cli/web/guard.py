@@ -155,6 +155,7 @@ class Guard:
                 )
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Read the whole request and pass it to the application, or refuse it."""
         upload = Upload(receive)
         fault = self._fault(scope, Headers(scope=scope))
         if fault is not None:

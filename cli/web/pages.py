@@ -59,6 +59,12 @@ class Pages:
         """
         asked = self.criteria.next(annotator, AT_HAND)
         last = self.criteria.last(annotator)
+        last_number: int | None = None
+        last_criterion: str | None = None
+        if last is not None:
+            last_service, last_judgement = last
+            last_number = last_judgement.number
+            last_criterion = last_service.collection.criterion
         # `is_fitted` is read before `remaining`: a first fit that ends in between must not make a
         # forecast from before the fit look valid.
         is_fitted = all(service.is_fitted for service in self.services)
@@ -81,8 +87,8 @@ class Pages:
             "range": "" if n_left is None else _range_left(remaining),
             "stop": stop and not closed,
             "why": why,
-            "last": None if last is None else last[1].number,
-            "last_of": None if last is None else last[0].collection.criterion,
+            "last": last_number,
+            "last_of": last_criterion,
             "lease_seconds": self.services[0].lease_seconds,
         }
 
@@ -133,9 +139,12 @@ class Pages:
         """
         service = self.criteria.service_of(criterion)
         with self._undoing:
+            undone = False
             last = self.criteria.last(annotator)
-            is_last = last is not None and last[0] is service and last[1].number == number
-            undone = is_last and service.undo(annotator) is not None
+            if last is not None:
+                last_service, last_judgement = last
+                if last_service is service and last_judgement.number == number:
+                    undone = service.undo(annotator) is not None
         return {**self.next(annotator, markdown), "undone": undone}
 
     def sees(self, annotator: str, number: int) -> bool:

@@ -194,6 +194,7 @@ def _listening(host: str, port: int) -> Iterator[socket.socket]:
 
 
 def _listening_fault(error: OSError | UnicodeError, host: str, port: int) -> str:
+    """Say why the server cannot listen on the host and port."""
     code = error.errno if isinstance(error, OSError) else None
     if code == errno.EADDRINUSE:
         return f"port {port} is in use: choose another with --port, or 0 for any"

@@ -144,6 +144,7 @@ def fit_both(
     features = basis.features
 
     def fit_them() -> Arrays:
+        """Compute both fits; return their arrays, with a prefix before each name."""
         choosing = fit(features, usable, n_annotators, scales=scales, start=start, seed=seed)
         if not len(everything) and choosing.posterior.covariance is None:
             # Both fits are the prior. They can share their draws, which take 400 MB for a million
@@ -168,12 +169,13 @@ def fit_both(
     arrays = cached(keep, inputs, fit_them)
 
     def fit_named(prefix: str) -> Fitted:
-        of_fit = {
+        """Make the fit whose arrays have the prefix."""
+        arrays_of_fit = {
             name.removeprefix(prefix): array
             for name, array in arrays.items()
             if name.startswith(prefix)
         }
-        return Fitted.from_arrays(of_fit, len(features), scales)
+        return Fitted.from_arrays(arrays_of_fit, len(features), scales)
 
     return Fits(basis, fit_named("choosing."), fit_named("all."))
 

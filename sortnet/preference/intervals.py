@@ -111,6 +111,7 @@ def _shortest_of_block(places: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]
     width = ascending[step_to_end:] - ascending[: n_rows - step_to_end]
     is_shortest = width == width.min(axis=0)
     n_so_far = np.cumsum(is_shortest, axis=0)
+    # The middle one of the shortest intervals is the first that makes more than half of them.
     start = np.argmax(n_so_far * 2 > is_shortest.sum(axis=0), axis=0)
     column = np.arange(ascending.shape[1])
     return ascending[start, column], ascending[start + step_to_end, column]

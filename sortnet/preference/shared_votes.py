@@ -41,25 +41,25 @@ def set_comparisons(judgements: Judgements, rows: I64) -> SetComparisons:
     in `Judgement.comparisons`. If all items are equally good, each pair of them is a tie.
     """
     items = judgements.items(rows).astype(np.int64)
-    best = judgements.best[rows].astype(np.int64)[:, None]
-    worst = judgements.worst[rows].astype(np.int64)[:, None]
+    # (m, places): the best and the worst item of an answer are repeated for each place.
+    best = np.broadcast_to(judgements.best[rows].astype(np.int64)[:, None], items.shape)
+    worst = np.broadcast_to(judgements.worst[rows].astype(np.int64)[:, None], items.shape)
+
+    def comparisons(is_compared: Bool, better: I64, worse: I64, target: float) -> SetComparisons:
+        """The comparisons at the selected places of the given arrays."""
+        answer, _ = np.nonzero(is_compared)
+        targets = np.full(len(answer), target)
+        return SetComparisons(rows[answer], better[is_compared], worse[is_compared], targets)
+
     is_not_best = (items >= 0) & (items != best)
-    answer, place = np.nonzero(is_not_best & (best >= 0))
-    with_best = SetComparisons(
-        rows[answer], best[answer, 0], items[answer, place], np.ones(len(answer))
-    )
-    answer, place = np.nonzero(is_not_best & (items != worst) & (worst >= 0))
-    with_worst = SetComparisons(
-        rows[answer], items[answer, place], worst[answer, 0], np.ones(len(answer))
-    )
+    is_between = is_not_best & (items != worst)
+    with_best = comparisons(is_not_best & (best >= 0), best, items, 1.0)
+    with_worst = comparisons(is_between & (worst >= 0), items, worst, 1.0)
     first, second = np.triu_indices(items.shape[1], 1)
-    answer, pair = np.nonzero((best < 0) & (items[:, second] >= 0))
-    ties = SetComparisons(
-        rows[answer],
-        items[answer, first[pair]],
-        items[answer, second[pair]],
-        np.full(len(answer), 0.5),
-    )
+    left = items[:, first]
+    right = items[:, second]
+    # Items fill the first places of a row. So a pair is complete if its second item is there.
+    ties = comparisons((best[:, first] < 0) & (right >= 0), left, right, 0.5)
     columns = zip(with_best, with_worst, ties, strict=True)
     return SetComparisons(*(np.concatenate(parts) for parts in columns))
 
@@ -153,6 +153,9 @@ class SharedVotes:
         out if either is a tie.
         """
         places = np.arange(len(self.rows))
-        earlier = np.maximum.accumulate(np.where(self.first, places, 0))
-        again = ~self.first & (self.better != 0.5) & (self.better[earlier] != 0.5)
-        return places[again], earlier[again]
+        # Votes of one annotator about one pair follow each other, so the place of the first of them
+        # is the latest place of a first vote.
+        first_places = np.maximum.accumulate(np.where(self.first, places, 0))
+        has_no_tie = (self.better != 0.5) & (self.better[first_places] != 0.5)
+        is_repeated = ~self.first & has_no_tie
+        return places[is_repeated], first_places[is_repeated]

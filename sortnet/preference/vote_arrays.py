@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -253,24 +254,24 @@ class Votes:
         """
         if self.answer is None:
             return self
-        says_order = self.of_pairs.copy()
+        is_comparison = self.of_pairs.copy()
         weight = np.ones(len(self)) if self.weight is None else self.weight.copy()
         for sets in self.sets:
             rows = sets.rows[:, sets.layout.comparisons]
-            says_order[rows] = True
+            is_comparison[rows] = True
             weight[rows] *= sets.layout.weight
-        turned = ~self.of_pairs & (self.left > self.right)
+        is_swapped = ~self.of_pairs & (self.left > self.right)
         pairs = replace(
             self,
-            left=np.where(turned, self.right, self.left),
-            right=np.where(turned, self.left, self.right),
-            target=np.where(turned, 1 - self.target, self.target),
+            left=np.where(is_swapped, self.right, self.left),
+            right=np.where(is_swapped, self.left, self.right),
+            target=np.where(is_swapped, 1 - self.target, self.target),
             answer=None,
             layout=None,
             bias=None,
             weight=weight,
         )
-        return pairs.where(says_order)
+        return pairs.where(is_comparison)
 
 
 def _votes_of_sets(judgements: Judgements, columns: SetColumns) -> Votes:
@@ -332,9 +333,9 @@ def unseen_in_blocks(
     mean = mean.copy()
     variance = np.empty_like(mean)
     by_annotator = np.argsort(votes.annotator, kind="stable")
-    ends = np.searchsorted(votes.annotator[by_annotator], np.arange(votes.annotator.max() + 1))
-    for own_rows in np.split(by_annotator, ends[1:]):
-        n_blocks = max(-(-len(own_rows) // _BLOCK), 1)
+    starts = np.searchsorted(votes.annotator[by_annotator], np.arange(votes.annotator.max() + 1))
+    for own_rows in np.split(by_annotator, starts[1:]):
+        n_blocks = max(math.ceil(len(own_rows) / _BLOCK), 1)
         for block in np.array_split(own_rows, n_blocks):
             i = votes.left[block]
             j = votes.right[block]
