@@ -16,7 +16,7 @@ from file_helpers import assert_same
 from sortnet import read_letor, write_letor
 from sortnet.config import Config
 from sortnet.core import Queries, large_arrays
-from sortnet.data import read_queries, scaling
+from sortnet.data import read_queries, scaled_columns, scaling
 from sortnet.data.scaling import fit_scaler
 from sortnet.errors import DataError
 from sortnet.rankers.sortnet import fit
@@ -154,8 +154,9 @@ def test_features_are_scaled_into_a_file_as_into_memory(monkeypatch, on_disk):
 def test_scaling_takes_little_beside_its_result(monkeypatch, on_disk, sizes):
     """Also of one query that is longer than a chunk."""
     n, d = 400, 1000
-    monkeypatch.setattr(scaling, "_CHUNK", 1 << 12)
-    monkeypatch.setattr(scaling, "_GATHERED", 1 << 12)
+    for module in (scaling, scaled_columns):
+        monkeypatch.setattr(module, "CHUNK", 1 << 12)
+    monkeypatch.setattr(scaled_columns, "_GATHERED", 1 << 12)
     X = np.random.default_rng(0).normal(size=(n, d)).astype(np.float32)
     X[::7, ::3] = np.nan
     queries = Queries.from_arrays(X, group=sizes)
@@ -193,13 +194,15 @@ LIMITED = """
 import hashlib, re, resource, sys, threading
 from pathlib import Path
 from sortnet.config import Config
-from sortnet.data import read_queries, scaling
+from sortnet.data import read_queries, scaled_columns, scaling
 from sortnet.tables import letor
 from sortnet.data.scaling import fit_scaler
 from sortnet.core import large_arrays
 threading.stack_size(1 << 18)
 small, large, cache, limit = sys.argv[1:]
-large_arrays.IN_MEMORY, scaling._CHUNK, scaling._GATHERED = 1 << 20, 1 << 16, 1 << 18
+large_arrays.IN_MEMORY = 1 << 20
+scaling.CHUNK = scaled_columns.CHUNK = 1 << 16
+scaled_columns._GATHERED = 1 << 18
 def use(path, cache):
     for _ in range(2):
         queries = read_queries(path, cache=cache)
