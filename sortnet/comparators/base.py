@@ -23,7 +23,7 @@ from sortnet.threads import one_thread_an_operation, threads_set_aside, use_set_
 use_set_threads()
 
 Margin: TypeAlias = Callable[[Tensor, Tensor], Tensor]
-Numbers: TypeAlias = NDArray[np.integer[Any]]  # of documents
+Numbers: TypeAlias = NDArray[np.integer[Any]]  # document numbers
 
 # Products of more than `_FEW_ROWS` rows are divided into blocks of `_BLOCK` rows, so that each
 # block can have a thread of its own.

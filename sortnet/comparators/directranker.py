@@ -22,7 +22,7 @@ from sortnet.core import F32, F64
 from sortnet.core.memory import refuse_too_large
 from sortnet.errors import ComparatorError
 
-_DOCUMENTS = 4096  # of a batch, whose columns must fit into memory
+_DOCUMENTS = 4096  # documents of a batch, whose polynomial must fit into memory
 # If a subclass overrides one of these methods, the compiled sort cannot replace it.
 _COMPILED = ("prepare", "embed", "margin", "prefer")
 

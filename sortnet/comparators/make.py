@@ -122,5 +122,5 @@ def trainable(comparator: TrainableComparator | FittedTrees) -> TrainableCompara
     sizes = {name: getattr(comparator, name) for name in ("committee", "trees", "depth")}
     net = SoftTrees(comparator.n_features, **sizes)
     weights = {name: torch.from_numpy(array) for name, array in comparator.weights.items()}
-    net.load_state_dict(weights)  # copies
+    net.load_state_dict(weights)  # copies the arrays
     return net

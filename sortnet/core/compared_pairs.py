@@ -160,7 +160,7 @@ class ComparedPairs:
         Margins are left out, since they are of different sorts.
         """
         key = np.concatenate([self.key, later.key])
-        order = np.argsort(key, kind="stable")  # quick, as both parts ascend
+        order = np.argsort(key, kind="stable")  # quick, since both tables ascend
         key = key[order]
         is_last = np.append(key[1:] != key[:-1], True)[: len(key)]
         answer = np.concatenate([self.answer, later.answer])[order[is_last]]

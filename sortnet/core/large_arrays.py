@@ -18,7 +18,7 @@ from sortnet.core.arrays import F32
 from sortnet.core.memory import refuse_too_large
 from sortnet.errors import DataError
 
-IN_MEMORY = 256 << 20  # bytes up to which an array is in memory
+IN_MEMORY = 256 << 20  # arrays of more bytes are mapped from a file
 
 
 def allocate(
@@ -120,7 +120,7 @@ class GrowingTable:
         if 4 * rows * width <= IN_MEMORY:
             refuse_too_large(4 * (rows * width - self.rows.size), name)
             if width == self.width and self.rows.flags.owndata:
-                self.rows.resize((rows, width), refcheck=False)  # without a copy, as a rule
+                self.rows.resize((rows, width), refcheck=False)  # usually without copying the rows
                 return
         old = self.rows[: self.n]
         self.rows = allocate((rows, width), name=name)

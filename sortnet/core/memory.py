@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from sortnet.errors import DataError
 
-_ENDLESS = 1 << 47  # assumed where the machine does not report its memory
+_ENDLESS = 1 << 47  # free bytes if the machine does not report its memory
 # An array of texts pads every text with blanks to the length of the longest text. An array is
 # refused if it takes more bytes than `_BLANK`, and more than `_BLANKS_A_LETTER` characters for each
 # letter of its texts.

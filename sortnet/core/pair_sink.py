@@ -9,7 +9,7 @@ from sortnet.core.compared_pairs import ComparedPairs
 Split: TypeAlias = Literal["train", "vali"]
 SPLITS: tuple[Split, ...] = ("train", "vali")
 NEVER_ADDED = 2**31 - 1  # the first iteration of a pair that is in neither TP nor VP
-NEVER_WRONG = -1  # the first and the last iteration in which such a pair was wrong
+NEVER_WRONG = -1  # first and last wrong iteration of a pair that was never wrong
 
 
 class PairSink(Protocol):

@@ -14,8 +14,8 @@ from sortnet.data.read import PARTS, Fold
 from sortnet.errors import DataError
 from sortnet.files import shown
 
-SHARE = 0.2  # share of the judged pairs that is held out, about
-_SEVERAL = 8  # with judgements in this many queries, whole queries are held out
+SHARE = 0.2  # approximate share of the judged pairs that is held out
+_SEVERAL = 8  # if so many queries have judgements, whole queries are held out
 
 
 def only_single_documents(column: str | None) -> str:

@@ -7,7 +7,7 @@ import numpy as np
 from sortnet.core import I64, Queries
 
 NEARLY = 0.98
-_LEAST_PAIRS = 30  # fewer are ordered by chance
+_LEAST_PAIRS = 30  # fewer pairs may be in order by chance
 _MOST_PAIRS = 1 << 17
 
 

@@ -147,7 +147,7 @@ def _ranks(X: F32, offsets: I64, table: F64) -> F64:
     Many short sorts are faster than a long sort.
     """
     sizes = np.diff(offsets)
-    bits = (X + np.float32(0)).view(np.uint32)  # -0 as 0
+    bits = (X + np.float32(0)).view(np.uint32)  # turns -0 into 0
     ranks = np.empty(X.shape)
     for size in np.unique(sizes[sizes > 0]):
         starts = offsets[:-1][sizes == size]

@@ -135,7 +135,7 @@ def joined() -> Iterator[Group]:
     if size == "1":
         yield Alone()
         return
-    if dist.is_initialized():  # by the program that started the processes, such as Ray
+    if dist.is_initialized():  # another program, such as Ray, has started the processes
         yield Processes()
         return
     try:

@@ -16,7 +16,7 @@ from sortnet.core import F32, F64, I32, I64, ComparedPairs, Queries
 from sortnet.core.shard import before, gathered, summed
 
 _PAIRS_A_DOCUMENT = 6  # least number of pairs of a query in an epoch, for each document
-_LONG = 500  # documents that count at most for this number; a query with more is long
+_LONG = 500  # a query counts as having at most this many documents
 AT_ONCE = 1 << 16  # pairs processed at a time, which bounds memory
 
 

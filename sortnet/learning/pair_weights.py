@@ -19,7 +19,7 @@ from sortnet.core import F32, F64, I64, ComparedPairs, Queries
 from sortnet.core.shard import summed
 from sortnet.metrics import Metric
 
-SHARE_BY_CHANGE = 0.5  # l
+SHARE_BY_CHANGE = 0.5  # l in the formula above
 _HIGHEST_OF_ERR = 4  # the grade that ERR regards as the best possible, as in gdeval
 _AT_ONCE = 1 << 20  # pairs processed at a time, which bounds memory
 

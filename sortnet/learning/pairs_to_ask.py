@@ -26,12 +26,12 @@ from sortnet.sorting.sort import certainty_of, sort
 # would be more than `_AT_ONCE` candidates.
 _CANDIDATES = 20
 _AT_ONCE = 1 << 20  # pairs processed at a time, which bounds memory
-_TOP = 0.5  # weight of a place for `top` at the end of a run, where certainty has weight 1
+_TOP = 0.5  # weight of the rank in `top` at the end of a run; certainty has weight 1
 _ASKING = 0.6  # the share of a run's trainings over which answers are spent
 _LEAST_OF_QUERY = 1000  # pairs that `even` selects of a query, at least, if it has as many
-_SHARE_OF_VALI = 5  # one answer in 5 is about V, where a judge is asked about V too
+_SHARE_OF_VALI = 5  # one answer in 5 is about validation queries
 _DIFFERENT_SORTS = 3  # all sorts of a run compare as many different pairs as 3 sorts
-_IN_ALL = MOST_PAIRS  # pairs that `even` selects in all, at most, and that `compared` learns from
+_IN_ALL = MOST_PAIRS  # most pairs that `even` selects, or that `compared` learns from
 
 
 @dataclass(frozen=True)

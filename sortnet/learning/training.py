@@ -484,5 +484,5 @@ def _mean_loss(net: NeuralComparator, pairs: QueryPairs, settings: Training) -> 
         if len(batch.weight):
             n_in_batch = min(size, len(pairs) - k * size)  # pairs of all processes
             sums.append(_loss(net, batch, settings) * n_in_batch)
-    own_sum = math.fsum(map(float, sums))  # waits for a GPU here, once
+    own_sum = math.fsum(map(float, sums))  # the only place that waits for a GPU
     return float(summed(pairs.queries, np.array(own_sum))) / max(len(pairs), 1)
