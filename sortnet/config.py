@@ -246,7 +246,10 @@ class Settings:
         return DEFAULTS["nets"]
 
     def candidates(self, train: Queries) -> list[Self]:
-        """Settings with nothing open; of several candidates the validation part chooses one."""
+        """Settings to fit, with a value for each setting that was left open.
+
+        If there are several, the validation part chooses among the fitted rankers.
+        """
         values = self.flat()
         missing = {
             name: value

@@ -338,16 +338,17 @@ def measured(quality: Metric) -> tuple[str, ...]:
 
 def _known_measures() -> str:
     """The end of a message about an unknown measure, with the names of all measures."""
-    with_or_without_cutoff = [
-        kind
-        for kind, row in MEASURES.items()
-        if not (row.needs_cutoff or row.of_pairs or row.whole)
-    ]
-    with_cutoff = [f"{kind}@n" for kind, row in MEASURES.items() if row.needs_cutoff]
-    of_all_documents = [kind for kind, row in MEASURES.items() if row.whole]
+    may_have_cutoff, need_cutoff, have_no_cutoff = [], [], []
+    for kind, row in MEASURES.items():
+        if row.needs_cutoff:
+            need_cutoff.append(f"{kind}@n")
+        elif row.whole:  # measures of the whole ranking
+            have_no_cutoff.append(kind)
+        elif not row.of_pairs:  # accuracy, the measure of judged pairs, is named below
+            may_have_cutoff.append(kind)
     return (
-        f"known are {', '.join(with_or_without_cutoff)} (each also @n, as ndcg@10), "
-        f"{', '.join(with_cutoff)}, {', '.join(of_all_documents)}, and of judged pairs accuracy"
+        f"known are {', '.join(may_have_cutoff)} (each also @n, as ndcg@10), "
+        f"{', '.join(need_cutoff)}, {', '.join(have_no_cutoff)}, and of judged pairs accuracy"
     )
 
 
@@ -598,9 +599,18 @@ def as_metrics(metrics: Metric | str | Iterable[Metric | str]) -> list[Metric]:
 
 
 def conventions(
-    metrics: Metric | str | Iterable[Metric | str], empty: Empty, n_empty: int, n_queries: int
+    metrics: Metric | str | Iterable[Metric | str],
+    empty: Empty,
+    n_empty: int | None = None,
+    n_queries: int | None = None,
 ) -> str:
     """One line to print beside figures: conventions of the measures, and number of empty queries.
+
+    Args:
+        metrics: the measures.
+        empty: the value of a query without a relevant document.
+        n_empty: the number of such queries; None: it is left out of the line.
+        n_queries: the number of all queries.
 
     >>> conventions("ndcg@10", "zero", 12, 157)
     'gain 2^r-1, discount log2(1+rank); queries without a relevant document counted zero: 12 of 157'
@@ -622,7 +632,8 @@ def conventions(
     if not all(m.row.of_pairs for m in ordered):
         rule = _EMPTY_WORDS[empty]
         empty_queries = "of a single grade" if all(m.row.whole for m in ordered) else _WITHOUT
-        clauses.append(f"queries {empty_queries} {rule}: {n_empty} of {n_queries}")
+        n_of_all = "" if n_empty is None else f": {n_empty} of {n_queries}"
+        clauses.append(f"queries {empty_queries} {rule}{n_of_all}")
     return "; ".join(clauses)
 
 

@@ -243,9 +243,7 @@ def conventions(config: Mapping[str, Any], names: Sequence[str]) -> str | None:
         return None
     gain, relevant_from = config["gain"], config["relevant_from"]
     parsed = [metrics.parse_metric(name, gain=gain, relevant_from=relevant_from) for name in names]
-    # The number of empty queries is not stored: this part of the line is cut off.
-    line = metrics.conventions(parsed, config["empty"], 0, 0)
-    return line.removesuffix(": 0 of 0")
+    return metrics.conventions(parsed, config["empty"])
 
 
 def pair_columns(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import asdict
 from typing import Any
@@ -20,7 +20,14 @@ from sortnet.judges import LanguageModel
 from sortnet.messages import count, printable
 from sortnet.preference.goal import Goal
 from store import Collection
-from store.service.batches import BatchAnswers, cancel_batch, open_batches, write_batch
+from store.collections.batches import Batch
+from store.service.batches import (
+    BatchAnswers,
+    WrittenBatch,
+    cancel_batch,
+    open_batches,
+    write_batch,
+)
 from store.service.existing_store import open_collection
 from store.service.labelling import LabellingService
 
@@ -67,6 +74,13 @@ def _write(
         status("choosing the questions")
         size = values["batch_size"] or DEFAULT_SIZE
         batch = write_batch(service, judge, name, size, values["write_batch"])
+    return _written_result(collection, batch, earlier_batches)
+
+
+def _written_result(
+    collection: Collection, batch: WrittenBatch, earlier_batches: Sequence[Batch]
+) -> Result:
+    """The result of writing a batch; without a file if the cache had all answers."""
     notes = [
         f"{count(earlier.n_open, 'question')} of batch {earlier.name} are open"
         for earlier in earlier_batches
@@ -76,12 +90,13 @@ def _write(
         notes.append(f"{count(batch.cached, 'question')} {verb} answered from the cache")
     if batch.limit:
         notes.append(f"{batch.limit} ended the batch: fewer questions were written")
+    annotator = printable(batch.annotator)
     if batch.file is None:
-        text = f"{printable(name)}: no question is left to write"
+        text = f"{annotator}: no question is left to write"
         return Result("batch", asdict(batch), text=[text], notes=notes)
     n_questions = count(batch.questions, "question")
     text = (
-        f"{printable(name)}: {n_questions} of batch {batch.name} in {batch.file}: "
+        f"{annotator}: {n_questions} of batch {batch.name} in {batch.file}: "
         f"{batch.estimate}; nothing was sent"
     )
     read_command = f"sortnet label {shlex.quote(collection.name)} --read-batch ANSWERS.jsonl"

@@ -106,7 +106,16 @@ class CmpNN(NeuralComparator):
         return h, dual
 
     def outputs(self, e_i: Tensor, e_j: Tensor) -> tuple[Tensor, Tensor]:
-        """(m, 2H), (m, 2H) -> N_> and N_<, each (m,) in (0, 1)."""
+        """The two outputs of CmpNN for each pair (section 2 of the paper), (m,) each, in (0, 1).
+
+            N_>(i, j) = sigmoid(w_> · h(i, j) + w_< · h(j, i) + c)
+            N_<(i, j) = sigmoid(w_< · h(i, j) + w_> · h(j, i) + c)
+
+        Swapping the documents swaps the outputs, because the weights w_> and w_< change places.
+
+        Args:
+            e_i, e_j: (m, 2H) embeddings of the pairs' documents.
+        """
         h, dual = self.hidden_pair(e_i, e_j)
         gt = h @ self.w_gt + dual @ self.w_lt + self.c
         lt = dual @ self.w_gt + h @ self.w_lt + self.c

@@ -281,7 +281,7 @@ class Queries:
         return replace(self, judged=judged)
 
     def _checked_rows(self, rows: ArrayLike) -> I64:
-        """Convert rows of the source to an array, (m,); refuse rows that do not exist."""
+        """Convert row numbers of the source to an array, (m,); refuse a number without a row."""
         checked = np.asarray(rows, np.int64).reshape(-1)
         if len(checked) and not 0 <= checked.min() <= checked.max() < self.n_docs:
             missing_row = checked[(checked < 0) | (checked >= self.n_docs)][0]

@@ -78,7 +78,7 @@ class MadeSets(Split):
         return Fold(train, vali, joined(test))
 
     def _drawn(self, part: int, prefix: str, n_sets: int, n: int) -> Queries:
-        """Sets of n objects; `part` is 0 of the training sets, n of the test sets."""
+        """Draw sets of n objects; `part` makes the seeds of training and test sets differ."""
         seed = (_SEED, self.seed, self.number, part)
         return made_sets(self.problem, n_sets, n, self.d, seed=seed, prefix=prefix)
 

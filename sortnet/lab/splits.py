@@ -1,4 +1,4 @@
-"""Where the data of an experiment come from: values by which any process reads them itself."""
+"""Splits: descriptions of an experiment's data, from which every process can read the data."""
 
 from __future__ import annotations
 

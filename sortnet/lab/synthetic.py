@@ -122,7 +122,7 @@ def _queries(part: tuple[F32, I32], lists: list[I64], name: str) -> Queries:
 
 @dataclass(frozen=True)
 class TrainingShare(OfficialFold):
-    """A fold of a folder; a share of its training part is left to learn from.
+    """A fold of a folder whose training part is reduced to a random share.
 
     Attributes:
         folder: as of `OfficialFold`.

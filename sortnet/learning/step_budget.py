@@ -101,7 +101,7 @@ class Budget:
 
 
 def _refuse_choice_of_epochs(settings: Training) -> None:
-    """Refuse settings that choose among epochs, while the iterations divide a single training."""
+    """Refuse settings that choose among the epochs of a training, if all iterations share one."""
     if settings.keep == "loss":
         name = "keep=loss"
     elif settings.patience is not None:

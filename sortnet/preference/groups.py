@@ -72,12 +72,18 @@ class Groups:
         return i, j
 
     def draw(self, rng: np.random.Generator, m: int) -> tuple[I64, I64]:
-        """m random pairs within groups, each pair with the same probability."""
+        """Draw m random pairs within groups, each pair with the same probability.
+
+        A group is drawn with a probability in proportion to its number of pairs; then an item of
+        the group, and another item of the group.
+        """
         n = len(self._by_group)
         if len(self) == 1:
             place = rng.integers(n, size=m)
+            # A step of 1 to n - 1 places, round the end, never leads back to the same item.
             other_place = (place + rng.integers(1, n, size=m)) % n
             return self._by_group[place], self._by_group[other_place]
+        # The pairs of all groups are numbered, one group after another: a number gives its group.
         pair_number = rng.integers(self.n_pairs, size=m)
         group = np.searchsorted(np.cumsum(self._pairs_of_group), pair_number, side="right")
         i = self._by_group[self._starts[group] + rng.integers(self._sizes[group])]

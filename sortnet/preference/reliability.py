@@ -164,15 +164,20 @@ def reliabilities(
     )
 
 
-def matched_scale(scale: float, square: float, free: float) -> float:
-    """Update the scale of an annotator's measurements.
+def matched_scale(scale: float, sum_of_squares: float, degrees_of_freedom: float) -> float:
+    """Update the scale of an annotator's measurements: the root mean square of their errors.
+
+    The prior counts as `_FLOOR` more measurements with the error `SCALE`:
+
+        scale'^2 = (scale^2 * sum_of_squares + _FLOOR * SCALE^2) / (degrees_of_freedom + _FLOOR)
 
     Args:
-        scale: the present scale; the errors are standard normal if it is right.
-        square: the sum of the squared errors.
-        free: number of measurements less the number of unknowns that they determine.
+        scale: the present scale, in whose units the errors are given.
+        sum_of_squares: the sum of the squared errors, each divided by the present scale.
+        degrees_of_freedom: number of measurements less the number of unknowns that they determine.
     """
-    return float(np.sqrt((scale**2 * square + _FLOOR * SCALE**2) / (free + _FLOOR)))
+    squares = scale**2 * sum_of_squares + _FLOOR * SCALE**2
+    return float(np.sqrt(squares / (degrees_of_freedom + _FLOOR)))
 
 
 def _of_words(

@@ -165,7 +165,7 @@ class Left(NamedTuple):
 
 
 def questions_left(forecast: Forecast | None, answered: int, n_free: int) -> Left:
-    """The questions that are left by a forecast, but at most as many as can still be asked.
+    """The number of questions left according to a forecast, and not more than can still be asked.
 
     Args:
         forecast: the forecast; None: there is no forecast yet.
@@ -254,7 +254,7 @@ def _margins_of_best(posterior: Posterior, groups: Groups, goal: Goal) -> list[D
 
 
 class _TopOfGroup(NamedTuple):
-    """The quality of a group's top.
+    """How certain the best items of a group are known, if the goal is about the top.
 
     Attributes:
         wrong: the share of its items that are expected not to belong to the top.

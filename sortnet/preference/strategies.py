@@ -93,7 +93,7 @@ class MergePass:
             self._finish_run([*merge.merged, *left, *right], merge.parent)
 
     def _start(self, items: list[int], parent: _Merge | None) -> None:
-        """Start to sort the items; the result becomes a run of the parent."""
+        """Start to sort the items; their sorted run is then merged by the parent."""
         if len(items) <= 1:
             self._finish_run(items, parent)
             return
@@ -172,7 +172,7 @@ def random_pair(view: View, rng: np.random.Generator) -> Pair | None:
 
 
 def _drawn_pair(view: View, rng: np.random.Generator) -> Pair:
-    """Draw a random pair, which may not be free, or may have one item twice."""
+    """Draw a random pair; the caller checks that it may be asked, and that its items differ."""
     if view.every is not None and view.listed:
         first, second = view.every
         k = rng.integers(len(first))
@@ -185,7 +185,10 @@ def _drawn_pair(view: View, rng: np.random.Generator) -> Pair:
 
 
 def merge_pass(view: View, rng: np.random.Generator) -> Pair | None:
-    """Choose the oldest pending comparison of a merge sort, which connects all items."""
+    """Choose the comparison that a merge sort has waited for longest.
+
+    The comparisons of a merge sort connect all items.
+    """
     del rng
     return next((pair for pair in view.merge().wanted() if view.free(*pair)), None)
 

@@ -233,7 +233,7 @@ def load(saved: Saved, *, make_for: MakeFor | None = None) -> Model:
 
 
 def _comparator(saved: Saved, config: Config, n_columns: int, make_for: MakeFor | None) -> Learned:
-    """Make the comparator of a saved model: trees from arrays, any other comparator as nets.
+    """Make the comparator of a saved model: trees of the saved arrays, all others of nets.
 
     Raises:
         ModelError: if the saved weights do not fit, or a custom comparator has no `make_for`.

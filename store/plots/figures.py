@@ -26,6 +26,11 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 TRAIN_FIRST = "run an iteration first: sortnet train DATA --out MODEL"
+# Sizes of the picture of a ranking before and after.
+_FRAME_INCHES = 1.5  # height of title and axis
+_RANK_INCHES = 0.2  # height of a rank
+_POINTS_PER_INCH = 72
+_LABEL_POINTS = 9.5  # least distance of two labels
 
 
 def pair_growth(iterations: pd.DataFrame) -> Figure:
@@ -230,16 +235,19 @@ def before_after(order: pd.DataFrame, *, top: int = 30) -> Figure:
     remark = None
     if len(documents) < len(order):
         remark = f"the first {len(documents)} of {len(order)} documents"
-    lowest = int(documents[["before", "after"]].to_numpy().max())
-    height = 1.5 + 0.2 * max(min(lowest, 2 * top), 4)
+    lowest_rank = int(documents[["before", "after"]].to_numpy().max())
+    n_lines = max(min(lowest_rank, 2 * top), 4)
+    height = _FRAME_INCHES + _RANK_INCHES * n_lines
     figure, (axes,) = draw.new_figure(5.6, height, 1, 1, title, remark)
     styles = draw.grade_styles(order["grade"].unique().tolist())
-    points_per_rank = 72 * (height - 1.5) / lowest
-    label_rank = 0.0
+    points_per_rank = _POINTS_PER_INCH * (height - _FRAME_INCHES) / lowest_rank
+    least_distance = _LABEL_POINTS / points_per_rank
+    label_rank = 0.0  # where the label of the document above stands
     for row in documents.to_dict("records"):
         before, after = row["before"], row["after"]
         axes.plot([0, 1], [before, after], gid=str(row["document"]), **styles[row["grade"]])
-        label_rank = max(after, label_rank + 9.5 / points_per_rank)  # below the label above
+        # A label that would cover the label above moves down, and a line leads to it.
+        label_rank = max(after, label_rank + least_distance)
         is_moved = label_rank != after
         label = f"{after}. {draw.brief(str(row['document']))}"
         shift = (18 if is_moved else 8, (after - label_rank) * points_per_rank)
@@ -248,7 +256,7 @@ def before_after(order: pd.DataFrame, *, top: int = 30) -> Figure:
                       arrowprops=draw.LEADER if is_moved else None)  # fmt: skip
     axes.set_xticks([0, 1], ["before", "after"])
     axes.set(ylabel="rank", xlim=(-0.08, 1.08))
-    axes.set_ylim(lowest + 0.7, 0.3)
+    axes.set_ylim(lowest_rank + 0.7, 0.3)
     axes.yaxis.set_major_locator(draw.whole_numbers())
     axes.grid(visible=False)
     if len(styles) > 1:

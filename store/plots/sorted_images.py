@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -125,10 +125,10 @@ def _draw_strips(
 
 
 def misplaced(numbers: I32, order: I64) -> NDArray[np.bool_]:
-    """Whether each place of an order has another number than the sorted images have there, (n,).
+    """Tell which places of an order hold a wrong number: (n,), compared with a descending order.
 
     >>> misplaced(np.array([1, 3, 3]), np.array([1, 0, 2])).tolist()
     [False, True, True]
     """
-    wrong: Any = numbers[order] != np.sort(numbers)[::-1]
-    return np.asarray(wrong, dtype=np.bool_)
+    descending = np.sort(numbers)[::-1]
+    return np.not_equal(numbers[order], descending)

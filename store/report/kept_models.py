@@ -1,4 +1,4 @@
-"""Describe the model that a run kept: the ranker, its figure, and why it was kept."""
+"""Describe the model that a run kept: its ranker, its RankQuality, and why it was kept."""
 
 from __future__ import annotations
 

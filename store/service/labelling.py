@@ -353,23 +353,28 @@ class LabellingService:
                 self._fitting.start()
 
     def keep_up(self, *, side_by_side: bool = False) -> None:
-        """Call `update`, and wait for the fit if a program answers faster than the model is fitted.
+        """Fit the model for a machine that answers, and let it wait if the fits fall behind.
 
-        Nets are trained when the answers have doubled, and by `settle`.
+        Without this wait a fast program would be asked by a model that knows few of its answers.
+        The net of the features is not trained here, but when the answers have doubled.
 
         Args:
-            side_by_side: whether other threads answer meanwhile. Then a fit that is due begins in
-                a thread, and is waited for only when twice as many answers are not fitted.
+            side_by_side: whether other threads answer meanwhile. Then the fit may fall behind by
+                twice as many answers before this thread waits for it.
         """
         session = self.session
         most_unfitted = max(_MOST_UNFITTED, session.events // 20, session.n_items // 20)
         most_before_waiting = 2 * most_unfitted if side_by_side else most_unfitted
-        self.update(keep_net=True, pause=not side_by_side or session.behind <= most_unfitted)
-        if session.behind > most_before_waiting:
-            if self._fitting is not None:
-                self._fitting.join()
-            if session.behind > most_unfitted:
-                self._fit(keep_net=True)
+        # Several threads answer so fast that fits which are behind may not pause.
+        may_pause = not side_by_side or session.behind <= most_unfitted
+        self.update(keep_net=True, pause=may_pause)
+        if session.behind <= most_before_waiting:
+            return
+        if self._fitting is not None:
+            self._fitting.join()
+        # The fit that has just ended began before the latest answers.
+        if session.behind > most_unfitted:
+            self._fit(keep_net=True)
 
     def settle(self) -> None:
         """Wait until `ranking` and `remaining` include every answer."""
