@@ -16,7 +16,7 @@ import sys
 import tempfile
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from functools import cache
 from pathlib import Path
 from typing import Self
@@ -158,7 +158,9 @@ class Forked:
 
     def send_signal(self, number: int) -> None:
         if self.poll() is None:
-            os.kill(self.pid, number)
+            # The server may have noticed the end of the process, and not told it yet.
+            with suppress(ProcessLookupError):
+                os.kill(self.pid, number)
 
     def _number(self) -> int:
         line = b""

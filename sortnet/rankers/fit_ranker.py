@@ -38,6 +38,7 @@ def fit_ranker(
             `vali` alike, or if the kind cannot learn from the training part: no query has documents
             of two grades, or there are judged pairs or weights that the kind does not take.
 
+    >>> import numpy as np
     >>> from sortnet.config import Config
     >>> X = np.arange(12, dtype=np.float32)[:, None]
     >>> q = Queries.from_arrays(X, X[:, 0] % 6, group=[6, 6])
