@@ -56,7 +56,7 @@ def fours_at_equal_cost() -> str:
     ]
     header = (
         "judge",
-        "cost of so many pairs",
+        "pairs for the same cost",
         "pairs",
         *(f"fours, {column}" for column in columns),
         "break-even",

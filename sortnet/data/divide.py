@@ -15,7 +15,7 @@ from sortnet.errors import DataError
 from sortnet.files import shown
 
 SHARE = 0.2  # approximate share of the judged pairs that is held out
-_SEVERAL = 8  # if so many queries have judgements, whole queries are held out
+_SEVERAL = 8  # from this number of queries with judgements on, whole queries are held out
 
 
 def only_single_documents(column: str | None) -> str:

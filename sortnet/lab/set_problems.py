@@ -23,7 +23,7 @@ QUALITY = "concordance"
 SIZES = (3, 24)  # of the sets that the study of sizes tests with
 _SCALING = "standard"  # a scaling by query would show every model its context
 _SEED = 13  # tells these draws from all other draws of a seed
-_VALIDATION = 10  # one of so many training sets validates
+_VALIDATION = 10  # one of ten training sets validates
 # Settings in place of a kind's own: RankNet's figures are then those of the paper.
 _NETS = {"hidden": (32, 32), "epochs": 10, "queries": 64, "lr": 0.1, "weight_decay": 0.0}
 _SETTINGS: dict[str, dict[str, Any]] = {"ranknet": _NETS, "listnet": _NETS}

@@ -12,7 +12,7 @@ from sortnet.errors import JudgementError
 from sortnet.preference.base import Pair
 from sortnet.preference.groups import Groups
 
-FEW = 20_000  # up to so many pairs (200 items) all are candidates for a question, else a sample
+FEW = 20_000  # up to this number, all pairs (of 200 items) are candidates, else a sample
 
 
 class AskablePairs:

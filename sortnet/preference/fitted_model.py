@@ -25,7 +25,7 @@ _PLENTY = 20_000  # votes that a trial uses at most
 _HIDDEN = (16, 8)
 _CHECKED = 0.25  # share of the votes held out for early stopping and evaluation
 _BETTER = 1.0  # standard errors by which a prediction must improve
-# Training stops so many epochs after the best epoch. Without early stopping the same epoch was
+# Training stops this number of epochs after the best one. Without early stopping the same epoch was
 # best, and training took four times as long.
 _PATIENCE = 10
 

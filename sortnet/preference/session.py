@@ -156,7 +156,7 @@ class Session:
 
     @property
     def due(self) -> bool:
-        """Whether there are so many events since the last fit that `refit` should be called."""
+        """Whether enough events came since the last fit for a call of `refit`."""
         return self._fitting.due
 
     @property

@@ -18,7 +18,7 @@ _CANDIDATES = 64  # approximate number of items that are considered
 _SAMPLE = 512  # items that are drawn; the drawn items with the fewest answers are candidates
 _DRAWS = 64  # approximate number of draws of the scores that are used
 _WORTH_OF_ORDER = 0.1  # worth of the order of the top items, if knowing them has the worth 1
-_NEAR = 8  # candidates are up to so many ranks above or below an item of the pair
+_NEAR = 8  # candidates are at most this number of ranks above or below an item of the pair
 
 
 def checked_set_size(set_size: int) -> int:

@@ -16,9 +16,9 @@ from sortnet.preference.groups import Groups, GroupStanding
 from sortnet.preference.posterior import Draws, Posterior
 
 ENOUGH_CHECKS = 8  # hold-out answers needed for a check
-NO_HOLDOUT = 30  # answers; if none of so many is a hold-out answer, no session asked for them
+NO_HOLDOUT = 30  # if none of this number of answers is of the hold-out, no session asked them
 _WIDEST = 3.0  # largest end of a likely range of questions, relative to its start
-_MANY_PAIRS = 20_000  # the share of wrong pairs is estimated from at most so many pairs
+_MANY_PAIRS = 20_000  # most pairs from which the share of wrong pairs is estimated
 _MANY_PAIRS_OF_GROUP = 200  # pairs of a group that are enough, however many groups there are
 
 

@@ -23,7 +23,7 @@ MARGIN_EDGES = tuple(2.0**k for k in range(_LEAST_EXPONENT, _GREATEST_EXPONENT +
 RANK_BINS = ("1", "2", "3", "4", "5", "6-7", "8-10", "11-20", "21-50", "51+")
 _LAST_RANKS = (1, 2, 3, 4, 5, 7, 10, 20, 50)
 _BIN_OF_PLACE = np.searchsorted(_LAST_RANKS, np.arange(1, 52)).astype(np.int8)
-_TRIPLES = 500  # so many triples measure a share of 1 % to within 0.4 %
+_TRIPLES = 500  # this number of triples measures a share of 1 % to within 0.4 %
 
 
 @dataclass(frozen=True)

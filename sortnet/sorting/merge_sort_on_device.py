@@ -27,7 +27,7 @@ def merge_sort_on_device(
     knows which merges have ended.
     """
     longest = int(np.diff(offsets).max(initial=0))
-    # Merges that have ended go on reading, behind the last document, so the order is padded.
+    # Merges that have ended still read, behind the last document, so the order is padded.
     source = to_device(np.pad(order, (0, longest)), on_device.device)
     nothing = torch.empty(0, dtype=torch.int32, device=on_device.device)
     levels: list[list[Tensor]] = [[nothing, nothing, nothing.float()]]
