@@ -342,7 +342,7 @@ def test_the_table_of_equal_cost_has_the_break_even(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(set_tables, "benchmark_rows", lambda name: rows)
     lines = set_tables.fours_at_equal_cost().strip().splitlines()
     assert lines[0] == (
-        "| judge | cost of so many pairs | pairs | fours, prompt tokens "
+        "| judge | pairs for the same cost | pairs | fours, prompt tokens "
         "| fours, 1.5 times the time | break-even |"
     )
     assert lines[2] == "| good | 100 | .750 | .875 | .900 | 2.5 |"
