@@ -2,7 +2,8 @@
 
     folder/<name>-<hash of path and options>/<hash of the file's state>/{meta.json, *.npy}
 
-A file that changed has another state and so another folder. Folders are written atomically.
+The state is the size, time and content of the file, so a changed file has another folder. Folders
+are written atomically.
 """
 
 from __future__ import annotations
@@ -28,11 +29,11 @@ from sortnet.tables.roles import LabelledColumns
 FORMAT = 2
 _ARRAYS = ("features", "grades", "offsets", "qids", "rows", "docids")
 _LARGE = ("features", "docids")
-_ABANDONED_AFTER = 24 * 3600.0
+_ABANDONED_AFTER = 24 * 3600.0  # seconds after which a temporary folder is left from a killed run
 
 
 def default_cache_dir() -> Path:
-    """Folder of the user's cache: `$XDG_CACHE_HOME/sortnet`, by default `~/.cache/sortnet`."""
+    """Return the user's cache folder: `$XDG_CACHE_HOME/sortnet`, by default `~/.cache/sortnet`."""
     base = Path(os.environ.get("XDG_CACHE_HOME", ""))
     if not base.is_absolute():
         base = Path.home() / ".cache"
@@ -42,16 +43,16 @@ def default_cache_dir() -> Path:
 def cached(
     path: Path, folder: Path, options: dict[str, Any], parse: Callable[[], Queries]
 ) -> Queries:
-    """Read Queries from the cache; if the cache lacks their files, parse and cache them.
+    """Read Queries from the cache, or parse their file and store them in the cache.
 
     A file's state is its size, its modification time and a hash of samples of its content.
     Features that a describer makes are not cached. A cache that cannot be written is ignored. The
-    features are mapped read-only: their pages are page cache.
+    features are mapped read-only, so the operating system can free their memory.
 
     Args:
         path: the file, or several files as `data_files` lists them.
         folder: the cache folder.
-        options: options of the parser, a part of the cache's key.
+        options: options of the parser. Queries are found again only with equal options.
         parse: parses the file.
 
     Raises:
@@ -63,7 +64,8 @@ def cached(
             stat = file.stat()
             file_states += [stat.st_size, stat.st_mtime_ns, sample_hash(file)]
     state = _hash(file_states)
-    home = folder / f"{path.name}-{_hash([os.fspath(path.resolve()), options])}"
+    key = _hash([os.fspath(path.resolve()), options])
+    home = folder / f"{path.name}-{key}"
     cached_queries = _load(home / state, str(path))
     if cached_queries is not None:
         return cached_queries
@@ -118,7 +120,7 @@ def _roles(values: dict[str, Any]) -> LabelledColumns:
 
 
 def _save(queries: Queries, home: Path, state: str) -> None:
-    """Write the arrays to a temporary folder, rename it to `state`, and remove other states."""
+    """Write the Queries to the folder `home/state`, and remove the folders of earlier states."""
     home.mkdir(parents=True, exist_ok=True)
     temporary = Path(tempfile.mkdtemp(prefix=".writing-", dir=home))
     try:
@@ -138,9 +140,14 @@ def _save(queries: Queries, home: Path, state: str) -> None:
         temporary.rename(home / state)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
+    _remove_other_states(home, state)
+
+
+def _remove_other_states(home: Path, state: str) -> None:
+    """Remove all folders but `state`, and but temporary folders that a process may be writing."""
     for entry in home.iterdir():
-        is_being_written = entry.name.startswith(".writing-")
+        is_temporary = entry.name.startswith(".writing-")
         with suppress(OSError):
             is_abandoned = time.time() - entry.stat().st_mtime > _ABANDONED_AFTER
-            if entry.name != state and (is_abandoned or not is_being_written):
+            if entry.name != state and (is_abandoned or not is_temporary):
                 shutil.rmtree(entry, ignore_errors=True)

@@ -9,23 +9,24 @@ from sortnet.data.read import Fold
 
 SIDE = 8  # width and height of an image in pixels
 SHARES = {"train": 0.6, "vali": 0.2, "test": 0.2}  # shares of the images
+_DARKEST = 16  # largest value of a pixel
 
 
 def digits_fold(seed: int = 0, *, size: int = 36, times: int = 2) -> Fold:
     """Make queries from scikit-learn's images of handwritten digits; the grade is the digit.
 
-    1,797 images of 8 x 8 pixels (the test part of UCI's Optical Recognition of Handwritten
-    Digits). No image is in two parts.
+    scikit-learn has 1,797 images of 8 x 8 pixels: the test part of UCI's Optical Recognition of
+    Handwritten Digits. No image is in two parts.
 
     Args:
         seed: seed of the split and of the queries.
-        size: images per query.
-        times: how often each image of a part is used, every time in another query. The few images
-            that are left after the last full query are not used.
+        size: number of images per query.
+        times: number of queries in which each image of a part is used. The few images that are
+            left after the last full query are not used.
 
     Returns:
-        Three parts with 64 pixels from 0 (paper) to 1 (ink) as features; `docids` are the
-        images' numbers in `sklearn.datasets.load_digits`.
+        Three parts with 64 pixels from 0 (paper) to 1 (ink) as features. `docids` are the numbers
+        of the images in `sklearn.datasets.load_digits`.
 
     >>> fold = digits_fold()
     >>> fold.train, fold.test
@@ -34,22 +35,23 @@ Queries('digits/test': 20 queries, 720 documents, 64 features))
     """
     from sklearn.datasets import load_digits
 
-    pixels, numbers = load_digits(return_X_y=True)
-    ink = pixels / 16
+    pixels, digits = load_digits(return_X_y=True)
+    ink = pixels / _DARKEST
     generator = np.random.default_rng(seed)
     cuts = np.cumsum([round(share * len(pixels)) for share in SHARES.values()])[:-1]
     names = [f"pixel_{row}_{column}" for row in range(SIDE) for column in range(SIDE)]
-    images_of_splits = np.split(generator.permutation(len(pixels)), cuts)
-    queries_of_splits = {}
-    for split, images in zip(SHARES, images_of_splits, strict=True):
-        n_used = len(images) // size * size  # full queries only, so that none has an image twice
+    images_of_parts = np.split(generator.permutation(len(pixels)), cuts)
+    queries_of_parts = {}
+    for part, images in zip(SHARES, images_of_parts, strict=True):
+        # Only full queries are used, so that no query has an image twice.
+        n_used = len(images) // size * size
         docs = np.concatenate([generator.permutation(images)[:n_used] for _ in range(times)])
-        queries_of_splits[split] = Queries.from_arrays(
+        queries_of_parts[part] = Queries.from_arrays(
             ink[docs],
-            numbers[docs],
+            digits[docs],
             group=np.full(len(docs) // size, size),
             docids=docs.astype(np.str_).tolist(),
             feature_names=names,
-            source=f"digits/{split}",
+            source=f"digits/{part}",
         )
-    return Fold(**queries_of_splits)
+    return Fold(**queries_of_parts)

@@ -19,7 +19,9 @@ _SEVERAL = 8  # from this number of queries with judgements on, whole queries ar
 
 
 def only_single_documents(column: str | None) -> str:
-    """Error message for queries of one document each; `column` is the column of the queries.
+    """Write the error message for data in which every query has only one document.
+
+    `column` names the column of the queries, or is None.
 
     >>> only_single_documents("product")
     "every query has one document, which cannot be sorted: column 'product' differs in every row"
@@ -31,7 +33,7 @@ def only_single_documents(column: str | None) -> str:
 def joined(parts: Sequence[Queries]) -> Queries:
     """Join the queries and judged pairs of several parts; rows get new numbers from 0.
 
-    The queries keep their names, unless a name occurs twice: then all queries are numbered.
+    The queries keep their names. If a name occurs twice, all queries get numbers as names.
 
     Raises:
         DataError: if the numbers of features differ, if only some of the parts have judged pairs,
@@ -51,12 +53,12 @@ def joined(parts: Sequence[Queries]) -> Queries:
             )
         if part.judge is not first.judge:
             raise DataError(f"{part.source}: another judge than that of {first.source}")
-    ends = np.cumsum([0, *(part.n_docs for part in parts)])
-    features = allocate((int(ends[-1]), first.n_features), name=f"{first.source} and others")
+    *starts, n_docs = np.cumsum([0, *(part.n_docs for part in parts)])
+    features = allocate((int(n_docs), first.n_features), name=f"{first.source} and others")
     np.concatenate([part.features for part in parts], out=features)
     offsets = [np.array([0])]
-    for end, part in zip(ends, parts, strict=False):
-        offsets.append(end + part.offsets[1:])
+    for start, part in zip(starts, parts, strict=True):
+        offsets.append(start + part.offsets[1:])
     qids = np.concatenate([part.qids for part in parts])
     if len(np.unique(qids)) < len(qids):
         qids = np.arange(len(qids)).astype(np.str_)
@@ -67,29 +69,34 @@ def joined(parts: Sequence[Queries]) -> Queries:
         grades=np.concatenate([part.grades for part in parts]),
         offsets=np.concatenate(offsets),
         qids=qids,
-        rows=np.arange(ends[-1]),
+        rows=np.arange(n_docs),
         docids=np.concatenate(docids) if len(docids) == len(parts) else None,
         weights=_weights(parts),
-        judged=_judged(parts, ends),
+        judged=_judged(parts, np.array(starts)),
     )
 
 
-def _judged(parts: Sequence[Queries], ends: I64) -> Pairs | None:
-    """Join the judged pairs of all parts; `ends` has the number of each part's first document."""
+def _judged(parts: Sequence[Queries], starts: I64) -> Pairs | None:
+    """Join the judged pairs of all parts.
+
+    Args:
+        parts: the parts. None, or each of them, has judged pairs.
+        starts: number of each part's first document among the joined documents.
+    """
     judged = [part.judged for part in parts if part.judged is not None]
     if not judged:
         return None
     if len(judged) < len(parts):
         bare = next(part.source for part in parts if part.judged is None)
         raise DataError(f"{bare}: no judged pairs, which other parts have")
-    keys = [moved(pairs.key, int(end)) for pairs, end in zip(judged, ends, strict=False)]
+    keys = [moved(pairs.key, int(start)) for pairs, start in zip(judged, starts, strict=True)]
     targets = [pairs.target for pairs in judged]
     weights = [pairs.weight for pairs in judged]
     return Pairs.of_keys(np.concatenate(keys), np.concatenate(targets), np.concatenate(weights))
 
 
 def _weights(parts: Sequence[Queries]) -> F32 | None:
-    """Join the weights of all parts; documents of a part without weights get weight 1."""
+    """Join the weights of all parts; in a part without weights each document has weight 1."""
     if all(part.weights is None for part in parts):
         return None
     weights = []
@@ -139,7 +146,7 @@ def hold_out(queries: Queries, test: float, vali: float, *, seed: int | Sequence
 
 
 def drawn_parts(n: int, test: float, vali: float, *, seed: int | Sequence[int]) -> list[str]:
-    """Draw the part of n queries: the share `test`, then the share `vali` of the remaining queries.
+    """Draw a part for each of n queries: the share `test`, then `vali` of the remaining queries.
 
     Raises:
         DataError: if a part would have no query.
@@ -161,7 +168,7 @@ def drawn_parts(n: int, test: float, vali: float, *, seed: int | Sequence[int]) 
 
 
 def held_out(train: Queries, vali: Queries) -> dict[str, list[str]]:
-    """Names of the queries, or else of the documents, that are in `vali` and not in `train`.
+    """List the names of the queries that only `vali` has; if there are none, the document ids.
 
     >>> q = Queries.from_arrays([[float(k)] for k in range(9)], docids=list("abcdefghi"))
     >>> q = q.with_judgements(range(1, 9), range(8))
@@ -177,17 +184,22 @@ def held_out(train: Queries, vali: Queries) -> dict[str, list[str]]:
 def hold_out_documents(
     queries: Queries, *, seed: int = 0, as_before: Mapping[str, Sequence[str]] | None = None
 ) -> tuple[Queries, Queries]:
-    """Divide judged pairs into T for training and V, whose pairs have documents that T lacks.
+    """Divide judged pairs into a training part T and a validation part V with other documents.
 
-    V thus measures how well documents are placed that were not seen in training. Whole queries are
-    held out if eight queries have judgements; else documents of each query are held out. In the
-    second case V has all documents, and the judged pairs with a held-out document.
+    Each pair of V has a document that T lacks, so V measures how well unseen documents are ranked.
+    Whole queries are held out if at least eight queries have judgements; otherwise some documents
+    of each query are held out. In the second case V has all documents, but only the judged pairs
+    with a held-out document.
 
     Args:
         queries: queries with judged pairs.
         seed: seed of the random draw.
-        as_before: names that an earlier run held out, see `held_out`, so that V has nothing that
-            the run learned from. None, or names without judgements: names are drawn.
+        as_before: names that an earlier run held out, as `held_out` lists them, so that V has
+            nothing that the run learned from. If None, or if no named document was judged, the
+            names are drawn.
+
+    Returns:
+        T and V.
 
     Raises:
         DataError: if T or V would have no judgement that prefers a document.
@@ -201,17 +213,19 @@ def hold_out_documents(
     """
     judged = queries.judged
     assert judged is not None
-    decided = judged.sure > 0
-    query = queries.query_of_docs()
+    is_decided = judged.sure > 0
+    query_of_docs = queries.query_of_docs()
     rng = np.random.default_rng(seed)
-    judged_queries = np.unique(query[judged.winner[decided]])
-    recorded, are_queries = _recorded_documents(queries, as_before or {})
-    if (recorded[judged.winner[decided]] | recorded[judged.loser[decided]]).any():
-        is_held_out = recorded
+    judged_queries = np.unique(query_of_docs[judged.winner[is_decided]])
+    is_recorded, are_queries = _recorded_documents(queries, as_before or {})
+    has_recorded = is_recorded[judged.winner] | is_recorded[judged.loser]
+    if has_recorded[is_decided].any():
+        is_held_out = is_recorded
     elif len(judged_queries) >= _SEVERAL:
         are_queries = True
         n_queries = max(1, round(SHARE * len(judged_queries)))
-        is_held_out = np.isin(query, rng.permutation(judged_queries)[:n_queries])
+        drawn_queries = rng.permutation(judged_queries)[:n_queries]
+        is_held_out = np.isin(query_of_docs, drawn_queries)
     else:
         are_queries = False
         is_held_out = _some_documents(queries, rng)
@@ -219,19 +233,23 @@ def hold_out_documents(
     if are_queries:
         vali = queries.only(is_held_out)
     else:
-        touched = is_held_out[judged.winner] | is_held_out[judged.loser]
-        vali = replace(queries, judged=judged.where(touched))
+        has_held_out = is_held_out[judged.winner] | is_held_out[judged.loser]
+        vali = replace(queries, judged=judged.where(has_held_out))
     for part, purpose in ((train, "to learn from"), (vali, "to choose by")):
         if part.judged is None or not part.judged.sure.any():
             raise DataError(
-                f"{queries.source}: too few judged pairs ({int(decided.sum())} with a better "
+                f"{queries.source}: too few judged pairs ({int(is_decided.sum())} with a better "
                 f"document): holding some documents out leaves none {purpose}"
             )
     return train, vali
 
 
 def _recorded_documents(queries: Queries, names: Mapping[str, Sequence[str]]) -> tuple[Bool, bool]:
-    """Whether (n_docs,) `names` has each document or its query, and whether `names` has queries."""
+    """Find the documents that `names` lists, by their own names or by their queries' names.
+
+    Returns:
+        Whether (n_docs,) each document is listed, and whether `names` lists queries.
+    """
     if "queries" in names:
         is_recorded_query = np.isin(queries.qids, names["queries"])
         return is_recorded_query[queries.query_of_docs()], True
@@ -241,9 +259,10 @@ def _recorded_documents(queries: Queries, names: Mapping[str, Sequence[str]]) ->
 
 
 def _some_documents(queries: Queries, rng: np.random.Generator) -> Bool:
-    """Draw the documents (n_docs,) to hold out: about a tenth of each query's compared documents.
+    """Draw about a tenth of each query's compared documents: (n_docs,) whether each is held out.
 
-    A pair is held out if either of its documents is, so that about `SHARE` of the pairs are.
+    A pair is held out if one of its two documents is. If documents are drawn with probability p, a
+    pair is held out with probability 1 - (1 - p)^2, which is `SHARE` for p = 1 - sqrt(1 - SHARE).
     """
     assert queries.judged is not None
     is_compared = np.zeros(queries.n_docs, np.bool_)
@@ -251,17 +270,18 @@ def _some_documents(queries: Queries, rng: np.random.Generator) -> Bool:
     is_compared[queries.judged.loser] = True
     is_held_out = np.zeros(queries.n_docs, np.bool_)
     for begin, end in zip(queries.offsets[:-1], queries.offsets[1:], strict=True):
-        docs = begin + np.flatnonzero(is_compared[begin:end])
-        n_docs = max(1, round((1 - np.sqrt(1 - SHARE)) * len(docs)))
-        is_held_out[rng.permutation(docs)[:n_docs]] = True
+        compared_docs = begin + np.flatnonzero(is_compared[begin:end])
+        n_drawn = max(1, round((1 - np.sqrt(1 - SHARE)) * len(compared_docs)))
+        drawn = rng.permutation(compared_docs)[:n_drawn]
+        is_held_out[drawn] = True
     return is_held_out
 
 
 def refuse_shared(a: Queries, b: Queries) -> None:
-    """Refuse two parts that share a query: a model would be tested on what it was trained on.
+    """Refuse two parts that share a query, because training data would be used for testing.
 
     Raises:
-        DataError: naming the first such query.
+        DataError: if they share a query; the message names the first shared query.
     """
     shared = np.intersect1d(a.qids, b.qids)
     if len(shared):

@@ -25,26 +25,13 @@ def find_both(queries: Queries, a: str, b: str, qid: str | None) -> tuple[Querie
     Raises:
         DataError: if a document is missing or ambiguous, or if not exactly one query has both.
     """
-    query = queries.query_of_docs()
-    matches = [documents_called(queries, name) for name in (a, b)]
-    if qid is not None:
-        numbers_of_qid = np.flatnonzero(queries.qids == qid)
-        if not len(numbers_of_qid):
-            raise DataError(
-                f"{queries.source}: no query {qid!r}; the first of {len(queries)} is "
-                f"{str(queries.qids[0])!r}"
-            )
-        matches = [docs[query[docs] == numbers_of_qid[0]] for docs in matches]
-    for name, docs in zip((a, b), matches, strict=True):
-        if not len(docs):
-            in_query = "" if qid is None else f" in query {qid!r}"
-            raise DataError(
-                f"{queries.source}: no document {name!r}{in_query}; give its id, or its row as "
-                f"{ROW}0 (sortnet rank --format csv lists both)"
-            )
-    shared = np.intersect1d(query[matches[0]], query[matches[1]])
+    query_of_docs = queries.query_of_docs()
+    docs_of_a = _documents_in_query(queries, a, qid)
+    docs_of_b = _documents_in_query(queries, b, qid)
+    shared = np.intersect1d(query_of_docs[docs_of_a], query_of_docs[docs_of_b])
     if not len(shared):
-        qid_of_a, qid_of_b = (queries.qids[query[docs[0]]] for docs in matches)
+        qid_of_a = queries.qids[query_of_docs[docs_of_a[0]]]
+        qid_of_b = queries.qids[query_of_docs[docs_of_b[0]]]
         raise DataError(
             f"{queries.source}: {a!r} is in query {qid_of_a}, {b!r} in query {qid_of_b}: only "
             "documents of one query are compared"
@@ -55,25 +42,51 @@ def find_both(queries: Queries, a: str, b: str, qid: str | None) -> tuple[Querie
             f"{queries.source}: both documents are in {len(shared)} queries ({several}): say which "
             "with --qid"
         )
-    number_of_query = int(shared[0])
-    numbers = []
-    for name, docs in zip((a, b), matches, strict=True):
-        docs_in_query = docs[query[docs] == number_of_query]
+    query_number = int(shared[0])
+    document_numbers = []
+    for name, docs in ((a, docs_of_a), (b, docs_of_b)):
+        docs_in_query = docs[query_of_docs[docs] == query_number]
         if len(docs_in_query) > 1:
             rows = ", ".join(f"{ROW}{row}" for row in queries.rows[docs_in_query[:5]])
             raise DataError(f"{queries.source}: {name!r} is several rows of one query: {rows}")
-        numbers.append(int(docs_in_query[0] - queries.offsets[number_of_query]))
-    return queries.take([number_of_query]), numbers[0], numbers[1]
+        document_numbers.append(int(docs_in_query[0] - queries.offsets[query_number]))
+    return queries.take([query_number]), document_numbers[0], document_numbers[1]
+
+
+def _documents_in_query(queries: Queries, name: str, qid: str | None) -> I64:
+    """Find the documents called `name` in the query `qid`, or in any query if `qid` is None.
+
+    Raises:
+        DataError: if there is no such query or document.
+    """
+    docs = documents_called(queries, name)
+    if qid is not None:
+        query_numbers = np.flatnonzero(queries.qids == qid)
+        if not len(query_numbers):
+            raise DataError(
+                f"{queries.source}: no query {qid!r}; the first of {len(queries)} is "
+                f"{str(queries.qids[0])!r}"
+            )
+        docs = docs[queries.query_of_docs()[docs] == query_numbers[0]]
+    if not len(docs):
+        in_query = "" if qid is None else f" in query {qid!r}"
+        raise DataError(
+            f"{queries.source}: no document {name!r}{in_query}; give its id, or its row as "
+            f"{ROW}0 (sortnet rank --format csv lists both)"
+        )
+    return docs
 
 
 def documents_called(queries: Queries, name: str) -> I64:
-    """Numbers of the documents whose id is `name`; if no id matches, the document in that row."""
+    """Find the numbers of the documents whose id is `name`.
+
+    If no id matches, `name` may be the row of a document, such as `row:7` or `7`.
+    """
     if queries.docids is not None and not name.startswith(ROW):
         docs = np.flatnonzero(queries.docids == name)
         if len(docs):
             return docs.astype(np.int64, copy=False)
     digits = name.removeprefix(ROW)
-    row = -1
-    if digits.isascii() and digits.isdigit() and len(digits) <= _DIGITS:
-        row = int(digits)
-    return np.flatnonzero(queries.rows == row).astype(np.int64, copy=False)
+    if not (digits.isascii() and digits.isdigit() and len(digits) <= _DIGITS):
+        return np.empty(0, np.int64)
+    return np.flatnonzero(queries.rows == int(digits)).astype(np.int64, copy=False)

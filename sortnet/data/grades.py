@@ -17,18 +17,22 @@ from sortnet.tables.values import numbers_of
 def read_grades(
     rows: Rows, column: str | None, columns: NamedColumns, *, labelled: bool
 ) -> tuple[I32, NamedColumns]:
-    """Read the grade (n,) of each row; also return `columns` completed with the edges of the bins.
+    """Read the grade of each row, and complete the edges between the bins of the grades.
 
-    Bins whose edges are left open get the quantiles of these rows as edges.
+    If `columns` asks for bins without giving their edges, the edges are quantiles of these rows.
 
     Args:
-        column: the column of the grades; None: all grades are 0.
-        columns: the names of the columns, and the bins of the grade.
-        labelled: whether every row must have a grade; otherwise a missing grade is 0.
+        rows: the table.
+        column: name of the column of the grades. If None, all grades are 0.
+        columns: names of the columns, and the number of bins into which the grades are divided.
+        labelled: whether every row must have a grade. If False, a missing grade is 0.
+
+    Returns:
+        The grades (n_rows,), and `columns` with the edges of the bins.
 
     Raises:
-        DataError: naming the row of a grade that is missing, no number, or no whole number where
-            no bins are asked for.
+        DataError: if a grade is missing, is not a number, or is not a whole number although there
+            are no bins. The message names the row.
     """
     if column is None:
         return np.zeros(len(rows), np.int32), columns
@@ -43,13 +47,13 @@ def read_grades(
 
 
 def quantile_edges(numbers: ArrayLike, bins: int, source: str = "data") -> tuple[float, ...]:
-    """Edges between bins of about the same size: the lowest number of every bin but the first.
+    """Compute edges between bins of about equal size: the lowest number of each bin but the first.
 
-    If there are at most as many different numbers as bins, each number has its own bin. Numbers
-    that repeat can make fewer bins than `bins`.
+    If there are at most as many different numbers as bins, each number has its own bin. Because of
+    repeated numbers there can be fewer bins than `bins`.
 
     Raises:
-        DataError: if all numbers are alike.
+        DataError: if all numbers are equal.
 
     >>> quantile_edges([1.5, 2.5, 3.5, 4.5], 2), quantile_edges([0, 0, 0, 7], 3)
     ((3.0,), (7.0,))
@@ -61,6 +65,7 @@ def quantile_edges(numbers: ArrayLike, bins: int, source: str = "data") -> tuple
     quantiles = np.unique(np.quantile(values, np.arange(1, bins) / bins))
     edges = quantiles[quantiles > values.min()]
     if not len(edges) and values.max() > values.min():
+        # Nearly all numbers are the lowest number: one bin for it, one bin for all above it.
         edges = values.max(keepdims=True)
     if not len(edges):
         raise DataError(f"{source} has one number in every row: there is nothing to divide in bins")
@@ -68,7 +73,7 @@ def quantile_edges(numbers: ArrayLike, bins: int, source: str = "data") -> tuple
 
 
 def in_which_bin(numbers: ArrayLike, edges: ArrayLike) -> I32:
-    """Bin (n,) of each number, from 0: how many edges are at or below the number.
+    """Find the bin (n,) of each number, from 0: how many edges are at or below the number.
 
     >>> in_which_bin([2.9, 3.0, 9.0], [3.0]).tolist()
     [0, 1, 1]
@@ -77,7 +82,7 @@ def in_which_bin(numbers: ArrayLike, edges: ArrayLike) -> I32:
 
 
 def grade_numbers(rows: Rows, column: str, *, labelled: bool, are_grades: bool) -> tuple[F64, Bool]:
-    """Read the numbers (n,) in a column, and whether (n,) the number of each row is missing.
+    """Read the numbers in the column of the grades.
 
     Args:
         rows: the table.
@@ -85,8 +90,11 @@ def grade_numbers(rows: Rows, column: str, *, labelled: bool, are_grades: bool) 
         labelled: whether every row must have a number.
         are_grades: whether the numbers must be whole numbers from 0.
 
+    Returns:
+        The numbers (n_rows,), NaN if missing, and whether (n_rows,) each number is missing.
+
     Raises:
-        DataError: naming the first row with a fault.
+        DataError: naming the first row with a wrong, a missing or an infinite number.
     """
     cells = rows.columns[column]
     numbers, wrong = numbers_of(cells)

@@ -17,7 +17,7 @@ class HalfFeatures:
     """Features stored in float16; `features[rows]` returns float32.
 
     Attributes:
-        values: (n, d) the features.
+        values: (n_docs, n_features) the features.
 
     >>> features = HalfFeatures(np.array([[1.0], [0.1]], np.float16))
     >>> features[1:], len(features)
@@ -28,18 +28,18 @@ class HalfFeatures:
 
     @property
     def shape(self) -> tuple[int, int]:
-        n, d = self.values.shape
-        return n, d
+        n_docs, n_features = self.values.shape
+        return n_docs, n_features
 
     def __len__(self) -> int:
         return len(self.values)
 
     def __getitem__(self, rows: slice | I64) -> F32:
-        """Features (m, d) of documents, selected by a slice or by document numbers."""
-        values = self.values[rows]
-        out: F32 = allocate(values.shape)
-        out[:] = values
-        return out
+        """Convert the features of some documents, a slice or an array of numbers, to float32."""
+        halves = self.values[rows]
+        features: F32 = allocate(halves.shape)
+        features[:] = halves
+        return features
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
         """Convert all features to one array."""
@@ -47,5 +47,5 @@ class HalfFeatures:
 
     @property
     def as_features(self) -> F32:
-        """This object declared as a float32 array, for functions that accept only arrays."""
+        """This object with the declared type of a float32 array, for functions typed for arrays."""
         return cast(F32, self)

@@ -1,4 +1,7 @@
-"""Find features that order documents nearly as the grades do: most are made from the grades."""
+"""Find features that order documents nearly as the grades do.
+
+Most such features were computed from the grades, so that a ranker would learn nothing else.
+"""
 
 from __future__ import annotations
 
@@ -6,23 +9,27 @@ import numpy as np
 
 from sortnet.core import I64, Queries
 
-NEARLY = 0.98
+NEARLY = 0.98  # least absolute rank correlation with the grade
 _LEAST_PAIRS = 30  # fewer pairs may be in order by chance
 _MOST_PAIRS = 1 << 17
 
 
 def features_near_grades(queries: Queries, nearly: float = NEARLY) -> dict[int, float]:
-    """Find the features that nearly equal the grade: {number of the feature: its rank correlation}.
+    """Find the features that order documents nearly as the grades do.
 
-    The rank correlation with the grade is Somers' D. It counts the pairs of documents of one query
-    that differ in grade: the share that the feature orders as the grade does, less the share that
-    it orders in reverse. Equal values and missing values order nothing.
+    The rank correlation of a feature with the grade is Somers' D over the pairs of documents of one
+    query that differ in grade: the share of pairs that the feature orders as the grade does, minus
+    the share that the feature orders in reverse. A pair with equal or missing values is in neither
+    share.
 
     Args:
         queries: queries with grades.
-        nearly: the least absolute correlation of a feature in the result.
+        nearly: the least absolute rank correlation of a feature in the result.
 
-    Cost: 1 ms a feature; from more than 131,072 ordered pairs a random sample is drawn.
+    Returns:
+        {number of a feature: its rank correlation}.
+
+    Cost: 1 ms a feature; if there are more than 131,072 pairs, a random sample is drawn.
 
     >>> X = [[k, -k, k % 7] for k in range(40)]
     >>> features_near_grades(Queries.from_arrays(X, [k // 4 for k in range(40)]))
@@ -41,18 +48,23 @@ def features_near_grades(queries: Queries, nearly: float = NEARLY) -> dict[int, 
 
 
 def _pairs(queries: Queries) -> tuple[I64, I64]:
-    """Pairs of documents of one query with different grades: the better documents and the worse."""
-    sizes = np.repeat(queries.sizes, queries.sizes)
-    first_of_query = np.repeat(queries.offsets[:-1], queries.sizes)
-    if sizes.sum() <= _MOST_PAIRS:
-        first = np.repeat(np.arange(queries.n_docs), sizes)
-        starts = np.cumsum(sizes) - sizes
-        place = np.arange(len(first)) - np.repeat(starts, sizes)
-        second = np.repeat(first_of_query, sizes) + place
+    """List pairs of documents of one query that differ in grade, or a sample of many pairs.
+
+    Returns:
+        The better document (n_pairs,) of each pair, and the worse document (n_pairs,).
+    """
+    query_sizes = np.repeat(queries.sizes, queries.sizes)  # of each document's query
+    query_starts = np.repeat(queries.offsets[:-1], queries.sizes)
+    if query_sizes.sum() <= _MOST_PAIRS:
+        # Join each document with every document of its query.
+        first = np.repeat(np.arange(queries.n_docs), query_sizes)
+        first_pairs = np.cumsum(query_sizes) - query_sizes
+        position_in_query = np.arange(len(first)) - np.repeat(first_pairs, query_sizes)
+        second = np.repeat(query_starts, query_sizes) + position_in_query
     else:
         generator = np.random.default_rng(0)
-        weights = sizes / sizes.sum()  # every pair is drawn equally often
+        weights = query_sizes / query_sizes.sum()  # so every pair has the same probability
         first = generator.choice(queries.n_docs, _MOST_PAIRS, p=weights)
-        second = first_of_query[first] + generator.integers(sizes[first])
-    differ = queries.grades[first] > queries.grades[second]
-    return first[differ], second[differ]
+        second = query_starts[first] + generator.integers(query_sizes[first])
+    is_better = queries.grades[first] > queries.grades[second]
+    return first[is_better], second[is_better]

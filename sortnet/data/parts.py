@@ -1,7 +1,7 @@
 """Divide one file of labelled queries into a training, a validation and a test part.
 
-Whole queries are divided, or the rows if all rows are one query. A hash of the seed and the query's
-name decides its part, so that the order of the rows and added rows change no part.
+Whole queries are divided, or the rows if all rows are one query. The part of a query is a hash of
+the seed and the query's name. So a query stays in its part if rows are added or change their order.
 """
 
 from __future__ import annotations
@@ -35,14 +35,15 @@ LEAST = 6  # the least number of queries, or rows, that can be divided
 _SEEDS_TRIED = 1000
 _NAMES_HASHED = 1_000_000  # names hashed in search of a seed, at most: about a second
 
-RowsOfParts: TypeAlias = Mapping[str, tuple[Rows, I64]]  # a part's rows, and their numbers
+# {part: its rows, and the numbers of these rows in the whole file}
+RowsOfParts: TypeAlias = Mapping[str, tuple[Rows, I64]]
 
 
 class Division(Protocol):
     """A frozen dataclass that says which part each query belongs to."""
 
     def parts_of(self, names: Sequence[str]) -> list[str]:
-        """The part of each query, or of each row, by its name."""
+        """Assign each name of a query, or of a row, to `train`, `vali` or `test`."""
         ...
 
 
@@ -57,23 +58,29 @@ class ByHash:
     seed: int
 
     def parts_of(self, names: Sequence[str]) -> list[str]:
-        """The part of each query, or of each row, by its name."""
+        """Assign each name of a query, or of a row, to `train`, `vali` or `test`."""
         return [self._part_of(name) for name in names]
 
     def _part_of(self, name: str) -> str:
         text = f"{self.seed}\0{name}".encode("utf-8", "surrogatepass")
-        number = int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "big")
-        place = number / 2**64  # uniform from 0 to 1
-        if place < SHARES["train"]:
+        hash_bytes = hashlib.blake2b(text, digest_size=8).digest()
+        fraction = int.from_bytes(hash_bytes, "big") / 2**64  # uniform from 0 to 1
+        if fraction < SHARES["train"]:
             return "train"
-        if place < SHARES["train"] + SHARES["vali"]:
+        if fraction < SHARES["train"] + SHARES["vali"]:
             return "vali"
         return "test"
 
 
 @dataclass(frozen=True)
 class ByDraw:
-    """Division into shares that are drawn at random, see `sortnet.data.divide.hold_out`."""
+    """Division into random shares of given sizes, as `sortnet.data.divide.hold_out` draws them.
+
+    Attributes:
+        test: share of the names that the test part gets.
+        vali: share of the remaining names that the validation part gets.
+        seed: seed of the draw.
+    """
 
     test: float
     vali: float
@@ -94,19 +101,23 @@ def read_divided(
     like: HasFeatures | None = None,
     progress: Progress = lambda text: None,
 ) -> Fold:
-    """Read a file of labelled queries, or several files as one data set, as three parts.
+    """Read labelled queries and divide them into a training, a validation and a test part.
 
-    Only the training part decides which columns are features, and where bins of grades begin. The
-    parts' `rows` are rows of the file.
+    Only the training part decides which columns are features, and where bins of grades begin. In
+    each part, `Queries.rows` counts the rows of the whole file.
 
     Args:
-        path: see `read_queries`.
-        division: assigns queries to parts; None: a hash with seed 0.
-        labelled: whether there must be grades; otherwise a part needs two documents of one query.
+        path: a file, or several files as one data set, see `read_queries`.
+        division: assigns queries to parts. If None, `ByHash` with seed 0.
+        labelled: whether every document must have a grade. If False, a part is large enough if one
+            of its queries has two documents.
         n_features: number of features of sparse LETOR text that lacks the last features.
-        columns: see `read_queries`. With the query `none` the rows are divided, by the document's
-            id if a column is named for it, otherwise by the content of the row.
-        cache, like: see `read_queries`.
+        columns: names of the columns, see `read_queries`. With the query `none` the rows are
+            divided: by the id of the document if an id column is named, otherwise by the content
+            of the row.
+        cache: cache folder, see `read_queries`.
+        like: data or a ranker with the features that the documents shall have, see `read_queries`.
+        progress: called with a text before the file is read.
 
     Raises:
         DataError: if there are fewer than six queries, if a part has no query with documents of two
@@ -137,7 +148,7 @@ def read_divided(
 
 
 def facts_of(part: Queries) -> dict[str, Any]:
-    """The queries of a part as JSON, or its rows if all rows of the file are one query."""
+    """Describe a part as JSON: by its query names, or by its rows if all rows are one query."""
     if part.columns.query == ALL_ROWS:
         return {"rows": np.sort(part.rows).tolist()}
     return {"queries": part.qids.tolist()}
@@ -160,23 +171,23 @@ def take_part(queries: Queries, facts: Mapping[str, Any], part: str) -> Queries:
 
 
 def ids_in_two_parts(fold: Fold) -> str | None:
-    """A warning about documents whose id is in two parts; None if no id is."""
-    ids = {}
+    """Write a warning about document ids that occur in two parts; None if no id does."""
+    ids_of_part = {}
     for name in PARTS:
         part = getattr(fold, name)
-        ids[name] = set[str]()
+        ids_of_part[name] = set[str]()
         if part is not None and part.docids is not None:
-            ids[name] = {*part.docids.tolist()} - {""}
+            ids_of_part[name] = {*part.docids.tolist()} - {""}
     shared = set[str]()
     example = ""
     for first, second in combinations(PARTS, 2):
-        in_both = ids[first] & ids[second]
+        in_both = ids_of_part[first] & ids_of_part[second]
         if in_both and not example:
             example = f"{shown(min(in_both))} in {first} and {second}"
         shared |= in_both
     if not shared:
         return None
-    n_ids = len(set.union(*ids.values()))
+    n_ids = len(set.union(*ids_of_part.values()))
     return (
         f"{len(shared):,} of {n_ids:,} ids are in queries of two parts, such as {example}: what "
         "was learned of these documents is tested on them"
@@ -194,13 +205,13 @@ def _divided_letor(
     labelled: bool,
     cache: str | os.PathLike[str] | None,
 ) -> Fold:
+    """Read LETOR text and divide its queries into three parts."""
     queries = read_queries(path, n_features=n_features, cache=cache)
-    names = queries.qids.tolist()
+    qids = queries.qids.tolist()
     grades = queries.grades.astype(np.float64) if labelled else None
     query_of_row = queries.query_of_docs()
-    part_of_query = np.array(
-        _checked_parts(path, division, names, query_of_row, grades, by_rows=False)
-    )
+    parts = _checked_parts(path, division, qids, query_of_row, grades, by_rows=False)
+    part_of_query = np.array(parts)
     queries_of_parts = {}
     for part in PARTS:
         members = queries.take(np.flatnonzero(part_of_query == part))
@@ -209,7 +220,7 @@ def _divided_letor(
 
 
 class _Table:
-    """A table whose file is read as soon as one of its parts is not in the cache."""
+    """A table to divide. Its file is read once, when the first part is not in the cache."""
 
     def __init__(
         self,
@@ -233,7 +244,7 @@ class _Table:
         cache: str | os.PathLike[str] | None,
         progress: Progress,
     ) -> Queries:
-        """Read a part with the features of `like`; None: the part chooses the features."""
+        """Read a part with the features of `like`; without `like` the part decides its features."""
 
         def parse() -> Queries:
             if self._parts is None:
@@ -272,55 +283,57 @@ def _divided_rows(
         raise DataError(f"{path}: there are no documents")
     roles = named_roles(rows, columns, like, labelled=labelled)
     columns = columns if like is None else columns.over(like.columns)
-    by_rows = roles.group is None
+    # Rows with the same name get the same part.
     if roles.group is not None:
         names = names_of(rows, roles.group, needed=True)
     elif columns.id is not None and columns.id in rows.columns:
         names = rows.texts(columns.id)
     else:
         names = _contents(rows)
-    number_of_name = {name: k for k, name in enumerate(dict.fromkeys(names))}
-    name_of_row = np.array([number_of_name[name] for name in names])
-    if roles.group is not None and len(number_of_name) == len(name_of_row):
+    different_names = [*dict.fromkeys(names)]
+    number_of_name = {name: k for k, name in enumerate(different_names)}
+    name_numbers = np.array([number_of_name[name] for name in names])
+    if roles.group is not None and len(different_names) == len(names):
         advice = "with --query none all rows are one query"
         raise DataError(f"{path}: {only_single_documents(roles.group)}: {advice}")
     grades = None
     if labelled:
         assert roles.grade is not None
         are_grades = columns.bins is None
-        grades = grade_numbers(rows, roles.grade, labelled=True, are_grades=are_grades)[0]
+        grades, _ = grade_numbers(rows, roles.grade, labelled=True, are_grades=are_grades)
     part_of_name = _checked_parts(
-        path, division, [*number_of_name], name_of_row, grades, by_rows=by_rows
+        path, division, different_names, name_numbers, grades, by_rows=roles.group is None
     )
-    part_of_row = np.array(part_of_name)[name_of_row]
+    part_of_row = np.array(part_of_name)[name_numbers]
     rows_of_parts = {}
     for part in PARTS:
-        numbers = np.flatnonzero(part_of_row == part)
-        rows_of_parts[part] = (rows_at(rows, numbers), numbers)
+        row_numbers = np.flatnonzero(part_of_row == part)
+        rows_of_parts[part] = (rows_at(rows, row_numbers), row_numbers)
     return rows_of_parts
 
 
 def _contents(rows: Rows) -> list[str]:
-    """The content of each row as a text that does not depend on the order of the columns."""
+    """Write the content of each row as a text that does not depend on the order of the columns."""
     columns = sorted(rows.columns)
-    are_numbers = [name for name in columns if isinstance(rows.columns[name], np.ndarray)]
-    are_texts = [name for name in columns if name not in are_numbers]
-    numbers = np.empty((len(rows), len(are_numbers)))
-    for k, name in enumerate(are_numbers):
-        numbers[:, k] = rows.columns[name] + 0.0  # -0 is 0
-    digits = [row.tobytes().hex() for row in numbers]
-    texts = [rows.texts(name) for name in are_texts]
-    return [json.dumps([*words]) for words in zip(digits, *texts, strict=True)]
+    number_columns = [name for name in columns if isinstance(rows.columns[name], np.ndarray)]
+    text_columns = [name for name in columns if name not in number_columns]
+    numbers = np.empty((len(rows), len(number_columns)))
+    for k, name in enumerate(number_columns):
+        numbers[:, k] = rows.columns[name] + 0.0  # turns -0 into 0, which has other bytes
+    numbers_as_hex = [row.tobytes().hex() for row in numbers]
+    texts = [rows.texts(name) for name in text_columns]
+    return [json.dumps([*cells]) for cells in zip(numbers_as_hex, *texts, strict=True)]
 
 
 def rows_at(rows: Rows, numbers: I64) -> Rows:
-    """Take the rows with these ascending numbers out of a table."""
+    """Make a table of the rows with the given numbers, which must be ascending."""
     columns: dict[str, Any] = {}
     for name, cells in rows.columns.items():
         if isinstance(cells, list):
             columns[name] = [cells[k] for k in numbers]
         else:
             columns[name] = cells[numbers]
+    # The first row of each file moves to the number of its earlier rows that are taken.
     starts = np.searchsorted(numbers, [first for first, _ in rows.files]).tolist()
     files = [(start, path) for start, (_, path) in zip(starts, rows.files, strict=True)]
     lines = [rows.lines[k] for k in numbers]
@@ -331,24 +344,26 @@ def _checked_parts(
     path: Path,
     division: Division,
     names: Sequence[str],
-    name_of_row: Any,
+    name_numbers: Any,
     grades: F64 | None,
     *,
     by_rows: bool,
 ) -> list[str]:
-    """Assign each name to a part; every part must have two documents to choose between.
+    """Assign each name to a part, and check that every part has a pair of documents to compare.
 
     Args:
         path: the file, for messages.
         division: assigns names to parts.
-        names: the names of queries, or of rows.
-        name_of_row: (n_rows,) the number of each row's name.
-        grades: (n_rows,) the grades of the rows; None: a choice is possible between any two rows
-            of a query.
-        by_rows: whether all rows of a part are one query; otherwise names are names of queries.
+        names: names of the queries, or of the rows.
+        name_numbers: (n_rows,) position in `names` of each row's name.
+        grades: (n_rows,) grades of the rows. Two documents of a query can be compared if their
+            grades differ. If None, any two documents of a query can be compared.
+        by_rows: whether rows are divided and all rows of a part are one query. If False, queries
+            are divided.
 
     Raises:
-        DataError: if a part cannot have two such documents; the message proposes what to do.
+        DataError: if there are fewer than `LEAST` names, or if a part has no pair to compare. The
+            message says what the user can do.
     """
     noun = "rows" if by_rows else "queries"
     if len(names) < LEAST:
@@ -357,33 +372,34 @@ def _checked_parts(
             f"{path}: has {len(names)} different {noun}, and dividing takes {LEAST} at least: give "
             f"two files, TRAIN and VALI{advice}"
         )
-    query_of_row = np.zeros(len(name_of_row), np.int64) if by_rows else name_of_row
+    query_of_row = np.zeros(len(name_numbers), np.int64) if by_rows else name_numbers
     documents = "rows" if by_rows else "documents"
-    choice = f"{documents} of two grades"
+    pair = f"{documents} of two grades"
     if grades is None:
-        choice = f"two {documents}"
-        grades = np.arange(len(name_of_row), dtype=np.float64)
-    part = _part_without_choice(division, names, name_of_row, query_of_row, grades)
+        pair = f"two {documents}"
+        # Numbers that all differ make every pair of documents comparable.
+        grades = np.arange(len(name_numbers), dtype=np.float64)
+    part = _part_without_pair(division, names, name_numbers, query_of_row, grades)
     if part is None:
         return division.parts_of(names)
-    fault = f"no query of the {part} part has {choice}"
+    fault = f"no query of the {part} part has {pair}"
     if by_rows:
-        fault = f"the {part} part has no {choice}"
+        fault = f"the {part} part has no {pair}"
     advice = f"give more {noun}, or two files, TRAIN and VALI"
     if isinstance(division, ByHash):
         fault = f"by seed {division.seed} {fault}"
         for seed in range(min(_SEEDS_TRIED, _NAMES_HASHED // len(names))):
-            if not _part_without_choice(ByHash(seed), names, name_of_row, query_of_row, grades):
+            if not _part_without_pair(ByHash(seed), names, name_numbers, query_of_row, grades):
                 advice = f"--seed {seed} divides otherwise"
                 break
     raise DataError(f"{path}: {fault}: {advice}")
 
 
-def _part_without_choice(
-    division: Division, names: Sequence[str], name_of_row: Any, query_of_row: Any, grades: F64
+def _part_without_pair(
+    division: Division, names: Sequence[str], name_numbers: Any, query_of_row: Any, grades: F64
 ) -> str | None:
-    """The first part in which no query has rows of two grades; None if all parts have one."""
-    part_of_row = np.array(division.parts_of(names))[name_of_row]
+    """Find the first part in which no query has documents of two grades; None if there is none."""
+    part_of_row = np.array(division.parts_of(names))[name_numbers]
     n_queries = int(query_of_row.max()) + 1
     for part in PARTS:
         members = part_of_row == part

@@ -38,23 +38,27 @@ def read_queries(
     """Read queries from a table (.csv, .tsv, .jsonl, .parquet), or LETOR text (anything else).
 
     Args:
-        path: the file, also gzipped, or several files of one kind as one data set: a pattern such
-            as `part-*.txt` or a folder, in the order of their names. A query may continue in the
-            next file. If `like` has a describer, also a folder of texts or images.
+        path: the file, also gzipped. Several files of one kind can be read as one data set: `path`
+            is then a pattern such as `part-*.txt`, or a folder; the files are read in the order of
+            their names, and a query may continue in the next file. If `like` has a describer, the
+            path may also be a folder of texts or images.
+        n_features: number of features of sparse LETOR text that lacks the last features, or the
+            number that a table must have. If None, the file decides.
         labelled: whether a table must have grades; LETOR text always has grades.
-        columns: the names of a table's columns of query, grade and document id; None: the names
-            that `like` remembers, else `qid`, `label` and `docid`.
-        cache: a folder to keep the parsed arrays in, memory-mapped when the file is read again. A
-            file is parsed again if it has changed or its arrays are damaged.
-        like: Queries or a ranker with the features that the documents shall have: in a table the
-            features with the same names, made from the same columns. The names of the columns of
-            `like` hold here, too.
+        columns: names of a table's columns of query, grade and document id. If None, the names
+            that `like` remembers, otherwise `qid`, `label` and `docid`.
+        cache: a folder in which the parsed arrays are stored. When the file is read again, the
+            arrays are memory-mapped, unless the file has changed or an array is damaged.
+        like: Queries or a ranker with the features that the documents shall have. A table's
+            features are found by their names. The names of columns that `like` remembers are used
+            where `columns` gives no name.
+        progress: called with a text while texts and images are read.
 
     Raises:
         DataError: naming file, line and offending text.
 
-    Cost: parsing; next to nothing if the file is in the cache. Features of more than 256 MiB are on
-    disk, see `allocate`.
+    Cost: parsing the file, or next to nothing if the file is in the cache. Features of more than
+    256 MiB are on disk, see `allocate`.
 
     >>> import tempfile
     >>> with tempfile.NamedTemporaryFile("w", suffix=".csv") as file:
@@ -91,6 +95,7 @@ def _parse(
     like: HasFeatures | None,
     progress: Progress,
 ) -> Queries:
+    """Read a folder of items, LETOR text or a table, whichever the path is."""
     describer = None if like is None else like.describer
     if describer is not None and path.is_dir():
         from sortnet.data.read_tables import read_item_folder
@@ -112,28 +117,30 @@ def _parse(
 
 
 def refuse_names(path: Path, columns: NamedColumns | None) -> None:
-    """Refuse names of columns for LETOR text, which has none."""
-    if columns is not None and columns != UNNAMED:
-        if not path.exists():
-            raise DataError(f"{path}: no such file or folder; a name with spaces needs quotes")
-        raise DataError(
-            f"{path}: is LETOR text, which has no columns to name: leave out --query and the like"
-        )
+    """Raise DataError if columns are named for a file of LETOR text, which has no columns."""
+    if columns is None or columns == UNNAMED:
+        return
+    if not path.exists():
+        raise DataError(f"{path}: no such file or folder; a name with spaces needs quotes")
+    raise DataError(
+        f"{path}: is LETOR text, which has no columns to name: leave out --query and the like"
+    )
 
 
 def are_tables(path: Path) -> bool:
-    """Whether the files are tables, and not LETOR text.
+    """Whether the file, or each of several files, is a table; if not, the files are LETOR text.
 
     Raises:
         DataError: if the files are of different kinds.
     """
-    examples = {}
+    letor = "LETOR"
+    file_of_kind = {}
     for file in data_files(path):
-        suffix = suffix_of(file) if is_table(file) else ""
-        examples[suffix] = file.name
-    if len(examples) > 1:
-        raise DataError(f"{path}: {' and '.join(examples.values())} are not of one kind")
-    return "" not in examples
+        kind = suffix_of(file) if is_table(file) else letor
+        file_of_kind[kind] = file.name
+    if len(file_of_kind) > 1:
+        raise DataError(f"{path}: {' and '.join(file_of_kind.values())} are not of one kind")
+    return letor not in file_of_kind
 
 
 @dataclass(frozen=True, eq=False)
@@ -160,15 +167,17 @@ def read_fold(
     All parts have the training part's features; in tables they are found by name.
 
     Args:
-        folder: holds train.txt and so on; also .txt.gz, .csv, .tsv, .jsonl or .parquet, or a
-            folder `train` of part files.
-        n_features: for sparse files whose training part lacks the last features.
-        labelled, columns: see `read_queries`.
-        cache, like: see `read_queries`.
+        folder: the folder of the fold. A part is a file such as train.txt, train.txt.gz, train.csv,
+            train.tsv, train.jsonl or train.parquet, or a folder `train` of several files.
+        n_features: number of features of sparse files whose training part lacks the last features.
+        labelled: whether the parts must have grades, see `read_queries`.
+        columns: names of the columns, see `read_queries`.
+        cache: cache folder, see `read_queries`.
+        like: data or a ranker with the features that the documents shall have, see `read_queries`.
         with_test: whether to read the test part, if there is one.
 
     Raises:
-        DataError: for a part that is missing, ambiguous, or does not match the training part.
+        DataError: if a part is missing or ambiguous, or does not match the training part.
     """
     folder = Path(folder)
     if not folder.is_dir():
@@ -194,7 +203,7 @@ def read_fold(
 
 
 def file_of(folder: Path, part: str) -> Path | None:
-    """The file of a part, or the folder with its files; None if the folder has neither."""
+    """Find the file of a part, or the folder with its files; None if the folder has neither."""
     names = {stem + ending for stem in _STEMS[part] for ending in _ENDINGS}
     paths = sorted(path for path in folder.glob("*") if path.name.lower() in names)
     paths += [folder / stem for stem in _STEMS[part] if (folder / stem).is_dir()]

@@ -1,20 +1,21 @@
-"""Make Queries from rows of tables and from folders of items, also for the features of a model.
+"""Make Queries from rows of tables and from folders of items.
 
-A table's columns have roles, see `sortnet.tables.roles`. Numbers, dates and categories are
-features; a `Describer` makes further features from texts and images.
+Each column of a table has a role, see `sortnet.tables.roles`. Numbers, dates and categories are
+features; a `Describer` makes further features from texts and images. Data for a fitted ranker gets
+the features that the ranker was trained with.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import fields as fields_of
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NoReturn, Protocol
+from typing import Any, NamedTuple, NoReturn, Protocol
 
 import numpy as np
 
-from sortnet.core import NamedColumns, Progress, Queries
+from sortnet.core import F64, NamedColumns, Progress, Queries
 from sortnet.core.memory import texts
 from sortnet.core.named_columns import ALL_ROWS, ID, QUERY, UNNAMED
 from sortnet.data.grades import read_grades
@@ -25,6 +26,7 @@ from sortnet.items.features import Describer
 from sortnet.items.read_items import read_with_roles
 from sortnet.items.table_documents import (
     NameRule,
+    TableDocuments,
     documents_of,
     unique_ids,
     with_described,
@@ -43,7 +45,7 @@ from sortnet.tables.values import is_missing
 
 
 class HasFeatures(Protocol):
-    """Interface of Queries or a ranker whose features and column names later data must have."""
+    """Interface of Queries and rankers, as far as later data must have the same features."""
 
     @property
     def feature_names(self) -> tuple[str, ...] | None: ...
@@ -70,16 +72,18 @@ def from_frame(
 
     Args:
         frame: the data frame.
-        query: the column with the query of a row; rows may be in any order. `none`: all rows are
-            one query; None: `qid`.
-        grade: the column of whole grades from 0; None: `label`, `grade` or `relevance`.
-        id: the column of the documents' names; None: `docid`, if there is such a column.
-        labelled: whether every row must have a grade; otherwise a missing grade is 0.
+        query: name of the column with the query of each row; rows may be in any order. With `none`
+            all rows are one query. If None, the column is `qid`.
+        grade: name of the column of grades, whole numbers from 0. If None, the column is `label`,
+            `grade` or `relevance`.
+        id: name of the column of document ids. If None, the column is `docid`, if there is one.
+        labelled: whether every row must have a grade. If False, a missing grade is 0.
         source: name of the data, for messages.
 
     Raises:
-        DataError: for missing columns, invalid or infinite numbers, and bad grades; with grades,
-            for a feature whose differences within queries are lost in float32.
+        DataError: if a column is missing, a number is invalid or infinite, or a grade is no whole
+            number from 0; with grades also if a feature differs so little within the queries that
+            float32 loses the differences.
 
     >>> import pandas as pd
     >>> q = from_frame(pd.DataFrame({"qid": [1, 1], "label": [0, 2], "age": [3, None]}))
@@ -105,7 +109,7 @@ def read_table(
 
 
 def names_kept(columns: NamedColumns | None, like: HasFeatures | None = None) -> list[str | None]:
-    """Names of columns with ids and texts, whose cells must be kept exactly as written."""
+    """List the columns with ids and texts, whose cells must be kept exactly as written."""
     names = columns or UNNAMED
     described: list[str] = []
     if like is not None:
@@ -127,9 +131,9 @@ def queries_of(
 
     Args:
         rows: the rows.
-        labelled: whether every row must have a grade; otherwise a missing grade is 0.
-        columns: the names of the columns, and how they are read; a name that is left open is taken
-            from `like`, else it is the default.
+        labelled: whether every row must have a grade. If False, a missing grade is 0.
+        columns: the names of the columns, and how they are read. A name that is not given is taken
+            from `like`, otherwise the default name is used.
         like: Queries or a ranker with the features that the documents shall have.
         progress: called with a text while texts and images are read.
     """
@@ -142,6 +146,7 @@ def queries_of(
     no_features = {by_name.grade, by_name.group, by_name.id}
     if not {*rows.columns} - no_features:
         raise DataError(f"{rows.path}: there is no feature column in {listed(rows.columns)}")
+    # Choose the role of every other column.
     features: tuple[str, ...] | None = None if like is None else like.feature_names
     if describer is not None:
         features = describer.given
@@ -151,42 +156,73 @@ def queries_of(
     roles = choose_columns(rows, by_name, left_out, features)
     if describer is None:
         roles = without_unique_text(roles, by_name)
+    # Read the grades and features, and describe texts and images.
     grades, columns = read_grades(rows, by_name.grade, columns, labelled=labelled)
     documents = documents_of(rows, roles, NameRule.ANY)
-    matrix = documents.features
-    names = documents.feature_names
-    qids = documents.groups
-    if describer is not None or (like is None and (roles.text or roles.image)):
-        ids = None if describer is None else unique_ids(rows, roles.id, qids)
-        items = documents.items(ids)
-        if describer is not None:
-            _refuse_other_kind(items, describer)
-        matrix, describer = with_described(matrix, items, describer, roles, progress)
-        names = describer.feature_names
-        describer = describer if describer.made or like is not None else None
-    if not names:
+    described = _described(documents, like, progress)
+    if not described.names:
         _refuse_without_features(rows, left_out | no_features)
+    qids = documents.groups
     queries = Queries.from_arrays(
-        matrix,
+        described.features,
         grades if labelled else None,
         qid=None if qids is None else texts(qids, f"{rows.path}: query ids"),
         docids=documents.ids,
-        feature_names=names,
+        feature_names=described.names,
         source=str(rows.path),
     )
     if not labelled:
         queries = replace(queries, grades=grades[queries.rows])
     return replace(
         queries,
-        describer=describer,
+        describer=described.describer,
         columns=columns,
         roles=_all_roles(rows, roles),
         dates=roles.dates,
     )
 
 
+class _Described(NamedTuple):
+    """Features of documents, the names of the features, and the describer of texts and images."""
+
+    features: F64
+    names: tuple[str, ...]
+    describer: Describer | None
+
+
+def _described(
+    documents: TableDocuments[LabelledColumns], like: HasFeatures | None, progress: Progress
+) -> _Described:
+    """Make the features of the documents, also from texts and images.
+
+    The describer of `like` makes the same features again. Without `like`, a new describer is made
+    if there is a column of texts or images.
+    """
+    roles = documents.roles
+    describer: Describer | None = None if like is None else like.describer
+    has_new_texts = like is None and bool(roles.text or roles.image)
+    if describer is None and not has_new_texts:
+        return _Described(documents.features, documents.feature_names, None)
+    ids = None
+    if describer is not None:
+        ids = unique_ids(documents.rows, roles.id, documents.groups)
+    items = documents.items(ids)
+    if describer is not None:
+        _refuse_other_kind(items, describer)
+    features, describer = with_described(documents.features, items, describer, roles, progress)
+    names = describer.feature_names
+    if like is None and not describer.made:
+        describer = None  # no feature comes from the texts and images
+    return _Described(features, names, describer)
+
+
 def _refuse_without_features(rows: Rows, no_features: Collection[str | None]) -> NoReturn:
-    """Refuse a table without a feature; `no_features` are the columns that have other roles."""
+    """Raise DataError for a table without a feature.
+
+    Args:
+        rows: the table.
+        no_features: names of the columns that have other roles and could not be features.
+    """
     empty = [
         name
         for name, cells in rows.columns.items()
@@ -204,25 +240,32 @@ def named_roles(
 ) -> LabelledColumns:
     """Find the columns of query, grade and id by their names.
 
-    A name in `columns` must be a column. The id that `like` remembers may be missing: the documents
-    are then named by their rows.
+    A column that `columns` names must exist. The id column that `like` remembers may be missing:
+    then each document is named by its row.
+
+    Args:
+        rows: the table.
+        columns: the names that the user gave.
+        like: Queries or a ranker whose names are taken where the user gave none.
+        labelled: whether there must be a column of grades.
 
     Raises:
-        DataError: if a column is missing, with advice.
+        DataError: if a column is missing; the message tells how to name it.
     """
     describer = None if like is None else like.describer
-    typed = names = columns or UNNAMED
+    given_names = columns or UNNAMED
+    names = given_names
     if like is not None:
-        names = typed.over(like.columns)
+        names = given_names.over(like.columns)
     roles = Columns(ID, group=QUERY) if describer is None else _roles(describer)
     if names.query is not None:
         roles = replace(roles, group=None if names.query == ALL_ROWS else names.query)
     if names.id is not None:
         roles = replace(roles, id=names.id)
-    if typed.id is None and roles.id not in rows.columns:
+    if given_names.id is None and roles.id not in rows.columns:
         roles = replace(roles, id=None)
-    usual_grades = (column for column in rows.columns if column.lower() in GRADES)
-    grade = names.grade or next(usual_grades, GRADES[0])
+    columns_named_as_grades = (column for column in rows.columns if column.lower() in GRADES)
+    grade = names.grade or next(columns_named_as_grades, GRADES[0])
     advice = {}
     if names.query is None and describer is None:
         advice[roles.group] = (
@@ -230,19 +273,34 @@ def named_roles(
         )
     if names.grade is None:
         advice[grade] = ": --grade NAME names the column of the grades"
-    for column in (roles.group, typed.id, grade if labelled else None):
-        if column is not None and column not in rows.columns:
-            fault = no_column(column, rows.columns)
-            if column in advice:
-                fault = f"there is no column {shown(column)} in {listed(rows.columns)}"
-                fault += advice[column]
-            raise DataError(f"{rows.path}: {fault}")
+    needed = (roles.group, given_names.id, grade if labelled else None)
+    _refuse_missing(rows, needed, advice)
     fields = {field.name: getattr(roles, field.name) for field in fields_of(Columns)}
     return LabelledColumns(**fields, grade=grade if grade in rows.columns else None)
 
 
+def _refuse_missing(
+    rows: Rows, needed: Collection[str | None], advice: Mapping[str | None, str]
+) -> None:
+    """Raise DataError if the table lacks one of the needed columns.
+
+    Args:
+        rows: the table.
+        needed: names of the columns; None is skipped.
+        advice: {name: what the message adds, in place of a column with a similar name}.
+    """
+    for column in needed:
+        if column is None or column in rows.columns:
+            continue
+        fault = no_column(column, rows.columns)
+        if column in advice:
+            fault = f"there is no column {shown(column)} in {listed(rows.columns)}"
+            fault += advice[column]
+        raise DataError(f"{rows.path}: {fault}")
+
+
 def _all_roles(rows: Rows, roles: LabelledColumns) -> LabelledColumns:
-    """Complete the roles: list every column of the table without a role as ignored."""
+    """Return the roles with every column of the table that has no role listed as ignored."""
     used = {roles.id, roles.text, roles.image, roles.audio, roles.group, roles.grade}
     for name in (*roles.features, *roles.categories):
         used.add(column_of(name, rows.columns))
@@ -253,14 +311,14 @@ def _all_roles(rows: Rows, roles: LabelledColumns) -> LabelledColumns:
 def read_item_folder(
     path: Path, describer: Describer, *, labelled: bool, progress: Progress
 ) -> Queries:
-    """Read the files of a folder as documents of one query; a describer makes their features."""
+    """Read the files of a folder as the documents of one query, with the describer's features."""
     needed = (*describer.given, GRADES[0]) if labelled else describer.given
     if needed:
         raise DataError(f"{path}: a folder has no column {shown(needed[0])}: give a table")
     items, roles = read_with_roles(path, least=1, progress=progress)
     _refuse_other_kind(items, describer)
     no_features = np.empty((len(items), 0))
-    features = with_described(no_features, items, describer, roles, progress)[0]
+    features, _ = with_described(no_features, items, describer, roles, progress)
     queries = Queries.from_arrays(
         features, docids=items.ids, feature_names=describer.feature_names, source=str(path)
     )
@@ -268,7 +326,7 @@ def read_item_folder(
 
 
 def _roles(describer: Describer) -> Columns:
-    """Roles of the columns that a table must have so that the describer can make its features."""
+    """Assign roles to the columns from which the describer makes its features."""
     unused = {"audio", "context"}
     if not describer.of_texts:
         unused.add("text")
@@ -279,13 +337,14 @@ def _roles(describer: Describer) -> Columns:
 
 
 def _refuse_other_kind(items: Items, describer: Describer) -> None:
-    """Refuse items that have no texts or no images, if the describer needs them."""
+    """Raise DataError if the describer needs texts or images and the items have none."""
     values_of_kinds = {"text": items.texts, "image": items.images, "sound": items.audio}
     present = [kind for kind, values in values_of_kinds.items() if any(values)]
-    needed = {"text": describer.of_texts, "image": describer.of_images}
-    missing = [kind for kind, is_needed in needed.items() if is_needed and kind not in present]
-    if missing:
-        has = f": they have {' and '.join(f'{kind}s' for kind in present)}" if present else ""
-        raise DataError(
-            f"{items.source}: the model ranks items by {missing[0]}, these have none{has}"
-        )
+    is_needed = {"text": describer.of_texts, "image": describer.of_images}
+    for kind in is_needed:
+        if not is_needed[kind] or kind in present:
+            continue
+        fault = f"the model ranks items by {kind}, these have none"
+        if present:
+            fault += f": they have {' and '.join(f'{name}s' for name in present)}"
+        raise DataError(f"{items.source}: {fault}")

@@ -1,7 +1,8 @@
-"""Columns of scaled features: how each part of a scaling fits its table and computes its columns.
+"""Parts of a scaling: each fits a table of statistics to the features and computes scaled columns.
 
-A part is a row of `PARTS`: how its table is fitted, which feature each of its columns comes from,
-and how it scales a run of whole queries.
+`PARTS` lists the parts. A `Part` has functions that fit its table, say which feature each of its
+columns comes from, and scale whole queries. In all of these functions, X holds features
+(n_docs, n_features) of consecutive documents, NaN where a value is missing.
 """
 
 from __future__ import annotations
@@ -25,24 +26,27 @@ _REFERENCES = 1_000  # quantiles kept per feature
 _EDGE = 1e-7  # least distance of a quantile from 0 and 1: 5.2 standard deviations
 _CLIP_QUERY = 5.0  # standard deviations at which `zscore` clips
 _CLIP = 10.0  # standard deviations at which `standard` and `log` clip
-_SIDE_BY_SIDE = 64  # values that are searched among the quantiles at a time
+_SIDE_BY_SIDE = 64  # values whose positions among the quantiles are searched at the same time
 _MISSING = np.uint32(0xFFFFFFFF)  # sorts after all numbers
 
 
 def _means(X: F32, seed: int) -> F64:
     """Fit the table of the scaling `none`: the mean of each feature over all documents."""
     sums = np.zeros((1, X.shape[1]))
-    counts = np.zeros(X.shape[1])
+    n_present = np.zeros(X.shape[1])
     for rows in runs(X):
-        present = ~np.isnan(rows)
-        sums += np.sum(rows, axis=0, dtype=np.float64, where=present, keepdims=True)
-        counts += present.sum(axis=0)
-    means: F64 = sums / np.maximum(counts, 1)
+        is_present = ~np.isnan(rows)
+        sums += np.sum(rows, axis=0, dtype=np.float64, where=is_present, keepdims=True)
+        n_present += is_present.sum(axis=0)
+    means: F64 = sums / np.maximum(n_present, 1)
     return means
 
 
 def _with_missing(X: F32, seed: int) -> F64:
-    """Fit the table of `missing`: 1 for a feature that some but not all documents miss, else 0."""
+    """Fit the table of the scaling `missing`: which features some, but not all, documents miss.
+
+    Such a feature gets 1, any other feature 0.
+    """
     n_missing = np.zeros(X.shape[1], np.int64)
     for rows in runs(X):
         n_missing += np.isnan(rows).sum(axis=0)
@@ -56,35 +60,46 @@ def runs(X: F32) -> Iterator[F32]:
 
 
 def _moments(X: F32, seed: int, transform: Callable[[F32], F32] = lambda x: x) -> F64:
-    """Fit the table of `standard` and `log`: each feature's mean and 1 / standard deviation.
+    """Fit the table of the scalings `standard` and `log`: (2, n_features).
 
-    The second number is 0 for a constant feature.
+    The first row has the mean of each feature, the second row 1 / standard deviation, or 0 for a
+    constant feature.
     """
     table = np.zeros((2, X.shape[1]))
-    for k, column in _columns(X, seed):
+    for feature, column in _columns(X, seed):
+        values = transform(column)
+        table[0, feature] = np.mean(values, dtype=np.float64)
         # A float64 sum of equal float32 numbers is exact: a constant has exactly the deviation 0.
-        x = transform(column)
-        deviation = np.std(x, dtype=np.float64)
-        table[:, k] = np.mean(x, dtype=np.float64), 1 / deviation if deviation else 0
+        deviation = np.std(values, dtype=np.float64)
+        if deviation:
+            table[1, feature] = 1 / deviation
     return table
 
 
 def _quantiles(X: F32, seed: int) -> F64:
-    """Fit the table of `quantile` and `normal`: evenly spaced quantiles of each feature."""
-    n = min(_REFERENCES, max(len(X), 2))
-    levels = np.linspace(0, 1, n)
-    table = np.zeros((n, X.shape[1]))
-    for k, column in _columns(X, seed):
-        table[:, k] = np.quantile(column.astype(np.float64), levels)
+    """Fit the table of the scalings `quantile` and `normal`: evenly spaced quantiles of a feature.
+
+    The table is (n_quantiles, n_features); each column ascends.
+    """
+    n_quantiles = min(_REFERENCES, max(len(X), 2))
+    levels = np.linspace(0, 1, n_quantiles)
+    table = np.zeros((n_quantiles, X.shape[1]))
+    for feature, column in _columns(X, seed):
+        table[:, feature] = np.quantile(column.astype(np.float64), levels)
     table.sort(axis=0)  # interpolation may break the order in the last bit
     return table
 
 
 def _columns(X: F32, seed: int) -> Iterator[tuple[int, F32]]:
-    """Yield the number and the present values of each feature, from a sample of large data."""
+    """Yield the number of each feature and its values that are not missing.
+
+    From more than `_SAMPLE` documents a random sample is drawn. A feature without values is left
+    out.
+    """
     docs: Any = slice(None)
     if len(X) > _SAMPLE:
-        docs = np.sort(np.random.default_rng(seed).choice(len(X), _SAMPLE, replace=False))
+        sample = np.random.default_rng(seed).choice(len(X), _SAMPLE, replace=False)
+        docs = np.sort(sample)
     features_at_once = max(1, _GATHERED // _SAMPLE)
     for first in range(0, X.shape[1], features_at_once):
         block = X[docs, first : first + features_at_once]
@@ -96,7 +111,7 @@ def _columns(X: F32, seed: int) -> Iterator[tuple[int, F32]]:
 
 
 def _per_query(X: F32, offsets: I64, table: F64) -> F64:
-    """Divide a value's deviation from the query's mean by the query's largest absolute value.
+    """Scale each value x to (x - mean) / max |x|, with mean and maximum over the query.
 
     This is equation 5 of the SortNet paper.
     """
@@ -109,7 +124,7 @@ def _per_query(X: F32, offsets: I64, table: F64) -> F64:
 
 
 def _z_scores(X: F32, offsets: I64, table: F64) -> F64:
-    """Scale to deviations from the query's mean, in standard deviations of the query."""
+    """Scale each value x to (x - mean) / standard deviation, both over the query, and clip it."""
     deviations, sizes, starts, n_present = _centred(X, offsets)
     variances = np.add.reduceat(deviations * deviations, starts) / n_present
     factors = np.divide(1, np.sqrt(variances), out=np.zeros_like(variances), where=variances > 0)
@@ -121,11 +136,12 @@ def _centred(X: F32, offsets: I64) -> tuple[F64, I64, I64, NDArray[Any]]:
     """Subtract from each value the mean of its feature in the query.
 
     Returns:
-        The deviations, 0 for missing values. For the queries with documents: their sizes, their
-        first documents, and the number of values that are present, at least 1.
+        Four arrays. The deviations from the mean, 0 for missing values. Then, for each query that
+        has documents: its number of documents; its first document; and the number of values that
+        are not missing in each feature, at least 1.
     """
     all_sizes = np.diff(offsets)
-    # For an empty query np.add.reduceat would return a wrong sum.
+    # Empty queries are left out, because np.add.reduceat returns a wrong sum for them.
     sizes = all_sizes[all_sizes > 0]
     starts = offsets[:-1][all_sizes > 0]
     is_missing = np.isnan(X)
@@ -142,12 +158,13 @@ def _centred(X: F32, offsets: I64) -> tuple[F64, I64, I64, NDArray[Any]]:
 
 
 def _ranks(X: F32, offsets: I64, table: F64) -> F64:
-    """Scale to ranks within the query, from -1 to 1, for all queries of the same size at once.
+    """Scale each value to its rank within the query, from -1 to 1.
 
-    Many short sorts are faster than a long sort.
+    All queries of the same size are sorted by one call of numpy, because many short sorts are
+    faster than one long sort.
     """
     sizes = np.diff(offsets)
-    bits = (X + np.float32(0)).view(np.uint32)  # turns -0 into 0
+    bits = (X + np.float32(0)).view(np.uint32)  # adding 0 turns -0 into 0
     ranks = np.empty(X.shape)
     for size in np.unique(sizes[sizes > 0]):
         starts = offsets[:-1][sizes == size]
@@ -160,27 +177,34 @@ def _ranks(X: F32, offsets: I64, table: F64) -> F64:
 
 @njit(cache=True, nogil=True)
 def _fill_keys(bits: NDArray[np.uint32], starts: I64, keys: NDArray[np.uint64]) -> None:
-    """Fill sort keys: whole numbers that sort as the values do, given the bits of the values.
+    """Write sort keys into `keys` (n_queries, n_features, n_docs): whole numbers to be sorted.
 
-    Missing values sort last. The lower half of a number is the document's place in its query.
+    The upper 32 bits of a key sort like the float32 value whose bits are given; a missing value
+    sorts last. The lower 32 bits are the position of the document in its query.
     """
-    sign, infinity = np.uint32(1 << 31), np.uint32(0x7F800000)
+    sign = np.uint32(1 << 31)
+    infinity = np.uint32(0x7F800000)
     for query in range(len(starts)):
-        for place in range(keys.shape[2]):
-            values = bits[starts[query] + place]
+        for position in range(keys.shape[2]):
+            values = bits[starts[query] + position]
             for feature in range(len(values)):
                 value = values[feature]
-                number = ~value if value & sign else value | sign
-                if value & ~sign > infinity:
-                    number = _MISSING
-                key = (np.uint64(number) << np.uint64(32)) | np.uint64(place)
-                keys[query, feature, place] = key
+                # The bits of positive floats ascend with the number, those of negative floats
+                # descend: all bits of a negative float are flipped, so that they ascend, too.
+                upper = ~value if value & sign else value | sign
+                if value & ~sign > infinity:  # NaN
+                    upper = _MISSING
+                key = (np.uint64(upper) << np.uint64(32)) | np.uint64(position)
+                keys[query, feature, position] = key
 
 
 @njit(cache=True, nogil=True)
 def _fill_ranks(keys: NDArray[np.uint64], starts: I64, ranks: F64) -> None:
-    """Fill the rank of each value in its query, given the sorted keys of the feature."""
-    half = np.uint64(32)
+    """Write the scaled rank of each value into `ranks`, given the sorted keys of `_fill_keys`.
+
+    Equal values get the mean of their ranks, missing values 0.
+    """
+    half = np.uint64(32)  # shifts a key to its upper half, the value
     for query in range(len(starts)):
         begin = starts[query]
         for feature in range(keys.shape[1]):
@@ -189,21 +213,22 @@ def _fill_ranks(keys: NDArray[np.uint64], starts: I64, ranks: F64) -> None:
             while end > 0 and key[end - 1] >> half == _MISSING:
                 end -= 1
                 ranks[begin + np.uint32(key[end]), feature] = 0
-            varies = end > 1
-            factor = 2 / (end - 1) if varies else 0.0
+            # Ranks from 0 to end - 1 become numbers from -1 to 1; a single value gets 0.
+            lowest = -1.0 if end > 1 else 0.0
+            factor = 2 / (end - 1) if end > 1 else 0.0
             first = 0
-            while first < end:  # equal values have their mean place
+            while first < end:
                 after = first + 1
                 while after < end and key[after] >> half == key[first] >> half:
                     after += 1
-                mean_place = first + (after - first - 1) / 2
+                mean_rank = first + (after - first - 1) / 2
                 for k in range(first, after):
-                    ranks[begin + np.uint32(key[k]), feature] = mean_place * factor - varies
+                    ranks[begin + np.uint32(key[k]), feature] = mean_rank * factor + lowest
                 first = after
 
 
 def _standard(X: F32, offsets: I64, table: F64) -> F64:
-    """Scale to deviations from the training mean, in standard deviations of the training data."""
+    """Scale each value x to (x - mean) / standard deviation of the training data, and clip it."""
     means, factors = table
     scaled: F64 = (X - means) * factors
     scaled[np.isnan(X)] = 0
@@ -211,68 +236,78 @@ def _standard(X: F32, offsets: I64, table: F64) -> F64:
 
 
 def _logarithm(X: F32) -> F32:
-    """Logarithm of 1 + |x|, with the sign of x."""
+    """Compute sign(x) log(1 + |x|)."""
     logs: F32 = np.copysign(np.log1p(np.abs(X)), X)
     return logs
 
 
 def _to_normal(X: F32, offsets: I64, table: F64, divisor: int = 1) -> F32:
-    """Scale each value to the normal deviate of its quantile in the training data."""
+    """Scale each value to the normal deviate of its quantile level in the training data.
+
+    Args:
+        X: (n_docs, n_features) the features.
+        offsets: not used; each document is scaled by itself.
+        table: (n_quantiles, n_features) quantiles of the training data.
+        divisor: number by which the normal deviates are divided.
+    """
     from scipy.special import ndtri  # takes an eighth of a second to import
 
-    level = np.empty(X.shape)
-    _fill_levels(X, np.ascontiguousarray(table.T), level)
-    normal: F32 = (ndtri(level, out=level) / divisor).astype(np.float32)
-    return normal
+    levels = np.empty(X.shape)
+    _fill_levels(X, np.ascontiguousarray(table.T), levels)
+    deviates: F32 = (ndtri(levels, out=levels) / divisor).astype(np.float32)
+    return deviates
 
 
 @njit(cache=True, nogil=True)
-def _fill_levels(X: F32, knots: F64, level: F64) -> None:
-    """Fill the quantile level, from 0 to 1, of each value; a missing value gets the level ½.
+def _fill_levels(X: F32, quantiles_of_features: F64, levels: F64) -> None:
+    """Write the quantile level of each value of X, from 0 to 1, into `levels`.
 
-    A value that many training documents share gets the middle of its quantiles.
+    The level of a value between two quantiles is interpolated. A value that equals several
+    quantiles gets their middle, and a missing value gets 1/2.
     """
-    m = knots.shape[1]
-    last_equal = np.empty(m, np.int64)  # the last quantile that is equal to each quantile
+    n_quantiles = quantiles_of_features.shape[1]
+    last_equal = np.empty(n_quantiles, np.int64)  # the last quantile that is equal to each quantile
     x = np.zeros(_SIDE_BY_SIDE)
-    counts = np.empty(_SIDE_BY_SIDE, np.int64)
-    for k in range(X.shape[1]):
-        quantiles = knots[k]
-        for j in range(m - 1, -1, -1):
-            if j + 1 < m and quantiles[j + 1] == quantiles[j]:
-                last_equal[j] = last_equal[j + 1]
+    n_lower = np.empty(_SIDE_BY_SIDE, np.int64)
+    for feature in range(X.shape[1]):
+        quantiles = quantiles_of_features[feature]
+        for k in range(n_quantiles - 1, -1, -1):
+            if k + 1 < n_quantiles and quantiles[k + 1] == quantiles[k]:
+                last_equal[k] = last_equal[k + 1]
             else:
-                last_equal[j] = j
+                last_equal[k] = k
         for first in range(0, len(X), _SIDE_BY_SIDE):
-            n = min(_SIDE_BY_SIDE, len(X) - first)
-            for row in range(n):
-                x[row] = X[first + row, k]
-            _fill_counts(quantiles, x, counts)
-            for row in range(n):
-                low = counts[row]
-                place = np.float64(low)
-                if low < m and quantiles[low] == x[row]:
-                    place = (low + last_equal[low]) / 2
-                elif 0 < low < m:
-                    width = quantiles[low] - quantiles[low - 1]
-                    place = low - 1 + (x[row] - quantiles[low - 1]) / width
+            n_rows = min(_SIDE_BY_SIDE, len(X) - first)
+            for row in range(n_rows):
+                x[row] = X[first + row, feature]
+            _count_lower(quantiles, x, n_lower)
+            for row in range(n_rows):
+                after = n_lower[row]  # the first quantile that is not below x
+                position = np.float64(after)
+                if after < n_quantiles and quantiles[after] == x[row]:
+                    position = (after + last_equal[after]) / 2
+                elif 0 < after < n_quantiles:
+                    width = quantiles[after] - quantiles[after - 1]
+                    position = after - 1 + (x[row] - quantiles[after - 1]) / width
                 if x[row] != x[row]:  # NaN
-                    place = (m - 1) / 2
-                level[first + row, k] = min(max(place / (m - 1), _EDGE), 1 - _EDGE)
+                    position = (n_quantiles - 1) / 2
+                level = position / (n_quantiles - 1)
+                levels[first + row, feature] = min(max(level, _EDGE), 1 - _EDGE)
 
 
 @njit(cache=True, nogil=True)
-def _fill_counts(ascending: F64, x: F64, counts: I64) -> None:
-    """Count the numbers below each x by binary searches that advance side by side.
+def _count_lower(ascending: F64, x: F64, n_lower: I64) -> None:
+    """Count for each x the numbers in `ascending` that are below x, and write it into `n_lower`.
 
-    No search waits for the comparisons of another search.
+    The binary searches for all x take each step together: a processor overlaps steps that do not
+    depend on each other.
     """
-    counts[:] = 0
+    n_lower[:] = 0
     size = len(ascending)
     while size > 0:
         half = (size + 1) // 2
         for k in range(_SIDE_BY_SIDE):
-            counts[k] += half * (ascending[counts[k] + half - 1] < x[k])
+            n_lower[k] += half * (ascending[n_lower[k] + half - 1] < x[k])
         size -= half
 
 
@@ -281,11 +316,11 @@ class Part:
     """Functions that fit and apply one part of a scaling, a name in `sortnet.config.SCALINGS`.
 
     Attributes:
-        scale: (n, n_features) documents of whole queries, their offsets and the table -> the
-            columns, (n, len(sources(table))).
-        fit: (n_docs, n_features) training documents and a seed -> the table.
-        rows: the least and the largest number of rows of the table.
-        sources: a table -> the feature of each column.
+        scale: computes the scaled columns (n_docs, n_columns) from the features
+            (n_docs, n_features) of whole queries, the offsets of the queries, and the table.
+        fit: computes the table from the training features and a seed for sampling.
+        rows: the least and the largest number of rows that the table can have.
+        sources: returns the number of the feature that each column comes from, given the table.
     """
 
     scale: Callable[[F32, I64, F64], NDArray[Any]]

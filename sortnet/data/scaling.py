@@ -28,13 +28,14 @@ class Scaler:
     """A fitted scaling.
 
     Attributes:
-        tables: {part: its table, one column per feature}, in the order of the parts. `none`:
-            (1, n_features) means; `standard`, `log`: (2, n_features) means and 1 / standard
-            deviations, 0 for a constant; `quantile`: (n_references, n_features) quantiles;
-            `missing`: (1, n_features) 1 where some values were missing; `query`, `zscore`, `rank`:
-            (0, n_features).
-        varying: (2, n_features) whether a feature varied within a training query, and whether it
-            varied at all. Nothing was learned about a feature that did not vary.
+        tables: {part: its table, one column per feature}, in the order of the parts. The tables
+            are for `none`: (1, n_features) means; for `standard` and `log`: (2, n_features) means
+            and 1 / standard deviations, 0 for a constant; for `quantile` and `normal`:
+            (n_quantiles, n_features) quantiles; for `missing`: (1, n_features) 1 where some
+            values were missing; for `query`, `zscore` and `rank`: empty, (0, n_features).
+        varying: (2, n_features); the first row says whether a feature varied within a training
+            query, the second row whether it varied at all. Nothing was learned about a feature
+            that did not vary.
 
     A scaling without tables leaves the features as they are.
     """
@@ -62,7 +63,7 @@ class Scaler:
 
     @cached_property
     def _silent(self) -> I64:
-        """The numbers of the columns that were constant in training."""
+        """The numbers of the columns that were constant in training, and are always set to 0."""
         varies_within_query, varies = self.varying
         varying_columns = []
         for part, table in self.tables.items():
@@ -84,8 +85,8 @@ class Scaler:
         """Scale the documents' features.
 
         Args:
-            queries: documents with the features of the training part.
-            halved: give `HalfFeatures`, which are half as large, see `is_large`.
+            queries: documents that have the same features as the training part.
+            halved: whether to return the features as `HalfFeatures`, in float16, see `is_large`.
 
         Returns:
             The same documents with (n_docs, n_columns) features that hold no NaN.
@@ -93,8 +94,8 @@ class Scaler:
         Raises:
             DataError: if the number of features differs.
 
-        Cost: an array of the scaled features, on disk beyond 256 MiB (see `allocate`), filled by
-        one run of queries at a time.
+        Cost: an array of the scaled features, on disk beyond 256 MiB (see `allocate`). It is
+        filled in pieces of a few queries.
         """
         if queries.n_features != self.n_features:
             raise DataError(
@@ -105,35 +106,37 @@ class Scaler:
             return queries
         shape = queries.n_docs, self.n_columns
         dtype = np.float16 if halved else np.float32
-        out = allocate(shape, dtype, f"{queries.source}: the scaled features")
+        scaled = allocate(shape, dtype, f"{queries.source}: the scaled features")
         docs_at_once = CHUNK // max(self.n_columns, self.n_features, 1)
 
         def fill(chunk: tuple[slice, I64]) -> None:
             docs, offsets = chunk
             for first, block in self._blocks(queries.features[docs], offsets):
-                out[docs, first : first + block.shape[1]] = block
-            out[docs, self._silent] = 0
+                scaled[docs, first : first + block.shape[1]] = block
+            scaled[docs, self._silent] = 0
 
         side_by_side(fill, list(_chunks(queries.offsets, docs_at_once)))
         names = None
         if queries.feature_names is not None:
             names = tuple(queries.feature_names[k] for k in self.sources)
-        features = HalfFeatures(out).as_features if halved else out
+        features = HalfFeatures(scaled).as_features if halved else scaled
         return replace(queries, features=features, feature_names=names)
 
     def is_large(self, queries: Queries) -> bool:
-        """Whether the features should be scaled to float16: float32 would take more than 256 MiB.
+        """Whether to scale the features to float16, because float32 would exceed 256 MiB.
 
-        False with the part `none`, whose columns may have values too large for float16.
+        Features are never scaled to float16 with the part `none`, whose columns may have values
+        that are too large for float16.
         """
-        is_scaled = bool(self.tables)
-        return is_scaled and "none" not in self.tables and not self._fits_in_memory(queries)
+        if not self.tables or "none" in self.tables:
+            return False
+        return not self._fits_in_memory(queries)
 
     def scale_lazily(self, queries: Queries) -> Queries:
-        """Scale small data now, and large data piece by piece whenever a piece is read.
+        """Scale small data now; scale a slice of large data whenever the slice is read.
 
-        So no scaled copy of large data is kept. A piece that is read must have whole queries,
-        because scaling may depend on all documents of a query.
+        So no scaled copy of large data is kept. A slice must have whole queries, because scaling
+        may depend on all documents of a query.
         """
         if not self.tables or self._fits_in_memory(queries):
             return self(queries)
@@ -146,9 +149,17 @@ class Scaler:
         return n_bytes <= large_arrays.IN_MEMORY
 
     def _blocks(self, X: F32, offsets: I64) -> Iterator[tuple[int, NDArray[Any]]]:
-        """Scale whole queries; yield blocks of columns, each with the number of its first column.
+        """Scale whole queries, and yield blocks of scaled columns.
 
-        A block of queries longer than a chunk has a part of the features.
+        A block has the columns of one part of the scaling; of a query larger than `CHUNK` values,
+        the columns of a few features only.
+
+        Args:
+            X: (n_docs, n_features) the features of the queries.
+            offsets: (n_queries + 1,) the first document of each query, and the end.
+
+        Yields:
+            The number of the first column, and the block (n_docs, n_columns_of_block).
         """
         n_values = len(X) * max(self.n_columns, self.n_features)
         features_at_once = max(1, CHUNK * self.n_features // max(n_values, 1))
@@ -176,13 +187,14 @@ class _LazyFeatures:
         return self.queries.n_docs
 
     def __getitem__(self, docs: slice) -> F32:
-        """Scale the features of a slice of documents, (m, n_columns); its queries must be whole."""
+        """Scale a slice of the documents, (n_docs, n_columns), which must have whole queries."""
         first, last = np.searchsorted(self.queries.offsets, (docs.start, docs.stop))
-        return self.scaler(self.queries.take(np.arange(first, last))).features
+        queries_of_slice = self.queries.take(np.arange(first, last))
+        return self.scaler(queries_of_slice).features
 
 
 def unscaled(n_features: int) -> Scaler:
-    """A scaling that leaves the features as they are, missing values included."""
+    """Make a scaling that leaves the features as they are, missing values included."""
     return Scaler({}, np.broadcast_to(np.True_, (2, n_features)))
 
 
@@ -208,8 +220,9 @@ def fit_scaler(spec: str, queries: Queries, *, seed: int = 0) -> Scaler:
     Args:
         spec: one part, or several parts joined by `+`.
         queries: the training part.
-        seed: seed of the sample of 200,000 documents from which means, deviations and quantiles of
-            larger data are computed; `none` and `missing` use all documents.
+        seed: seed of a random sample. For data of more than 200,000 documents, means, deviations
+            and quantiles are computed from a sample of that size; `none` and `missing` always use
+            all documents.
 
     Raises:
         DataError: if a part is unknown or named twice, or no column is left.
@@ -219,7 +232,7 @@ def fit_scaler(spec: str, queries: Queries, *, seed: int = 0) -> Scaler:
     array([[-0.33333334, -1.        ],
            [ 0.33333334,  1.        ]], dtype=float32)
 
-    Cost: a sort of every feature of the sample where a part takes quantiles.
+    Cost: for `quantile` and `normal` a sort of every feature of the sample.
     """
     tables = {part: PARTS[part].fit(queries.features, seed) for part in scaling_parts(spec)}
     scaler = Scaler(tables, _varying(queries))
@@ -232,14 +245,14 @@ def fit_scaler(spec: str, queries: Queries, *, seed: int = 0) -> Scaler:
 
 
 def _varying(queries: Queries) -> Bool:
-    """Whether (2, n_features) each feature varies within a query, and whether it varies at all."""
-    d = queries.n_features
-    varies_within_query = np.zeros(d, np.bool_)
-    lowest = np.full(d, np.inf)
-    highest = np.full(d, -np.inf)
-    for docs, offsets in _chunks(queries.offsets, CHUNK // max(d, 1)):
+    """Find the features that vary: (2, n_features), see `Scaler.varying`."""
+    n_features = queries.n_features
+    varies_within_query = np.zeros(n_features, np.bool_)
+    lowest = np.full(n_features, np.inf)
+    highest = np.full(n_features, -np.inf)
+    for docs, offsets in _chunks(queries.offsets, CHUNK // max(n_features, 1)):
         X = queries.features[docs]
-        starts = offsets[:-1][np.diff(offsets) > 0]
+        starts = offsets[:-1][np.diff(offsets) > 0]  # of the queries with documents
         query_lowest = np.fmin.reduceat(X, starts)
         query_highest = np.fmax.reduceat(X, starts)
         varies_within_query |= (query_highest > query_lowest).any(axis=0)
@@ -249,17 +262,21 @@ def _varying(queries: Queries) -> Bool:
 
 
 def any_missing(features: F32) -> bool:
-    """Whether any value is missing."""
+    """Whether any value of the features is missing."""
     return any(bool(np.isnan(rows).any()) for rows in runs(features))
 
 
 def table_rows(part: str) -> tuple[float, float]:
-    """The least and the largest number of rows that the table of a part can have."""
+    """Return the least and the largest number of rows that the table of a part can have."""
     return PARTS[part].rows
 
 
 def _chunks(offsets: I64, docs_at_once: int) -> Iterator[tuple[slice, I64]]:
-    """Yield runs of whole queries with about `docs_at_once` documents, and offsets from 0."""
+    """Divide documents into chunks of whole queries with about `docs_at_once` documents.
+
+    Yields:
+        The documents of the chunk, and the offsets of its queries, counted from its first document.
+    """
     for first, last in runs_of_queries(offsets, docs_at_once):
         run_offsets = offsets[first : last + 1]
         yield slice(run_offsets[0], run_offsets[-1]), run_offsets - run_offsets[0]
