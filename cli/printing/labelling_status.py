@@ -67,7 +67,9 @@ def standing_notes(
         wrong = service.session.goal.expected(standing.wrong)
         notes.append(f"{printable(group)}: {counts}; {wrong}")
     criterion = service.collection.criterion
-    return notes if criterion is None else [f"{criterion}: {note}" for note in notes]
+    if criterion is None:
+        return notes
+    return [f"{criterion}: {note}" for note in notes]
 
 
 def _note_on_shares_of_votes(service: LabellingService) -> str:
@@ -78,16 +80,17 @@ def _note_on_shares_of_votes(service: LabellingService) -> str:
     names = service.models_of_before()
     if not names:
         return ""
-    command = ["sortnet", "annotators", "probabilities", service.collection.name, names[0]]
+    arguments = ["annotators", "probabilities", service.collection.name, names[0], "measurement"]
+    command = printable(shlex.join(["sortnet", *arguments]))
     return (
         "computed again, as models' errors are measured since SortNet 0.5; "
         f"p of {printable(', '.join(names))} still "
-        f"counts as a share of votes: {printable(shlex.join(command))} measurement changes that"
+        f"counts as a share of votes: {command} changes that"
     )
 
 
 def _status_lines(service: LabellingService, *, verbose: bool) -> list[str]:
-    """Write the lines of `standing_notes` that are about the whole collection."""
+    """Tell the number of answers in the collection and the distance to the goal, then notes."""
     answers = who_answered(service)
     if not answers:
         return [f"no judgements yet: sortnet label {shlex.quote(service.collection.name)}"]

@@ -17,7 +17,7 @@ from sortnet import __version__
 from sortnet.messages import printable
 
 RESERVED = ("version", "notes", "next")  # keys that every JSON document has beside the value
-_SHORTEST_PATH = 8  # a path is cut to no fewer characters
+_SHORTEST_PATH = 8  # the fewest characters that a path is cut to
 
 
 class Bold(str):

@@ -161,6 +161,7 @@ def _count_cycles(triples: I64, pair: I64, better: F64) -> CycleTest:
     majority_of_pair = np.bincount(pair, better - 0.5)  # above 0: for the lower number
     majorities = majority_of_pair[triples]
     is_decided = (majorities != 0).all(axis=0)
-    ab, bc, ac = majorities[:, is_decided] > 0
+    prefers_first = majorities[:, is_decided] > 0
+    ab, bc, ac = prefers_first
     n_cyclic = int(cyclic(ab, bc, ac).sum())
     return CycleTest(triples=int(is_decided.sum()), cyclic=n_cyclic)

@@ -256,18 +256,18 @@ class _Sessions:
         factor_of_scores = np.sqrt(factor)[:, None]
         items = sample.items
         draws = rng.integers(len(posterior.draws), size=SIMULATIONS)
-        # (simulations, items) true scores and expected scores
+        # True scores and expected scores, (simulations, items).
         self._truth: F64 = factor_of_scores * posterior.draws[np.ix_(draws, items)]
         self._mean: F64 = factor_of_scores * posterior.mean[items]
         if posterior.covariance is None:
             covariance = np.cov(posterior.draws[:, items], rowvar=False)
         else:
             covariance = posterior.covariance[np.ix_(items, items)]
-        # (simulations, items, items)
+        # Covariances of the scores, (simulations, items, items).
         self._covariance: F64 = factor[:, None, None] * covariance
         self._first, self._second = sample.pairs()
         n_pairs = len(self._first)
-        # (items, pairs) whether an item belongs to a pair
+        # Whether an item belongs to a pair, (items, pairs).
         self._has_item: Bool = np.zeros((len(items), n_pairs), np.bool_)
         self._has_item[self._first, np.arange(n_pairs)] = True
         self._has_item[self._second, np.arange(n_pairs)] = True
@@ -435,7 +435,7 @@ class _Sessions:
         gain = c * (covariance[rows, :, first] - covariance[rows, :, second])
         mean = c * (self._mean[rows, first] - self._mean[rows, second])
         variance = np.maximum(c * (gain[rows, first] - gain[rows, second]), 1e-12)
-        noise = np.sqrt(1 + variance)  # of the answer, and of what is not known of the scores
+        noise = np.sqrt(1 + variance)  # sd of the answer's noise and the unknown scores together
         if self._measuring is None:
             blind = np.zeros(SIMULATIONS)  # simulated annotators give no answer blindly
             likelihood = answers(mean / noise, target, self._tie / noise, blind, 0.0)

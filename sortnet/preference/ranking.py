@@ -76,7 +76,7 @@ class SessionRanking:
         self._holdout = holdout
         self._set_size = set_size
         self._seed = seed
-        self._forecasting = threading.Lock()
+        self._forecasting = threading.Lock()  # held while a thread makes a forecast
         self._forecast: Forecast | None = None
         self._forecast_at = -1  # number of events that were fitted for the forecast
 
