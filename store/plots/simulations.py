@@ -1,4 +1,4 @@
-"""Draw the quality of the ranking from simulated annotators by the number of questions."""
+"""Draw how good the ranking by simulated annotators is after so many questions."""
 
 from __future__ import annotations
 
@@ -44,7 +44,8 @@ def simulation_figure(frame: pd.DataFrame, measures: Mapping[str, str], title: s
     return figure
 
 
-# Most colours are of the palette of Okabe and Ito. Markers and dashes tell the lines apart in grey.
+# Most colours are from the palette of Okabe and Ito, which colour-blind readers can tell apart. In
+# grey print, markers and dashes tell the lines apart.
 _STYLES: tuple[dict[str, Any], ...] = tuple(
     {"color": color, "marker": marker, "linestyle": dash}
     for color, marker, dash in (
