@@ -76,7 +76,7 @@ class Reply(NamedTuple):
 
     @property
     def words(self) -> str:
-        """Describe the answer, with the numbers from 1 of the items that it chooses.
+        """Describe the answer; the chosen items are named by their numbers, from 1.
 
         >>> Reply("best", best=1, worst=3).words
         'best 2, worst 4'
@@ -257,6 +257,6 @@ class Asking:
         return "   ".join(parts)
 
 
-# Asks an annotator for a number of answers, or until the goal is reached if the number is None.
-# Returns a sentence that says why the asking ended, and further facts.
+# Function that asks an annotator for a number of answers; None: until the goal is reached. It returns
+# a sentence that says why the asking ended, and further facts.
 Asker: TypeAlias = Callable[[Asking, int | None], tuple[str, dict[str, Any]]]

@@ -124,7 +124,7 @@ def _answers_in_words(choice: SetChoice | None, is_worst_asked: bool) -> str:
 
 
 def _parsed_reply(line: str, choice: SetChoice | None) -> Reply | str | None:
-    """Parse a line that the annotator typed to a reply.
+    """Convert a line that the annotator typed to a reply.
 
     Args:
         line: the line.

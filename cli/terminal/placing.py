@@ -145,8 +145,8 @@ class _Search:
         asking = self._asking
         if self._number is not None and asking.n_new >= self._number:
             raise _Stopped
-        # The item is left in about half of the pairs, so that a preference for the left does not
-        # favour the item.
+        # The item takes the left place in about half of the pairs, so that an annotator who prefers
+        # the left place does not favour the item.
         left, right = (self._item, pivot) if pivot % 2 else (pivot, self._item)
         question = Question(left, right, STRATEGY, 1.0, asking.service.session.events)
         leases = asking.service.lease(asking.annotator, [question])

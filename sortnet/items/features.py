@@ -298,7 +298,7 @@ def _computed_features(
 
 
 def _with_features(items: Items, made: F32, names: tuple[str, ...]) -> Items:
-    """Return the items with the columns `made` of further features after their features."""
+    """Append the columns `made` of features, with the given names, to the items' features."""
     features = np.concatenate([items.features, made], axis=1)
     return replace(items, features=features, feature_names=items.feature_names + names)
 

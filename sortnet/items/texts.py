@@ -285,7 +285,7 @@ class Topics:
         # If all texts are alike, the SVD divides by their variance, which is 0, without harm.
         with one_blas_thread(), np.errstate(invalid="ignore", divide="ignore"):
             svd.fit(tfidf)
-        # An SVD leaves the sign of a topic open; it is chosen by the largest loading.
+        # An SVD does not determine the sign of a topic. Here the largest loading becomes positive.
         largest = np.abs(svd.components_).argmax(axis=1)
         signs = np.sign(svd.components_[np.arange(k), largest])
         return cls(words, letters, np.asarray(svd.components_ * signs[:, None], np.float32))
@@ -350,7 +350,8 @@ class Meanings:
         _, ascending_axes = np.linalg.eigh(centred.T @ centred)
         n_axes = min(dimensions, len(vectors) - 1)  # more axes would have no variance
         axes = ascending_axes[:, ::-1][:, :n_axes]
-        # The sign of an axis is open; it is chosen by the value with the largest absolute value.
+        # The sign of an axis is arbitrary. Here the value with the largest absolute value becomes
+        # positive.
         largest = np.take_along_axis(axes, np.abs(axes).argmax(axis=0)[None], axis=0)
         return cls(mean, axes * np.sign(largest))
 

@@ -178,31 +178,28 @@ def probability(tokens: Sequence[Any], letter: str | None = None) -> float | Non
     0.722
     """
     ordered_tokens = tokens if letter is None else reversed(tokens)
-    for token in ordered_tokens:
-        probabilities = dict.fromkeys(LETTERS, 0.0)
-        try:
-            token_letter = _letter_of(token["token"])
-            is_other_letter = letter is not None and token_letter != letter
-            if token_letter not in probabilities or is_other_letter:
-                continue
-            for candidate in token.get("top_logprobs") or ():
-                candidate_letter = _letter_of(candidate["token"])
-                if candidate_letter in probabilities:
-                    # Several tokens may be the same letter, such as "B" and " B".
-                    p = math.exp(min(float(candidate["logprob"]), 0.0))
-                    probabilities[candidate_letter] += p
-        except (KeyError, TypeError, ValueError, AttributeError, OverflowError, RecursionError):
-            return None  # a server may send any JSON
-        total = sum(probabilities.values())
-        if not (probabilities["A"] and probabilities["B"] and math.isfinite(total)):
+    letters = [name for name in LETTERS if letter in (None, name)]
+    mass = dict.fromkeys(LETTERS, 0.0)
+    try:
+        token = next((token for token in ordered_tokens if _letter_of(token) in letters), None)
+        if token is None:
             return None
-        return min(max((probabilities["A"] + probabilities["C"] / 2) / total, 0.0), 1.0)
-    return None
+        for candidate in token.get("top_logprobs") or ():
+            candidate_letter = _letter_of(candidate)
+            if candidate_letter in mass:
+                # Several tokens may be the same letter, such as "B" and " B".
+                mass[candidate_letter] += math.exp(min(float(candidate["logprob"]), 0.0))
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError, RecursionError):
+        return None  # a server may send any JSON
+    total = sum(mass.values())
+    if not (mass["A"] and mass["B"] and math.isfinite(total)):
+        return None
+    return min(max((mass["A"] + mass["C"] / 2) / total, 0.0), 1.0)
 
 
-def _letter_of(token: object) -> str:
+def _letter_of(token: Mapping[str, Any]) -> str:
     """Return the text of a token without spaces and without the quotes of JSON."""
-    return str(token).strip(' "\t\r\n')
+    return str(token["token"]).strip(' "\t\r\n')
 
 
 def error_message(raw: bytes) -> str:

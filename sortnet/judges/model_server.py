@@ -132,7 +132,7 @@ class Server:
         )
 
     def leave_out_refused(self, body: Mapping[str, Any], refusal: str) -> bool:
-        """Leave parameters that a refusal names out of later requests.
+        """Remove the parameters that a refusal names from later requests.
 
         Args:
             body: body of the request that was refused.

@@ -215,9 +215,9 @@ def _messages_to_ask_again(
 
 
 def _skip_of_longest(question: AskedQuestion, message: str) -> Verdict:
-    """Make the skip of a question that is too long, so that its longest item is left out.
+    """Make the verdict `skip` on a question that is too long for the model.
 
-    No further question about this item is asked.
+    The longest item is left out: no further question about this item is asked.
     """
     longest = max(asked_items(question), key=lambda item: len(item["text"] or ""))
     return Verdict("skip", comment=stored_text(message), left_out=longest["id"])

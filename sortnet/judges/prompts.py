@@ -132,6 +132,7 @@ class Prompt:
         template = self._template
         if len(items) > 2 and self._template_of_sets is not None:
             template = self._template_of_sets
+        # A template may use only names that are in this dict, even if their values are None.
         names: dict[str, Any] = {
             "criterion": None,
             "group": None,

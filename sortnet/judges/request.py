@@ -37,7 +37,7 @@ _SECRET_NAMES = (
     *("apikey", "token", "authorization", "password", "passphrase", "secret", "secretkey"),
     *("accesskey", "privatekey", "credential", "credentials", "cookie", "bearer"),
 )
-# Keys of known providers, headers with a key, tokens (JWT), and the start of a private key.
+# This matches keys of known providers, headers with a key, tokens (JWT), and private keys.
 _SECRET = re.compile(
     r"\b(?:sk|rk)-[\w-]{6,}|\bBearer\s+\S+|\b(?:hf|gsk|gh[pousr]|github_pat|xai)_\w{8,}"
     r"|\bAKIA[0-9A-Z]{12,}|\bAIza[\w-]{10,}|\bxox[a-z]-[\w-]{6,}|\beyJ[\w-]+\.[\w-]+\.[\w-]*"

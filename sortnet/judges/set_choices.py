@@ -38,12 +38,12 @@ _LINE_START = re.compile(r"\A[\W_]*\Z|\A.*\n[\W_]*\Z", re.DOTALL)
 _SAME = re.compile(
     rf"(?i)(?:(?<![^\W_])(?:best|answer){_MARKS}|\A[\W_]*)(?:same|equal|tie)(?![^\W_])"
 )
-# Rankings such as "B > A > C", "C < A < B", and a numbered list of one letter in each line.
+# These match rankings: "B > A > C", "C < A < B", and a list with a letter in each line.
 _IN_A_LINE = re.compile(r"(?<!\w)[A-F](?:[^\w<=\n]+[A-F])+(?!\w)")
 _ASCENDING = re.compile(r"(?<!\w)[A-F](?:\s*<\s*[A-F])+(?!\w)")
 _NUMBERED = re.compile(r"(?<!\w)[A-F](?:[^\w<=\n]*\n[^\w<=\n]*(?:\d+[^\w<=\n]+)?[A-F](?!\w))+")
 _WORST_FIRST = re.compile(r"(?i)worst\s+(?:to|first)|ascending")
-# An answer of two letters only, and an answer that begins with a letter.
+# These match an answer of two letters only, and an answer that begins with a letter.
 _TWO = re.compile(r"[\W_]*([A-F])[^\w<=/&]+([A-F])[\W_]*")
 _ONE = re.compile(r"[\s*_\"'`(\[#]*([A-F])[*_\"'`)\]]*\s*(?:[.,:;\n-]|$)")
 # Everything that an answer may have besides a comment: words, letters and marks.
