@@ -21,7 +21,7 @@ UNDO = "undo"
 QUIT = "quit"
 LATE = "late"  # the lease was lost before the answer
 ELSEWHERE = "elsewhere"  # the question was answered in another place
-# {key: outcome} of a question about two items; a line may also be a key.
+# Keys for a question about two items, {key: outcome}; a typed line may also be such a key.
 KEYS = {
     "1": "left",
     "left": "left",
@@ -36,7 +36,7 @@ KEYS = {
     "q": QUIT,
     END: QUIT,
 }
-# {key: outcome} of a question about more than two items; further keys are the items' numbers.
+# Keys for a question about more than two items, {key: outcome}; the items' numbers are keys, too.
 SET_KEYS = {
     "=": "same",
     "0": "same",
@@ -206,7 +206,7 @@ class Asking:
         return self.service.is_fitted and self.service.remaining.stop
 
     def _store(self, lease: Lease, reply: Reply) -> str:
-        """Store the answer of a reply; return the answer, or LATE or ELSEWHERE."""
+        """Store the answer of a reply; return the outcome: the answer, LATE or ELSEWHERE."""
         try:
             stored = self.service.answer(lease.id, self._judgement(lease, reply))
         except LeaseError:

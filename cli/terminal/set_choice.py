@@ -78,7 +78,7 @@ class SetChoice:
         return self._place_of_key(key) is not None
 
     def _place_of_key(self, key: str | None) -> int | None:
-        """Return the place whose number from 1 is the key; None if the key is no such number."""
+        """Return the place, from 0, that a key names by its number from 1; None for another key."""
         numbers = [str(place + 1) for place in range(self.n_items)]
         return numbers.index(key) if key in numbers else None
 

@@ -27,7 +27,7 @@ _MEANING = f"{_TEXT}meaning "  # prefix of the names of features from sentence e
 _TOPIC = re.compile(r"topic \d+ \((.+)\)")
 _FOLDER = "files"  # takes the place of a column if the items are the files of a folder
 
-# Computes features of items: a row for each item, a column for each feature.
+# Function that computes features of items: a row for each item, a column for each feature.
 Make = Callable[[Items], F32]
 
 
@@ -304,7 +304,7 @@ def _with_features(items: Items, made: F32, names: tuple[str, ...]) -> Items:
 
 
 def _varies(features: F32) -> Bool:
-    """Return (d,) whether a column has values that differ by more than rounding.
+    """Tell for each of the d columns whether its values differ by more than rounding.
 
     Missing values, which are NaN, do not count.
     """

@@ -93,7 +93,7 @@ def _number_of_tokens(value: Any) -> int:
 
 
 def letter_in(text: str) -> str | None:
-    """Find the letter A, B or C that a text answers; None if there is none, or several.
+    """Find the letter A, B or C that is the answer in a text; None without a clear letter.
 
     >>> letter_in("B."), letter_in("Answer: **A**"), letter_in("A or B"), letter_in("a tie")
     ('B', 'A', None, 'C')
@@ -216,6 +216,6 @@ def error_message(raw: bytes) -> str:
     except (ValueError, RecursionError):
         return text
     if isinstance(message, dict):
-        inner = message.get("error", message.get("message", message))
-        message = inner.get("message", inner) if isinstance(inner, dict) else inner
+        error = message.get("error", message.get("message", message))
+        message = error.get("message", error) if isinstance(error, dict) else error
     return message if isinstance(message, str) else json.dumps(message)
