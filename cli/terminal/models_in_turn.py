@@ -43,7 +43,8 @@ def label_in_turn(
             if facts["end"] != "number":
                 active.remove(annotator)
             if n_left is not None:
-                # `answered` does not count skips, but a model that ended by the number gave `size`.
+                # `answered` leaves skips out. A model that ended because of the number gave `size`
+                # answers, with skips.
                 n_left -= size if facts["end"] == "number" else facts["answered"]
                 is_over = is_over or n_left <= 0
             if is_over:

@@ -27,7 +27,7 @@ _MEANING = f"{_TEXT}meaning "  # prefix of the names of features from sentence e
 _TOPIC = re.compile(r"topic \d+ \((.+)\)")
 _FOLDER = "files"  # takes the place of a column if the items are the files of a folder
 
-# Computes features of items: a row for each item, a column for each feature.
+# Function that computes features of items: a row for each item, a column for each feature.
 Make = Callable[[Items], F32]
 
 
@@ -298,13 +298,13 @@ def _computed_features(
 
 
 def _with_features(items: Items, made: F32, names: tuple[str, ...]) -> Items:
-    """Return the items with the columns `made` of further features after their features."""
+    """Append the columns `made` of features, with the given names, to the items' features."""
     features = np.concatenate([items.features, made], axis=1)
     return replace(items, features=features, feature_names=items.feature_names + names)
 
 
 def _varies(features: F32) -> Bool:
-    """Return (d,) whether a column has values that differ by more than rounding.
+    """Tell for each of the d columns whether its values differ by more than rounding.
 
     Missing values, which are NaN, do not count.
     """

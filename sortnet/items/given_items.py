@@ -234,7 +234,10 @@ def _read_text(path: Path) -> str | None:
 
 
 def _items_from_numbers(values: Sequence[Any]) -> Items:
-    """Make an item from each row of numbers, which are its features; a number is a row of one."""
+    """Make an item from each row of numbers, which become its features.
+
+    A number in place of a row is a row with a single number.
+    """
     try:
         if any(value is None or isinstance(value, str | bytes) for value in values):
             raise TypeError

@@ -21,11 +21,11 @@ from sortnet.errors import StoreError
 from store.database.engine import reading_uri
 from store.database.schema import Base
 
-# Our own name: a team's database may hold another program's tables.
+# The name tells SortNet's tables from tables of other programs in a team's database.
 VERSION_TABLE = "sortnet_schema"
 APPLICATION_ID = 0x536F7274  # "Sort": identifies SortNet's files to SQLite
-# Revisions of the schema: the one of version 0.1.0, and the present one, which gets the next number
-# with each change of `schema`.
+# The revision of the schema in version 0.1.0, and the present revision. A change of `schema` needs
+# the next number.
 OLDEST = "m0003"
 NEWEST = "m0015"
 LOCK = 0x536F72744E6574  # "SortNet" as a number, which names the advisory lock in PostgreSQL
@@ -62,7 +62,7 @@ def upgrade(connection: Connection, *, name: str) -> Path | None:
     if is_sqlite:
         connection.exec_driver_sql(f"PRAGMA application_id = {APPLICATION_ID}")
     else:
-        # Version 0.1.0 had this constraint. Pairs are added three times as fast without it.
+        # Version 0.1.0 created this constraint, with which adding pairs takes three times as long.
         drop = "ALTER TABLE pairs DROP CONSTRAINT IF EXISTS pairs_run_fkey"
         connection.execute(text(drop))
     return copy
@@ -118,7 +118,7 @@ def as_newest(connection: Connection) -> Iterator[str]:
 
 
 def _stored_columns(connection: Connection) -> Iterator[tuple[Table, dict[str, bool]]]:
-    """Yield each table of the schema, and which columns of it the database has.
+    """Yield each table of the schema, with the columns that the table has in the database.
 
     The second value is {name of a column: whether it may be NULL} for the columns in the database.
     It is empty for a table that the database does not have.

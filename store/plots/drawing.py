@@ -72,7 +72,7 @@ def new_figure(
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(width, height), dpi=110, layout="constrained", facecolor="white")
-    FigureCanvasAgg(figure)
+    FigureCanvasAgg(figure)  # attaches itself to the figure, as pyplot would do with global state
     n_characters = int(width * 13)  # length of a line: an inch has about 13 characters
     # Lines are broken between clauses, and within a clause only if it is longer than a line.
     clauses = [

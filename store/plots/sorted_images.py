@@ -91,6 +91,7 @@ def _draw_panel(axes: Axes, images: F32, numbers: I32, order: I64, columns: int)
     """Draw the images in an order, line by line, each with its number below."""
     is_misplaced = misplaced(numbers, order)
     for position, (image, is_wrong) in enumerate(zip(order, is_misplaced, strict=True)):
+        # The upper left corner of the cell, which is 1 wide and has the image and its number.
         x = position % columns
         y = position // columns * _LINE
         axes.imshow(
@@ -140,13 +141,15 @@ def _draw_strips(
 
 
 def misplaced(numbers: I32, order: I64) -> NDArray[np.bool_]:
-    """Return an array (n,): whether each position of an order has another number than it should.
+    """Find the positions of an order that have another number than in the right order.
 
-    In the right order, the numbers descend.
+    In the right order, the numbers written on the images descend.
 
     Args:
         numbers: (n,) the number written on each image.
-        order: (n,) numbers of the images, best first.
+        order: (n,) indices of the images, best first.
+
+    Returns an array (n,), which is true at the wrong positions.
 
     >>> misplaced(np.array([1, 3, 3]), np.array([1, 0, 2])).tolist()
     [False, True, True]

@@ -118,7 +118,9 @@ def _missing_function(left: object, right: object) -> str:
 
 
 def is_stored_whole(record: Mapping[str, Any]) -> bool:
-    """Whether a record suffices to ask the judge again, since no part of the judge is a function.
+    """Whether a record has all that is needed to ask the judge again.
+
+    A judge or a key that is a function is not in the record, and must be passed again.
 
     >>> is_stored_whole(record_of(Program("python judge.py"), "?"))
     True
