@@ -146,7 +146,7 @@ def near_grade_lines(train: Queries) -> Iterator[str]:
 
 
 def fewer_bins_line(train: Queries) -> str | None:
-    """Tell why `--bins` made fewer grades than were asked for; None if it did not."""
+    """Tell why `--bins` made fewer grades than were asked for; None if it made as many."""
     bins = train.columns.bins
     n_grades = len(train.columns.edges) + 1
     if bins is None or n_grades == bins:

@@ -72,7 +72,8 @@ def _order_lines(comparison: ComparedDocuments) -> list[str]:
     first = comparison.a
     last = comparison.b
     if comparison.first == "b":
-        first, last = last, first
+        first = comparison.b
+        last = comparison.a
     if comparison.first is None:
         order = f"{_name_of(first)} and {_name_of(last)} are the same to the model (margin 0)"
     else:

@@ -40,7 +40,8 @@ def who_answered(service: LabellingService) -> str:
     n_people = len(names) - n_models
     annotators = []
     if n_people:
-        annotators.append("1 person" if n_people == 1 else f"{n_people} people")
+        people = "1 person" if n_people == 1 else f"{n_people} people"
+        annotators.append(people)
     if n_models:
         annotators.append(count(n_models, "model"))
     n_answers = int(judgements.is_answer.sum())

@@ -259,7 +259,8 @@ def _write_text(result: Result, file: IO[str]) -> None:
     """Write the text of a result to a file; headers are bold if the file is a terminal."""
     for line in result.lines():
         is_bold = isinstance(line, Bold) and file.isatty()
-        print(click.style(line, bold=True) if is_bold else line, file=file)
+        styled_line = click.style(line, bold=True) if is_bold else line
+        print(styled_line, file=file)
 
 
 def _write_csv(result: Result, file: IO[str]) -> None:

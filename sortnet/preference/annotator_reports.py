@@ -199,7 +199,7 @@ class _Agreements(NamedTuple):
     def summed(
         cls, annotator: I64, compared: F64, same: F64, expected_share: F64, n: int
     ) -> _Agreements:
-        """Sum the comparisons of each answer by annotator.
+        """Sum the comparisons of each annotator's answers.
 
         Args:
             annotator: (m,) number of the annotator of each answer.

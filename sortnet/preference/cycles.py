@@ -121,8 +121,8 @@ def _simulated_answers(
     rng = np.random.default_rng(seed)
     left = judgements.left[rows]
     right = judgements.right[rows]
-    # Annotators who have answered only since the fit are not in the posterior: they all get the
-    # number n, which `padded` makes an average annotator.
+    # The posterior lacks annotators who gave their first answer after the fit. They all get the
+    # number n, and `padded` adds an average annotator with this number.
     n = len(posterior.reliability)
     annotators = posterior.annotators.padded(max(n, 1) + 1)
     annotator = np.minimum(judgements.annotator[rows], n)

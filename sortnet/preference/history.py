@@ -324,12 +324,11 @@ class History:
     def _check_items(self, new: Judgements) -> None:
         """Raise JudgementError if an event is about an unknown item."""
         low, high = new.pairs()
-        unknown_items = (
-            *low[low < 0],
-            *high[high >= self.n_items],
-            *new.further[new.further >= self.n_items],
-        )
-        if unknown_items:
+        too_low = low[low < 0]
+        too_high = high[high >= self.n_items]
+        further_too_high = new.further[new.further >= self.n_items]
+        unknown_items = np.concatenate((too_low, too_high, further_too_high))
+        if len(unknown_items):
             raise JudgementError(f"there is no item {unknown_items[0]} among {self.n_items}")
 
     def _undone_rows(self, start: int) -> I64:

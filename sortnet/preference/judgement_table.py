@@ -218,7 +218,7 @@ class Judgements(Sequence[Judgement]):
 
     @property
     def live(self) -> Bool:
-        """Mask (m,) of the judgements that are not undone; an undo is live, too."""
+        """Mask (m,) of the events that are not undone, undos included."""
         return self.undone > self._n
 
     @property

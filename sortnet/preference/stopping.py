@@ -243,7 +243,7 @@ def progress(posterior: Posterior, groups: Groups, goal: Goal, *, seed: int = 0)
     n_of_largest_group = max(len(members) for members in groups.members)
     if goal.top >= n_of_largest_group:
         summary = f"all items are of the top {goal.top}"
-        return Progress(0.0, True, summary, summary, is_final=True)
+        return Progress(wrong=0.0, reached=True, summary=summary, details=summary, is_final=True)
     if goal.top:
         return _progress_of_top(posterior, groups, goal)
     if groups.n_pairs <= _MANY_PAIRS:
