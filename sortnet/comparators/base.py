@@ -63,8 +63,8 @@ class NeuralComparator(nn.Module, ABC):
     """
 
     n_features: int
-    # Draws dropout. A training seeds it again in each iteration, so that a resumed run draws the
-    # same numbers.
+    # The generator of the random numbers of dropout. A training seeds it again in each iteration,
+    # so that a resumed run draws the same numbers.
     generator: torch.Generator
 
     @abstractmethod

@@ -434,8 +434,9 @@ def answered(queries: Queries, key: I64) -> Queries:
     judged = Pairs.empty() if queries.judged is None else queries.judged
     judged_keys = np.sort(unordered(judged.winner, judged.loser))
     i, j = unpacked(key[~is_in(key, judged_keys)])
-    answers = queries.judge(queries, i, j) if len(i) else []
-    p = np.asarray(answers, np.float64)
+    p: F64 = np.empty(0)
+    if len(i):
+        p = np.asarray(queries.judge(queries, i, j), np.float64)
     if p.shape != i.shape:
         raise DataError(
             f"{queries.source}: the judge was asked about {len(i)} pairs of documents, and its "
@@ -462,7 +463,7 @@ def all_pairs(offsets: I64) -> tuple[I64, I64]:
 
 
 def pairs_of_grades(part: Queries) -> ComparedPairs:
-    """Make a table of all pairs of documents of one query whose grades differ, `in_order`."""
+    """Make a table of all pairs of documents of one query whose grades differ, better one first."""
     i, j = all_pairs(part.offsets)
     return answered_pairs(part, unordered(i, j))
 
