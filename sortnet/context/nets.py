@@ -20,7 +20,7 @@ PAIR_NETS = ("cmpnn", "free")
 
 
 class Linear(nn.Module):
-    """Linear layer x W + b, whose weights W are drawn from a generator, and b starts at 0."""
+    """Linear layer x W + b: the weights W are drawn from a generator, and b starts at 0."""
 
     def __init__(self, rows: int, columns: int, generator: torch.Generator) -> None:
         super().__init__()

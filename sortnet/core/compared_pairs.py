@@ -145,7 +145,8 @@ class ComparedPairs:
         Cost: a sort.
         """
         rows = self if self.answered.all() else self.where(self.answered)
-        # If document j is better, i and j change places, and margin and answer change sides.
+        # If document j is better, i and j are swapped, the margin is negated, and the answer p
+        # becomes 1 - p.
         stays = is_better_first(rows.i, rows.j, rows.answer)
         i = np.where(stays, rows.i, rows.j)
         j = np.where(stays, rows.j, rows.i)
@@ -195,7 +196,7 @@ def _constant(value: float, rows: int) -> F32:
 
 
 def _compact(column: F32) -> F32:
-    """Return the column; if all its values are equal, a copy that stores the value only once."""
+    """Return the column, or an equal array that stores its value only once if all are equal."""
     if len(column) and (column == column[0]).all():
         return _constant(column[0], len(column))
     return column

@@ -119,7 +119,7 @@ class GrowingTable:
         if width != self.width:
             self._enlarge(n_needed, width)
         elif n_needed > len(self.rows):
-            # Half as many rows again: then all copies together cost O(n).
+            # The table grows by half its rows, so that all copies together cost O(n).
             n_enlarged = max(n_needed, len(self.rows) * 3 // 2)
             self._enlarge(n_enlarged, width)
         return self.rows[self.n : n_needed]

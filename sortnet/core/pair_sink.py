@@ -8,8 +8,8 @@ from sortnet.core.compared_pairs import ComparedPairs
 
 Split: TypeAlias = Literal["train", "vali"]
 SPLITS: tuple[Split, ...] = ("train", "vali")
-NEVER_ADDED = 2**31 - 1  # stands for the first iteration of a pair that is in neither TP nor VP
-NEVER_WRONG = -1  # stands for the wrong iterations of a pair that was never wrong
+NEVER_ADDED = 2**31 - 1  # `first_iteration` of a pair that is in neither TP nor VP
+NEVER_WRONG = -1  # `first_wrong` and `last_wrong` of a pair that was never wrong
 
 
 class PairSink(Protocol):
@@ -42,7 +42,7 @@ class PairSink(Protocol):
     def pairs(
         self, split: Split, before: int | None = None, docs: tuple[int, int] | None = None
     ) -> ComparedPairs:
-        """Return training or validation pairs, `in_order`.
+        """Return training or validation pairs, each with the better document first, in order.
 
         A sink does not keep margins and answers: the pairs are made by `ComparedPairs.of_keys`.
 

@@ -244,7 +244,7 @@ class Pairs:
         return Pairs.of_keys(self.key[rows], self.target[rows], self.weight[rows])
 
     def renumbered(self, number: I64) -> Pairs:
-        """Replace the document numbers.
+        """Replace the document numbers of all pairs by new numbers.
 
         Args:
             number: (n_docs,) the new number of each document. A pair of a document whose new number

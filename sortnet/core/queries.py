@@ -237,8 +237,8 @@ class Queries:
     def only(self, docs: Bool) -> Queries:
         """Select documents by a mask, (n_docs,); leave out queries without selected documents."""
         # Count the selected documents of each query. For an empty query reduceat returns a value
-        # of the next query, so the count is set to 0. After an empty last query, reduceat needs a
-        # value, the appended False.
+        # of the next query, so the count is set to 0. The appended False is the value that reduceat
+        # needs for an empty last query.
         sizes = np.add.reduceat(np.append(docs, False), self.offsets[:-1], dtype=np.int64)
         sizes = np.where(self.sizes > 0, sizes, 0)
         offsets = np.append(0, np.cumsum(sizes[sizes > 0]))
@@ -473,7 +473,7 @@ def _is_missing(qid: ArrayLike) -> Bool:
 
 
 def _codes_of_groups(group: ArrayLike, n: int, source: str) -> tuple[Str, I64]:
-    """Number the rows' queries, given the sizes of consecutive queries.
+    """Name and number the queries of rows, given the sizes of consecutive queries.
 
     Args:
         group: (n_queries,) sizes of the queries.

@@ -1,7 +1,7 @@
 """Shards: each of several processes learns from its share of the queries.
 
-In this module *the whole* means the queries of all processes together. A process that learns by
-itself has all queries and no shard; then the functions of this module cost nothing.
+A process that learns by itself has all queries and no shard; then the functions of this module cost
+nothing.
 """
 
 from __future__ import annotations
@@ -55,12 +55,12 @@ class Alone:
 
 @dataclass(frozen=True, eq=False)
 class Shard:
-    """Share of the queries that one of several processes has: a run of the queries of the whole.
+    """Share of the queries that one of several processes has: a run of consecutive queries.
 
     Attributes:
         group: the processes that share the queries.
-        offsets: (n + 1,) `Queries.offsets` of the n queries of the whole.
-        first: the number in the whole of the shard's first query.
+        offsets: (n + 1,) `Queries.offsets` of the n queries of all processes together.
+        first: the number of the shard's first query among the queries of all processes.
     """
 
     group: Group
@@ -69,12 +69,12 @@ class Shard:
 
     @property
     def first_doc(self) -> int:
-        """Number in the whole of the shard's first document."""
+        """Number of the shard's first document among the documents of all processes."""
         return int(self.offsets[self.first])
 
 
 def sharded(queries: Queries, group: Group) -> Queries:
-    """Select this process's share of the queries of the whole.
+    """Select this process's share of the queries that several processes share.
 
     The shares are balanced by the estimated work, n log2 n for a query of n documents.
 
@@ -95,12 +95,12 @@ def sharded(queries: Queries, group: Group) -> Queries:
 
 
 def offsets_of_all(queries: Queries) -> NDArray[np.int64]:
-    """Return the `offsets` (n + 1,) of the whole, of which the queries may be a shard."""
+    """Return the `offsets` (n + 1,) of the n queries of all processes together."""
     return queries.offsets if queries.shard is None else queries.shard.offsets
 
 
 def own(queries: Queries, docs: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Turn document numbers of the whole into document numbers of this shard.
+    """Turn document numbers among all processes' documents into document numbers of this shard.
 
     A document of another shard gets a number below 0, or at least as large as the shard's number of
     documents.

@@ -242,7 +242,10 @@ class IterationSteps:
         vali: tuple[Queries, ComparedPairs],
         progress: Progress,
     ) -> tuple[TrainableComparator, OptimiserState, Trained]:
-        """Train C_{i+1} on TP, for its share of the budget, or by a whole training.
+        """Train the next comparator on the training pairs.
+
+        If the run divides one training among its iterations, the training makes this iteration's
+        share of the steps. Otherwise it is a whole training.
 
         Args:
             state: the state, with C_i.

@@ -413,7 +413,7 @@ def _tally(
         if not is_decided[k]:
             continue
         is_wrong = int(wrong[k])
-        exponent = ((bits[k] >> 23) & 255) - 127  # of the float32: 2^exponent <= |margin|
+        exponent = ((bits[k] >> 23) & 255) - 127  # 2^exponent <= |margin| < 2^(exponent + 1)
         bin_of_margin = exponent - _LEAST_EXPONENT + 1
         margins[is_wrong, min(max(bin_of_margin, 0), _LAST_BIN)] += 1
         bin_i, bin_j = bins[i[k]], bins[j[k]]

@@ -69,7 +69,7 @@ def merge_sort_levels(
 
 
 def runs(offsets: I64, width: int) -> tuple[I64, I64, I64]:
-    """Compute the bounds of all merges of a level.
+    """Compute where the two runs of each merge of a level begin and end.
 
     Args:
         offsets: (n_queries + 1,) where each query begins, and the end.

@@ -101,8 +101,9 @@ def _merge_level(
 
 
 def _takes_b(margin: Tensor, a: Tensor, b: Tensor, end_a: Tensor, end_b: Tensor) -> Tensor:
-    """Whether each merge takes the next document of its second run; in a tie it takes the first's.
+    """Decide which merges take the next document of their second run, a mask.
 
-    When one run is used up, a merge takes the documents of the other run.
+    In a tie the document of the first run goes first. When one run is used up, a merge takes the
+    documents of the other run.
     """
     return ((margin < 0) | (a >= end_a)) & (b < end_b)

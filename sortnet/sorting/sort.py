@@ -256,7 +256,7 @@ def _chunks(queries: Queries, n_docs: int, n_values: int) -> Iterator[tuple[int,
 def _sort_compiled(
     E: F64, weights: F64, order: I64, offsets: I64, shift: int
 ) -> tuple[I32, I32, F32]:
-    """Sort by compiled code.
+    """Sort the documents of some queries by compiled code, and return the comparisons.
 
     Args:
         E, weights: the result of `_kernel_numbers`.
@@ -296,7 +296,7 @@ def refuse_nan(margin: F32, queries: Queries, i: I32 | I64) -> None:
 
 
 def _kernel_numbers(form: Form, X: F32) -> tuple[F64, F64] | None:
-    """Prepare n documents for the compiled sort.
+    """Prepare n documents for the compiled sort, by the form of the margin.
 
     Returns:
         For a `Score` the scores, (n,), and no weights; for `DualUnits` the result of
