@@ -1,4 +1,7 @@
-"""Make pandas frames, with typed columns, of what is stored. Functions import pandas when used."""
+"""Make pandas frames with typed columns from rows of the store.
+
+Pandas is imported when a function is called.
+"""
 
 from __future__ import annotations
 
@@ -87,7 +90,8 @@ ANSWER_COLUMNS = {
 OBSERVE_FIRST = (
     "runs of older versions did not record this; make a new one: sortnet train DATA --out MODEL"
 )
-# {column of pairs: the stored number that means "missing", or None if no value is ever missing}
+# The columns of whole numbers of a pair. The value is the stored number that means "missing", or
+# None if no number is missing.
 PAIR_NUMBERS = {
     "first_iteration": NEVER_ADDED,
     "first_wrong": NEVER_WRONG,
@@ -150,15 +154,23 @@ def judgements_frame(
 
 
 def _values_of_sets(judgements: Judgements, ids: Sequence[str]) -> dict[str, list[Any]]:
-    """The values of `SET_COLUMNS`; None in rows about two items."""
-    lefts, rights, furthers = (judgements.values(name) for name in ("left", "right", "further"))
+    """Return {column: values} of `SET_COLUMNS`; values are None in rows about two items.
+
+    Args:
+        judgements: all judgements.
+        ids: the ids of all items, in the order of their numbers.
+    """
+    lefts = judgements.values("left")
+    rights = judgements.values("right")
+    furthers = judgements.values("further")
+    ids_of_judgements: list[list[str] | None] = []
+    for left, right, further in zip(lefts, rights, furthers, strict=True):
+        items = (left, right, *further)
+        ids_of_judgements.append([ids[item] for item in items] if further else None)
     return {
         "best": [None if item is None else ids[item] for item in judgements.values("best")],
         "worst": [None if item is None else ids[item] for item in judgements.values("worst")],
-        "items": [
-            [ids[item] for item in (left, right, *further)] if further else None
-            for left, right, further in zip(lefts, rights, furthers, strict=True)
-        ],
+        "items": ids_of_judgements,
     }
 
 
@@ -256,7 +268,9 @@ def conventions(config: Mapping[str, Any], names: Sequence[str]) -> str | None:
 def pair_columns(
     table: I64, split: Split, first: I64, codes: NDArray[Any]
 ) -> dict[str, NDArray[Any]]:
-    """Make columns of a frame of a table of pairs; split and query are codes of categories.
+    """Make columns of a frame from a table of pairs.
+
+    The columns of the split and of the query's name are codes of categories.
 
     Args:
         table: (m, 6) pairs, as `read_table` returns them.
@@ -372,7 +386,7 @@ def counted_iterations(pairs: pd.DataFrame) -> str:
 
 
 def code_type(n_categories: int) -> type[np.signedinteger[Any]]:
-    """Return the integer type that pandas would choose for the codes of so many categories."""
+    """Return the integer type that pandas uses for the codes of a number of categories."""
     if n_categories < np.iinfo(np.int8).max:
         return np.int8
     if n_categories < np.iinfo(np.int16).max:

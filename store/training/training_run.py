@@ -1,4 +1,4 @@
-"""Start or resume a run of `sortnet train`, and keep its folder and its rows in the store equal."""
+"""Start or resume a run of `sortnet train`, and keep its folder and its stored rows up to date."""
 
 from __future__ import annotations
 
@@ -388,7 +388,7 @@ def vali_pairs_of(job: TrainingJob) -> I64:
 def parse_state(
     folder: Folder, job: TrainingJob, config: Config, raw: bytes, origin: Origin | None
 ) -> State:
-    """Make the state to resume from of `raw`, the bytes of the folder's state file."""
+    """Read the state to resume from in `raw`, the bytes of the folder's state file."""
     if origin is None:
         scaler = fit_scaler(str(config.scaling), job.train, seed=config.seed)
     else:
@@ -399,7 +399,7 @@ def parse_state(
 
 
 def store_url(typed: str | None, record: Mapping[str, Any] | None) -> tuple[URL, str]:
-    """Return the URL of the store to open, and the same URL without its password to record.
+    """Return the URL of the store to open, and the URL to record, which has no password.
 
     Args:
         typed: the store that the user named. If None, the store is that of the record, and without
