@@ -61,7 +61,7 @@ def _table(
     problem: str, models: list[Entry], where: Any, latex: bool, *,
     splits: int, seed: int, out: Any, as_json: bool, test: int | None, **sizes: int,
 ) -> int:  # fmt: skip
-    """The table of the paper."""
+    """Compare models on sets of one size, as in the tables of the paper."""
     from cli.lab.run_comparison import OutputOptions, run_comparison
     from sortnet.lab.set_problems import MEASURES, MadeSets, cells_of
 
@@ -69,8 +69,12 @@ def _table(
         MadeSets(problem, number, test=test or 100_000, seed=seed, **sizes)
         for number in range(1, splits + 1)
     ]
-    n, d = sizes["n"], sizes["d"]
-    data = problem if (n, d) == (5, 2) else f"{problem}, n = {n}, d = {d}"  # 5, 2: as published
+    n = sizes["n"]
+    d = sizes["d"]
+    data = problem
+    # Published figures, which are found by the name of the data, are for n = 5 and d = 2.
+    if (n, d) != (5, 2):
+        data = f"{problem}, n = {n}, d = {d}"
     return run_comparison(
         cells_of(models, splits_of_sets, seed), where, OutputOptions(out, as_json, latex), data,
         list(MEASURES), "skip", spread="deviation",
@@ -81,7 +85,7 @@ def _sizes(
     models: list[Entry], where: Any, latex: bool, *,
     splits: int, seed: int, out: Any, as_json: bool, test: int | None, **sizes: int,
 ) -> int:  # fmt: skip
-    """The figure of the paper."""
+    """Test models on sets of many sizes, as in the figure of the paper."""
     from cli.lab.study_outputs import run_study
     from sortnet.lab.study_points import set_points
 
