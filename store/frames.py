@@ -1,4 +1,7 @@
-"""The store's contents as pandas frames with typed columns; imports pandas when used."""
+"""Make pandas frames with typed columns from rows of the store.
+
+Pandas is imported when a function is called.
+"""
 
 from __future__ import annotations
 
@@ -27,12 +30,12 @@ _DTYPES_WITH_MISSING = {**_DTYPES, int: "Int64", bool: "boolean"}
 
 
 def _dtypes(table: type[Base], names: Iterable[str]) -> dict[str, str]:
-    """The dtypes of a table's columns in a frame."""
+    """Return {column: its dtype in a frame} for some columns of a database table."""
     dtypes = {}
     for name in names:
         column = table.__table__.columns[name]
-        of_type = _DTYPES_WITH_MISSING if column.nullable else _DTYPES
-        dtypes[column.name] = of_type.get(column.type.python_type, "object")
+        dtype_of_type = _DTYPES_WITH_MISSING if column.nullable else _DTYPES
+        dtypes[column.name] = dtype_of_type.get(column.type.python_type, "object")
     return dtypes
 
 
@@ -56,11 +59,12 @@ COLLECTION_COLUMNS = {
     "judgements": "int64",
     **_dtypes(CollectionRow, ["source", "root", "seed", "settings"]),
 }
-_STORED_BY_NUMBER = ("annotator", "left", "right")  # frames have names and ids
+# Fields that tables store as numbers, and frames show as names of annotators and ids of items.
+_STORED_BY_NUMBER = ("annotator", "left", "right")
 _FACTS = [
     field.name for field in fields(Judgement) if field.name not in (*_STORED_BY_NUMBER, *SET_FIELDS)
 ]
-# A column per field of a judgement, with the items' ids, and whether it was undone later.
+# The fields of a judgement, whether it was undone later, and facts about its annotator and items.
 JUDGEMENT_COLUMNS = {
     "number": "int64",
     **dict.fromkeys(_STORED_BY_NUMBER, "str"),
@@ -70,7 +74,7 @@ JUDGEMENT_COLUMNS = {
     "excluded": "bool",
     "group": "str",
 }
-# Further columns if there are answers about more than two items, which have no left and right.
+# Further columns of frames with answers about more than two items, which have no left and right.
 SET_COLUMNS = {"items": "object", "best": "str", "worst": "str"}
 _ANSWER_FACTS = ["answer", "p", "milliseconds", "cost", "comment", "flagged", "meta"]
 ANSWER_COLUMNS = {
@@ -86,7 +90,8 @@ ANSWER_COLUMNS = {
 OBSERVE_FIRST = (
     "runs of older versions did not record this; make a new one: sortnet train DATA --out MODEL"
 )
-# The numbers that a pair has, and the number that stands for a missing one.
+# The columns of whole numbers of a pair. The value is the stored number that means "missing", or
+# None if no number is missing.
 PAIR_NUMBERS = {
     "first_iteration": NEVER_ADDED,
     "first_wrong": NEVER_WRONG,
@@ -97,7 +102,7 @@ OUTCOMES = ("right", "wrong")
 
 
 def typed(rows: Sequence[Any], columns: dict[str, str]) -> pd.DataFrame:
-    """A frame of rows with columns {name: dtype}; the dtypes hold even without rows."""
+    """Make a frame of rows; `columns` is {name: dtype}, and the dtypes hold even without rows."""
     import pandas as pd
 
     return pd.DataFrame(
@@ -113,10 +118,9 @@ def judgements_frame(
     items: Mapping[str, str | None],
     excluded: Container[str],
 ) -> pd.DataFrame:
-    """One row per judgement.
+    """Make a frame with one row per judgement and the columns `JUDGEMENT_COLUMNS`.
 
-    The frame has the columns `items`, `best` and `worst` if a judgement is about more than two
-    items.
+    If a judgement is about more than two items, the frame has the columns `SET_COLUMNS` too.
 
     Args:
         judgements: all judgements, including undos.
@@ -130,7 +134,8 @@ def judgements_frame(
         for name in JUDGEMENT_COLUMNS
         if name not in ("undone", "excluded", "group")
     }
-    ids, groups = list(items), list(items.values())
+    ids = list(items)
+    groups = list(items.values())
     values["group"] = [groups[item] for item in values["left"]]
     is_set = judgements.is_set.tolist()
     dtypes = JUDGEMENT_COLUMNS
@@ -149,20 +154,28 @@ def judgements_frame(
 
 
 def _values_of_sets(judgements: Judgements, ids: Sequence[str]) -> dict[str, list[Any]]:
-    """The values of `SET_COLUMNS`; None in rows about two items."""
-    lefts, rights, furthers = (judgements.values(name) for name in ("left", "right", "further"))
+    """Return {column: values} of `SET_COLUMNS`; values are None in rows about two items.
+
+    Args:
+        judgements: all judgements.
+        ids: the ids of all items, in the order of their numbers.
+    """
+    lefts = judgements.values("left")
+    rights = judgements.values("right")
+    furthers = judgements.values("further")
+    ids_of_judgements: list[list[str] | None] = []
+    for left, right, further in zip(lefts, rights, furthers, strict=True):
+        items = (left, right, *further)
+        ids_of_judgements.append([ids[item] for item in items] if further else None)
     return {
         "best": [None if item is None else ids[item] for item in judgements.values("best")],
         "worst": [None if item is None else ids[item] for item in judgements.values("worst")],
-        "items": [
-            [ids[item] for item in (left, right, *further)] if further else None
-            for left, right, further in zip(lefts, rights, furthers, strict=True)
-        ],
+        "items": ids_of_judgements,
     }
 
 
 def _times(seconds: list[Any]) -> pd.Series[Any]:
-    """A column of times from seconds since 1970."""
+    """Make a column of times from seconds since 1970."""
     import pandas as pd
 
     floats = pd.Series(seconds, dtype="float64")
@@ -172,11 +185,12 @@ def _times(seconds: list[Any]) -> pd.Series[Any]:
 def answers_frame(
     answers: Mapping[Split, Sequence[Any]], queries: Mapping[Split, tuple[I64, Sequence[str]]]
 ) -> pd.DataFrame:
-    """One row per answer of a judge about a run's documents.
+    """Make a frame with one row per answer of a judge about a run's documents.
 
     Args:
         answers: `JudgeAnswer` objects of each split.
-        queries: for each split the first document of each query, and the queries' names.
+        queries: for each split, the number of the first document of each query, and the names of
+            the queries.
     """
     import pandas as pd
 
@@ -200,7 +214,7 @@ def answers_frame(
 
 
 def iterations_frame(rows: Sequence[Any]) -> pd.DataFrame:
-    """One row per iteration, with a column `<split>_<metric>` for each of its measures."""
+    """Make a frame with one row per iteration and a column `<split>_<metric>` for each measure."""
     import pandas as pd
 
     frame = typed(rows, ITERATION_COLUMNS)
@@ -209,6 +223,7 @@ def iterations_frame(rows: Sequence[Any]) -> pd.DataFrame:
 
 
 def _measures(row: Any) -> dict[str, float]:
+    """Return {"<split>_<metric>": value} for all measures of an iteration's row."""
     return {
         f"{split}_{metric}": value
         for split, values in (row.measures or {}).items()
@@ -217,7 +232,7 @@ def _measures(row: Any) -> dict[str, float]:
 
 
 def measure_names(iterations: pd.DataFrame) -> list[str]:
-    """The metrics of the columns of a frame of iterations, in the order of the columns.
+    """List the metrics that have columns in a frame of iterations, in the order of the columns.
 
     >>> import pandas as pd
     >>> measure_names(pd.DataFrame({"train_loss": [0.1], "train_map": [0.5], "vali_map": [0.4]}))
@@ -232,7 +247,9 @@ def measure_names(iterations: pd.DataFrame) -> list[str]:
 
 
 def conventions(config: Mapping[str, Any], names: Sequence[str]) -> str | None:
-    """The conventions of a run's measures by its settings; None if the settings lack them.
+    """Describe the conventions by which a run's measures are computed.
+
+    Return None if there are no measures, or if the settings do not have the conventions.
 
     >>> conventions({"gain": "linear", "relevant_from": 1, "empty": "skip"}, ["ndcg@5"])
     'gain r, discount log2(1+rank); queries without a relevant document left out'
@@ -241,28 +258,37 @@ def conventions(config: Mapping[str, Any], names: Sequence[str]) -> str | None:
 
     if not names or not {"gain", "relevant_from", "empty"} <= set(config):
         return None
-    gain, relevant_from = config["gain"], config["relevant_from"]
-    parsed = [metrics.parse_metric(name, gain=gain, relevant_from=relevant_from) for name in names]
-    return metrics.conventions(parsed, config["empty"])
+    parsed_metrics = [
+        metrics.parse_metric(name, gain=config["gain"], relevant_from=config["relevant_from"])
+        for name in names
+    ]
+    return metrics.conventions(parsed_metrics, config["empty"])
 
 
 def pair_columns(
     table: I64, split: Split, first: I64, codes: NDArray[Any]
 ) -> dict[str, NDArray[Any]]:
-    """The result of `read_table` as columns of a frame; split and query as codes.
+    """Make columns of a frame from a table of pairs.
 
-    `first` are the first documents of the split's queries, `codes` the codes of the queries' names.
+    The columns of the split and of the query's name are codes of categories.
+
+    Args:
+        table: (m, 6) pairs, as `read_table` returns them.
+        split: the split of the pairs.
+        first: the number of the first document of each query of the split, ascending.
+        codes: the code of the name of each query.
     """
-    winner, loser = table[:, 0], table[:, 1]
+    winner = table[:, 0]
+    loser = table[:, 1]
     query = np.searchsorted(first, winner, side="right") - 1
-    start = first[query]
+    first_of_query = first[query]
     columns = {
         "split": np.full(len(table), SPLITS.index(split), np.int8),
         "qid": codes[query],
         "winner": winner.copy(),
         "loser": loser.copy(),
-        "winner_place": (winner - start).astype(np.int32),
-        "loser_place": (loser - start).astype(np.int32),
+        "winner_place": (winner - first_of_query).astype(np.int32),
+        "loser_place": (loser - first_of_query).astype(np.int32),
     }
     for column, name in enumerate(PAIR_NUMBERS, start=2):
         columns[name] = table[:, column].astype(np.int32)
@@ -272,37 +298,57 @@ def pair_columns(
 def pairs_frame(
     parts: Iterable[dict[str, NDArray[Any]]], names: Sequence[str], *, n_rows: int = 0
 ) -> pd.DataFrame:
-    """Join the parts of `pair_columns` to one frame; without copies if `n_rows` is given."""
+    """Join parts of the columns of pairs to one frame.
+
+    Args:
+        parts: the columns of some pairs each, as `pair_columns` returns them.
+        names: the names of the queries, by their codes.
+        n_rows: the expected number of rows. Memory for them is taken at once, so that no column is
+            copied as long as there are not more rows.
+    """
     import pandas as pd
 
-    columns: dict[str, Any] = {}
-    end = 0
-    for part in parts:
-        start, end = end, end + len(part["winner"])
-        for name, values in part.items():
-            column = columns.get(name)
-            if column is None or len(column) < end:
-                # More than `n_rows` rows: another process writes while this one reads.
-                longer = np.empty(max(n_rows, end), values.dtype)
-                if column is not None:
-                    longer[:start] = column[:start]
-                column = columns[name] = longer
-            column[start:end] = values
-    columns = {name: values[:end] for name, values in columns.items()}
+    columns: dict[str, Any] = {**_joined_columns(parts, n_rows)}
     for name, categories in (("split", SPLITS), ("qid", names)):
         columns[name] = pd.Categorical.from_codes(
             columns[name], categories=pd.Index(list(categories), dtype="str"), validate=False
         )
-    for name, missing in PAIR_NUMBERS.items():
-        if missing is not None:
-            columns[name] = pd.arrays.IntegerArray(columns[name], columns[name] == missing)
+    for name, missing_number in PAIR_NUMBERS.items():
+        if missing_number is not None:
+            is_missing = columns[name] == missing_number
+            columns[name] = pd.arrays.IntegerArray(columns[name], is_missing)
     return pd.DataFrame(columns, copy=False)
 
 
-def after_the_first(pairs: pd.DataFrame) -> pd.DataFrame:
-    """The pairs of `Run.pairs_frame` that were wrong after iteration 0, which sorts at random.
+def _joined_columns(
+    parts: Iterable[dict[str, NDArray[Any]]], n_rows: int
+) -> dict[str, NDArray[Any]]:
+    """Join parts of columns to one array per column, allocated at first for `n_rows` rows."""
+    columns: dict[str, NDArray[Any]] = {}
+    end = 0
+    for part in parts:
+        start = end
+        end = start + len(part["winner"])
+        for name, values in part.items():
+            if name not in columns:
+                columns[name] = np.empty(max(n_rows, end), values.dtype)
+            elif len(columns[name]) < end:
+                # There are more rows than expected: another process writes while this one reads.
+                longer = np.empty(end, values.dtype)
+                longer[:start] = columns[name][:start]
+                columns[name] = longer
+            columns[name][start:end] = values
+    return {name: values[:end] for name, values in columns.items()}
 
-    `times` counts the iterations from 1 on; `attrs["counted"]` is the number of these iterations.
+
+def after_the_first(pairs: pd.DataFrame) -> pd.DataFrame:
+    """Select the pairs that were wrong after iteration 0, which sorts at random.
+
+    Args:
+        pairs: a frame of `Run.pairs_frame`.
+
+    Returns the selected rows, whose column `times` counts the iterations from 1 on. The number of
+    these iterations is in `attrs["counted"]`.
 
     Raises:
         DataError: on pairs of an older version, which did not record the iterations.
@@ -316,16 +362,17 @@ def after_the_first(pairs: pd.DataFrame) -> pd.DataFrame:
     if pairs["first_wrong"].isna()[pairs["times"] > 0].any():
         raise DataError(f"nothing to draw: {OBSERVE_FIRST}")
     last_recorded = pairs.attrs.get("iterations", 0) - 1
-    # The pairs of an iteration are stored before the iteration itself.
-    last_stored = pairs["last_wrong"].fillna(0).max() if len(pairs) else 0
-    times = pairs["times"] - (pairs["first_wrong"] == 0).fillna(value=False).astype("int32")
+    # The last iteration with pairs may have no row yet, since its pairs are stored first.
+    last_with_pairs = pairs["last_wrong"].fillna(0).max() if len(pairs) else 0
+    is_wrong_in_0 = (pairs["first_wrong"] == 0).fillna(value=False)
+    times = pairs["times"] - is_wrong_in_0.astype("int32")
     after = pairs.assign(times=times)[times > 0]
-    after.attrs["counted"] = max(last_recorded, int(last_stored), 0)
+    after.attrs["counted"] = max(last_recorded, int(last_with_pairs), 0)
     return after
 
 
 def counted_iterations(pairs: pd.DataFrame) -> str:
-    """The iterations that a frame of `after_the_first` counts, in words.
+    """Describe the iterations that are counted in a frame of `after_the_first`.
 
     >>> import pandas as pd
     >>> pairs = pd.DataFrame({"first_wrong": [1], "last_wrong": [3], "times": [2]})
@@ -339,7 +386,7 @@ def counted_iterations(pairs: pd.DataFrame) -> str:
 
 
 def code_type(n_categories: int) -> type[np.signedinteger[Any]]:
-    """The smallest type that pandas would choose for the codes of the categories."""
+    """Return the integer type that pandas uses for the codes of a number of categories."""
     if n_categories < np.iinfo(np.int8).max:
         return np.int8
     if n_categories < np.iinfo(np.int16).max:
@@ -348,7 +395,13 @@ def code_type(n_categories: int) -> type[np.signedinteger[Any]]:
 
 
 def margins_frame(rows: Sequence[Any]) -> pd.DataFrame:
-    """One row per iteration, split, outcome and bin of |margin|: low, high, pairs."""
+    """Make a frame with one row per iteration, split, outcome and bin of |margin|.
+
+    Its columns are those four, with the bin as `low` and `high`, and the number of `pairs`.
+
+    Args:
+        rows: rows of iterations, with their diagnostics in the column `observed`.
+    """
     from sortnet.sorting.diagnostics import MARGIN_EDGES
 
     bins = list(pairwise([0.0, *MARGIN_EDGES, np.inf]))
@@ -362,7 +415,13 @@ def margins_frame(rows: Sequence[Any]) -> pd.DataFrame:
 
 
 def mistakes_frame(rows: Sequence[Any]) -> pd.DataFrame:
-    """One row per iteration, split and two bins of ranks, upper before lower: compared, wrong."""
+    """Make a frame with one row per iteration, split and two bins of ranks, `upper` and `lower`.
+
+    It has the number of pairs that were `compared` between the bins, and of the `wrong` pairs.
+
+    Args:
+        rows: rows of iterations, with their diagnostics in the column `observed`.
+    """
     from sortnet.sorting.diagnostics import RANK_BINS
 
     bin_pairs = list(combinations_with_replacement(enumerate(RANK_BINS), 2))
@@ -376,7 +435,11 @@ def mistakes_frame(rows: Sequence[Any]) -> pd.DataFrame:
 
 
 def cycles_frame(rows: Sequence[Any]) -> pd.DataFrame:
-    """One row per iteration and split: the share of the sampled triples that are cyclic."""
+    """Make a frame with one row per iteration and split: the share of triples that are cyclic.
+
+    Args:
+        rows: rows of iterations, with their diagnostics in the column `observed`.
+    """
     long_rows = [
         (iteration, split, diagnostics["cycles"]["share"], diagnostics["cycles"]["sampled"])
         for iteration, split, diagnostics in _observed(rows)
@@ -386,14 +449,15 @@ def cycles_frame(rows: Sequence[Any]) -> pd.DataFrame:
 
 
 def order_frame(query: Queries, before: I64, after: I64) -> pd.DataFrame:
-    """One row per document of a query: its name, grade, and ranks in two orders, from 1.
+    """Make a frame with one row per document of a query: name, grade, and ranks in two orders.
 
     Args:
-        query: one query, as `Queries.take([k])` returns it.
-        before, after: (n_docs,) document numbers, best first, such as `Sorting.order`.
+        query: a single query, as `Queries.take([k])` returns it.
+        before, after: two orders of the documents, each (n_docs,) document numbers, best first.
+            Ranks in the frame count from 1.
 
     Raises:
-        DataError: if it is not one query, or an order is not an order of its documents.
+        DataError: if `query` has several queries, or an order does not have each document once.
 
     >>> q = Queries.from_arrays([[1.0], [2.0]], [0, 1], docids=["a", "b"])
     >>> order_frame(q, np.array([0, 1]), np.array([1, 0])).to_dict("list")
@@ -421,7 +485,7 @@ def order_frame(query: Queries, before: I64, after: I64) -> pd.DataFrame:
 
 
 def _observed(rows: Sequence[Any]) -> Iterator[tuple[int, Split, dict[str, Any]]]:
-    """(iteration, split, diagnostics) of all rows with diagnostics."""
+    """Yield (iteration, split, diagnostics) for all rows and splits that have diagnostics."""
     for row in rows:
         for split in SPLITS:
             diagnostics = (row.observed or {}).get(split)
@@ -430,7 +494,10 @@ def _observed(rows: Sequence[Any]) -> Iterator[tuple[int, Split, dict[str, Any]]
 
 
 def _long(rows: Sequence[Any], **columns: str | Sequence[str]) -> pd.DataFrame:
-    """A frame of iteration, split and further columns {name: dtype, or ordered categories}."""
+    """Make a frame with the columns iteration, split and `columns`, which is {name: dtype}.
+
+    In place of a dtype, a sequence of texts gives the ordered categories of a column.
+    """
     import pandas as pd
 
     dtypes: dict[str, Any] = {}

@@ -11,7 +11,8 @@ from typing import Any, TypeAlias
 from sortnet.core import Progress
 from sortnet.messages import cut, printable
 
-# A function that gets each text; False: show nothing; None: show texts in a terminal or notebook.
+# A function is called with each text; False shows nothing; None and True show each text in a
+# terminal or a notebook.
 ProgressOption: TypeAlias = Callable[[str], None] | bool | None
 
 
@@ -20,8 +21,8 @@ def shown_progress(option: ProgressOption = None) -> Iterator[Progress]:
     """Yield a function that shows texts of progress within a `with` block.
 
     Args:
-        option: a function that gets each text; False: nothing is shown; None or True: the last text
-            is shown in a notebook's output or on the terminal of stderr, if there is one.
+        option: a function that is called with each text. If False, nothing is shown. If None or
+            True, the last text is shown below a notebook's cell, or in the terminal of stderr.
     """
     if callable(option):
         yield option
@@ -64,7 +65,9 @@ def _in_notebook(display: Callable[..., Any]) -> Iterator[Progress]:
 
 def _in_terminal() -> Iterator[Progress]:
     """Yield a function that replaces the last line on stderr; erase the line at the end."""
-    erase = "\r\x1b[K" if os.environ.get("TERM") != "dumb" else "\r"
+    erase = "\r\x1b[K"  # moves to the start of the line, and erases up to its end
+    if os.environ.get("TERM") == "dumb":  # such a terminal shows the codes that erase
+        erase = "\r"
 
     def show(text: str) -> None:
         try:

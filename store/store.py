@@ -1,4 +1,4 @@
-"""The store: opens a database, with its runs and collections."""
+"""Open the store, a database of runs and collections."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-_N_LISTED = 10  # ids of runs in a message
+_N_LISTED = 10  # number of runs whose ids a message lists
 
 
 def new_run_id() -> str:
@@ -43,12 +43,15 @@ def new_run_id() -> str:
 
 
 def open_store(url: str | Path | URL | None = None, *, write: bool = True) -> Store:
-    """Open a store to write, creating or upgrading its tables, or to read, changing nothing.
+    """Open a store to read and write, or only to read, which changes nothing.
+
+    Opening to write creates the tables of a new store and upgrades older tables.
 
     Args:
-        url: a file, `sqlite:///FILE` or `postgresql://...`; None: the environment's
+        url: a file, `sqlite:///FILE` or `postgresql://...`. If None, the environment's
             SORTNET_STORE, else `sortnet/sortnet.db` in the user's data folder.
-        write: if False, writing fails, and an old schema is read as if it were new.
+        write: whether to open to write. If False, writing fails, and an old schema is read as if
+            it were new.
 
     Raises:
         StoreError: if the store cannot be reached or written, is another program's database or of
@@ -63,10 +66,12 @@ def open_store(url: str | Path | URL | None = None, *, write: bool = True) -> St
 
 
 class Store:
-    """Runs and collections in a database; `with` closes it.
+    """A database of runs and collections; leaving a `with` block closes it.
 
     Attributes:
-        copy: path of the copy of the SQLite file made before its schema was upgraded, or None.
+        database: the database.
+        copy: path of the copy of the SQLite file that was made before its schema was upgraded;
+            None if there was no upgrade.
     """
 
     def __init__(self, url: str | Path | URL | None = None, *, write: bool = True) -> None:
@@ -85,7 +90,7 @@ class Store:
         """Create or upgrade the tables, unless the schema is the newest."""
         is_newest = False
         if self.database.exists:
-            # Another program's database is refused here, before any change. This transaction only
+            # `look` refuses another program's database before any change. This transaction only
             # reads, because a transaction that writes would wait for other writers.
             with self.database.transaction() as connection:
                 revision = upgrade.look(connection, name=self.database.name)
@@ -96,7 +101,7 @@ class Store:
                 self.copy = upgrade.upgrade(connection, name=self.database.name)
 
     def _open_to_read(self) -> None:
-        """Show an older schema as the newest by views; refuse an empty database."""
+        """Prepare views that show an older schema as the newest one; refuse an empty database."""
         views: list[str] = []
         with self.database.transaction() as connection:
             revision = upgrade.look(connection, name=self.database.name)
@@ -136,25 +141,28 @@ class Store:
         judge: Mapping[str, Any] | None = None,
         run_id: str | None = None,
     ) -> Run:
-        """Start a run on these queries.
+        """Store a new run on these queries, with the status `running`.
 
         Args:
             command: the command line, or the function that was called.
             config: every setting, as JSON values.
+            seed: the random seed.
             versions: versions of SortNet, Python, torch and so on.
-            data: {split: values}, such as path and fingerprint; the numbers of queries,
-                documents and features of both parts are added.
+            train: the training queries.
+            vali: the validation queries.
+            data: {split: facts about its data}, such as path and fingerprint. The numbers of
+                queries, documents and features of both parts are added.
             out: the folder of the run's model.
             judge: options of the program or model that the run asks, as JSON values.
-            run_id: an id from `new_run_id`; None: a new id.
+            run_id: an id from `new_run_id`. If None, a new id is made.
         """
         data = data or {}
         facts_of_data: dict[str, Mapping[str, Any]] = {
             "train": {**_facts(train), **data.get("train", {})},
             "vali": {**_facts(vali), **data.get("vali", {})},
         }
-        for part, values in data.items():
-            facts_of_data.setdefault(part, values)  # a test part, which no run reads
+        for part, facts in data.items():
+            facts_of_data.setdefault(part, facts)  # a test part, which has no queries here
         row = {
             "id": run_id or new_run_id(),
             "created": utc_now(),
@@ -175,15 +183,15 @@ class Store:
         return Run(self.database, number)
 
     def has_run(self, run_id: str) -> bool:
-        """Whether the store has a run with this whole id."""
+        """Whether the store has a run with exactly this id."""
         query = select(func.count()).where(RunRow.id == run_id)
         return self.database.retrying(lambda db: db.execute(query).scalar_one() > 0)
 
     def run(self, id_or_prefix: str) -> Run:
-        """A run by its id or a prefix of it; `last` is the run that started last.
+        """Find a run by its id or by a prefix of the id; `last` finds the run that started last.
 
         Raises:
-            StoreError: listing the runs, if there is no such run, or more than one.
+            StoreError: if there is no such run, or more than one. The message lists runs.
         """
         with self.database.transaction() as connection:
             newest_first = select(RunRow.number, RunRow.id).order_by(RunRow.number.desc())
@@ -201,9 +209,9 @@ class Store:
         raise StoreError(f"{self.database.name}: {fault} {id_or_prefix!r}; runs: {runs}")
 
     def runs_frame(self) -> pd.DataFrame:
-        """One row per run, the newest first, with its number of iterations and its best iteration.
+        """Make a frame with one row per run, the newest run first.
 
-        `phase` is described in `store.runs.run.phase_of`.
+        It has the columns `RUN_COLUMNS` of `store.frames`, and the `phase`, see `phase_of`.
         """
         import pandas as pd
 
@@ -220,7 +228,11 @@ class Store:
         return frame
 
     def collection(self, name: str, *, clock: Callable[[], float] = time.time) -> Collection:
-        """The collection with a name; `clock` gives seconds since 1970.
+        """Open the collection with a name.
+
+        Args:
+            name: name of a collection, or NAME:CRITERION for a criterion.
+            clock: returns the time in seconds since 1970.
 
         Raises:
             StoreError: if there is no such collection.
@@ -241,16 +253,21 @@ class Store:
         """Add items to a collection, which is created if it does not exist.
 
         Args:
-            update: whether items with a known id are replaced, or refused.
-            seed, settings: seed and settings of a new collection's sessions; an existing collection
-                keeps its own.
-            columns: the role of each column of the file, kept in the settings as `columns`.
-            pairs: (m, 2) the only pairs that may be asked, as numbers in the collection, the lower
-                number first; added to the pairs of earlier calls.
+            name: name of the collection.
+            items: the items.
+            update: whether items whose ids are stored are replaced; if not, they are refused.
+            seed, settings: random seed and settings of the sessions of a new collection. An
+                existing collection keeps its seed and settings.
+            columns: the role of each column of the items' file, stored in the settings as
+                `columns`.
+            pairs: the only pairs of items that annotators may be asked about, an array (m, 2) of
+                items' numbers in the collection, the lower number first. They are added to the
+                pairs of earlier calls.
 
         Raises:
-            StoreError: on a new name with a colon, on an id that occurs twice or is known, on
-                different features, or on groups that only some items have or that divide pairs.
+            StoreError: on a new name with a colon, on an id that occurs twice or is stored, on
+                features other than the stored items', on groups that only some items have, or on
+                groups that divide a pair which was judged or may be asked.
         """
         checked_name("collection", name)
         with self.database.transaction(write=True) as connection:
@@ -258,7 +275,7 @@ class Store:
             query = select(CollectionRow.number).where(CollectionRow.name == name)
             number = connection.execute(query.with_for_update()).scalar()
             if number is None:
-                checked_new(name)
+                checked_new(name)  # refuses a colon
                 number = make_collection(
                     connection, name, seed=seed, settings=plain(settings or {})
                 )
@@ -273,19 +290,27 @@ class Store:
         return self.collection(name)
 
     def collections_frame(self) -> pd.DataFrame:
-        """One row per collection, in the order of creation, with its counts."""
+        """Make a frame with one row per collection, in the order of creation.
+
+        It has the columns `COLLECTION_COLUMNS` of `store.frames`, and the number of `features`.
+        """
         import pandas as pd
 
         with self.database.transaction() as connection:
             rows = connection.execute(collections_query()).all()
         frame = frames.typed(rows, frames.COLLECTION_COLUMNS)
-        feature_names = {row.number: row.feature_names for row in rows}
-        n_features = [len(feature_names[row.items_of or row.number]) for row in rows]
+        names_of_collection = {row.number: row.feature_names for row in rows}
+        n_features = []
+        for row in rows:
+            # A criterion has the items, and so the features, of its collection.
+            collection_of_items = row.number if row.items_of is None else row.items_of
+            n_features.append(len(names_of_collection[collection_of_items]))
         frame.insert(3, "features", pd.Series(n_features, dtype="int64"))
         return frame
 
 
 def _facts(queries: Queries) -> dict[str, Any]:
+    """Return the facts about a part of the data that are stored with a run."""
     return {
         "path": queries.source,
         "n_queries": len(queries),
@@ -303,23 +328,28 @@ def _store_columns(connection: Connection, collection: int, columns: Mapping[str
 
 
 def _insert_queries(connection: Connection, run: int, split: Split, queries: Queries) -> None:
+    """Store the name, the first document and the number of documents of each query of a split."""
+    first_documents = queries.offsets[:-1]
     columns = zip(
-        queries.qids.tolist(), queries.offsets[:-1].tolist(), queries.sizes.tolist(), strict=True
+        queries.qids.tolist(), first_documents.tolist(), queries.sizes.tolist(), strict=True
     )
     rows = [
-        {"run": run, "split": split, "query": k, "qid": qid, "first": first, "size": size}
-        for k, (qid, first, size) in enumerate(columns)
+        {"run": run, "split": split, "query": number, "qid": qid, "first": first, "size": size}
+        for number, (qid, first, size) in enumerate(columns)
     ]
     if rows:
         connection.execute(insert(QueryRow), rows)
 
 
 def _runs_query() -> Any:
-    """A query of all runs with their number of iterations, best iteration and newest sizes."""
+    """Make the query of all runs, the newest first, with the columns that `runs_frame` shows.
+
+    The sizes `tp` and `vp` of the training and validation pairs are from the newest iteration.
+    """
     is_of_run = IterationRow.run == RunRow.number
 
     def newest(column: Any, *conditions: Any) -> Any:
-        """The value of a column in the newest iteration for which all conditions hold."""
+        """Make a subquery: a column's value in the newest iteration that meets all conditions."""
         values = select(column).where(is_of_run, *conditions)
         values = values.order_by(IterationRow.iteration.desc())
         return values.limit(1).scalar_subquery().label(column.name)

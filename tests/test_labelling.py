@@ -110,7 +110,9 @@ def test_an_annotator_who_asks_again_gets_time_to_answer(
     assert service.next("ana")[0].id != lease.id
 
 
-def test_an_undo_puts_the_same_question_first_again(service: LabellingService) -> None:
+def test_an_undo_takes_back_the_questions_that_were_leased_ahead(
+    service: LabellingService,
+) -> None:
     assert service.undo("ana") is None
     (stored,) = answer(service, "ana")
     ahead = service.next("ana", 2)
@@ -119,8 +121,6 @@ def test_an_undo_puts_the_same_question_first_again(service: LabellingService) -
     assert (undo.left, undo.right, undo.answer) == (stored.left, stored.right, "undo")
     with pytest.raises(LeaseError, match="taken back"):
         answer_lease(service, ahead[0], "ana", "left")
-    again = service.next("ana", 2)
-    assert again[0].question == stored.question
     assert service.undo("ana") is None and service.session.last("ana") is None
 
 

@@ -223,6 +223,9 @@ QUICK = {
 }  # fmt: skip
 NAMES = [kind for kind in (*KINDS, *VARIANTS) if kind != "linear"]
 GRADED = [kind for kind in NAMES if kind != "posterior"]
+# A variant has the class of its kind: what the class decides is not tested for each variant again.
+CLASSES = [kind for kind in KINDS if kind != "linear"]
+GRADED_CLASSES = [kind for kind in CLASSES if kind != "posterior"]
 
 
 def quick(kind: str, **changes):
@@ -299,7 +302,7 @@ def test_a_ranker_of_any_kind_is_the_same_for_the_same_seed(kind, fitted):
     np.testing.assert_array_equal(again.scores(uneven(2)), fitted.scores(uneven(2)))
 
 
-@pytest.mark.parametrize("kind", NAMES)
+@pytest.mark.parametrize("kind", CLASSES)
 def test_a_ranker_of_any_kind_refuses_other_features(kind, fitted):
     test = uneven(2)
     with pytest.raises(ModelError, match="2 features, but the model was trained on 4"):
@@ -308,7 +311,7 @@ def test_a_ranker_of_any_kind_refuses_other_features(kind, fitted):
         fitted.order(replace(test, feature_names=("x", "b", "c", "d")))
 
 
-@pytest.mark.parametrize("kind", NAMES)
+@pytest.mark.parametrize("kind", CLASSES)
 def test_a_kind_learns_from_judged_pairs_or_refuses_them_in_one_line(kind):
     if settings_for(kind).takes_judged:
         ranker = fit_ranker(judged(0), judged(1), quick(kind))
@@ -320,7 +323,7 @@ def test_a_kind_learns_from_judged_pairs_or_refuses_them_in_one_line(kind):
     assert "\n" not in str(refused.value)
 
 
-@pytest.mark.parametrize("kind", NAMES)
+@pytest.mark.parametrize("kind", CLASSES)
 def test_a_kind_learns_by_weights_or_refuses_them_in_one_line(kind, fitted):
     train, vali = (uneven(0), uneven(1)) if kind in GRADED else (judged(0), judged(1))
     weighted = replace(train, weights=np.where(np.arange(train.n_docs) % 3, 1, 9).astype("f4"))
@@ -334,7 +337,7 @@ def test_a_kind_learns_by_weights_or_refuses_them_in_one_line(kind, fitted):
     assert "\n" not in str(refused.value)
 
 
-@pytest.mark.parametrize("kind", GRADED)
+@pytest.mark.parametrize("kind", GRADED_CLASSES)
 def test_every_kind_refuses_data_without_two_grades_in_a_query(kind):
     skip_without_library(kind)
     nothing = replace(uneven(0), grades=np.ones_like(uneven(0).grades))
@@ -342,7 +345,7 @@ def test_every_kind_refuses_data_without_two_grades_in_a_query(kind):
         fit_ranker(nothing, uneven(1), quick(kind))
 
 
-@pytest.mark.parametrize("kind", NAMES)
+@pytest.mark.parametrize("kind", CLASSES)
 def test_weights_of_any_kind_that_are_damaged_are_refused(kind, fitted, tmp_path):
     fitted.save(tmp_path)
     about = json.loads((tmp_path / "model.json").read_text())
@@ -366,7 +369,7 @@ def test_the_grids_of_any_kind_are_of_its_settings(kind):
             assert len({settings.changed(**{name: value}) for value in values}) == len(values)
 
 
-@pytest.mark.parametrize("kind", NAMES)
+@pytest.mark.parametrize("kind", CLASSES)
 def test_a_setting_that_sortnet_has_too_is_not_changed_unasked_by_the_estimator(kind):
     settings = settings_for(kind)
     assert settings_from(SortNetRanker(ranker=kind).get_params()) == settings
@@ -375,7 +378,7 @@ def test_a_setting_that_sortnet_has_too_is_not_changed_unasked_by_the_estimator(
         assert name not in ours or ours[name] in (None, value), name
 
 
-@pytest.mark.parametrize("kind", GRADED)
+@pytest.mark.parametrize("kind", GRADED_CLASSES)
 def test_the_estimator_fits_every_kind(kind):
     skip_without_library(kind)
     train, vali = uneven(0), uneven(1)

@@ -246,7 +246,7 @@ def test_a_reply_has_three_pairs_that_stay_until_they_are_answered(site, collect
     assert (judgement.answer, judgement.milliseconds) == ("left", 1234)
 
 
-def test_the_same_answer_again_counts_once(site, collection):
+def test_who_answers_a_question_again_is_told_the_answer_that_counts(site, collection):
     ana = site.link("ana")
     body = {"lease": pairs(site.client.post(f"{ana}/next"))[0], "answer": "right"}
     first = site.client.post(f"{ana}/answer", body)
@@ -256,19 +256,6 @@ def test_the_same_answer_again_counts_once(site, collection):
     # As if the link were open in another tab: the answer is not lost without a word.
     assert other.json() == first.json() | {"counted": "right"}
     assert judged(collection) == [("ana", "right")]
-    replies = []
-    body["lease"] = pairs(first)[0]
-    presses = [
-        threading.Thread(target=lambda: replies.append(site.client.post(f"{ana}/answer", body)))
-        for _ in range(6)
-    ]
-    for press in presses:
-        press.start()
-    for press in presses:
-        press.join()
-    assert [reply.status for reply in replies] == [200] * 6
-    assert judged(collection) == [("ana", "right")] * 2
-    assert site.client.post(f"{ana}/next").json()["answered"] == 2
 
 
 def test_a_time_that_cannot_be_does_not_cost_the_answer(site, collection):
@@ -293,27 +280,17 @@ def test_nobody_answers_for_another(site, collection):
 def test_an_undo_asked_for_twice_takes_back_one_answer(site, collection):
     ana = site.link("ana")
     reply = site.client.post(f"{ana}/next")
-    shown = []
-    for answer in ("left", "right", "skip"):
-        shown.append(reply.json()["pairs"][0])
-        body = {"lease": shown[-1]["lease"], "answer": answer}
+    for answer in ("left", "right"):
+        body = {"lease": pairs(reply)[0], "answer": answer}
         reply = site.client.post(f"{ana}/answer", body)
     last = reply.json()["last"]
     undone = site.client.post(f"{ana}/undo", {"last": last})
     again = site.client.post(f"{ana}/undo", {"last": last})
     assert (undone.json()["undone"], again.json()["undone"]) == (True, False)
-    assert undone.json()["answered"] == again.json()["answered"] == 2
+    assert undone.json()["answered"] == again.json()["answered"] == 1
     assert pairs(undone) == pairs(again)
-    first = undone.json()["pairs"][0]
-    assert (first["left"], first["right"]) == (shown[2]["left"], shown[2]["right"])
-    for n, expected in ((1, shown[1]), (0, shown[0])):
-        undone = site.client.post(f"{ana}/undo", {"last": undone.json()["last"]})
-        first = undone.json()["pairs"][0]
-        assert (first["left"], first["right"]) == (expected["left"], expected["right"])
-        assert undone.json()["answered"] == n
-    assert undone.json()["last"] is None
     assert site.client.post(f"{ana}/undo", {"last": None}).json()["undone"] is False
-    assert [answer for _, answer in judged(collection)].count("undo") == 3
+    assert [answer for _, answer in judged(collection)].count("undo") == 1
 
 
 @contextlib.contextmanager

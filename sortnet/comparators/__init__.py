@@ -1,6 +1,6 @@
 """Comparators: soft trees, CmpNN, DirectRanker, and committees of nets.
 
-Names are imported when first used, so that learned trees rank without torch.
+A class is imported when it is first used, so that a model of soft trees ranks without torch.
 """
 
 from importlib import import_module
@@ -55,7 +55,7 @@ _NAMES_OF_MODULE = {
 }
 _MODULE_OF_NAME = {name: module for module, names in _NAMES_OF_MODULE.items() for name in names}
 
-if not TYPE_CHECKING:  # a type checker would accept every misspelt name because of it
+if not TYPE_CHECKING:  # with a module's `__getattr__` a type checker would accept any name
 
     def __getattr__(name):
         if name not in _MODULE_OF_NAME:

@@ -30,16 +30,22 @@ Numbers: TypeAlias = NDArray[np.integer[Any]]  # document numbers
 _FEW_ROWS = 1 << 12
 _BLOCK = 1 << 10
 # A BLAS (library of matrix products) sums some rows in another order unless the number of columns
-# is a multiple of `_COLUMNS`. Two equal documents would then differ.
-_COLUMNS = 4
-# An operation of fewer multiplications than `_ONE_THREAD` uses one thread. With several threads
-# they would mostly wait for each other: on a busy machine a product of a few microseconds would
-# take a hundred milliseconds.
+# is a multiple of `_COLUMN_MULTIPLE`. Two equal documents would then get different products.
+_COLUMN_MULTIPLE = 4
+# Bytes for each float32 weight: the weight, its gradient, and the two moments of Adam.
+_BYTES_A_WEIGHT = 16
+# An operation of fewer multiplications than `_ONE_THREAD` uses one thread. Several threads would
+# mostly wait for each other: on a busy machine a product of a few microseconds would take a hundred
+# milliseconds.
 _ONE_THREAD = 1 << 22
 
 
 def sigmoid(z: Tensor) -> Tensor:
-    """Sigmoid by tanh; torch's sigmoid would round equal numbers differently by their place."""
+    """Compute the logistic function, 1 / (1 + exp(-z)), as (tanh(z / 2) + 1) / 2.
+
+    `torch.sigmoid` may round equal numbers differently, depending on their position in the tensor.
+    Equal documents would then get different margins.
+    """
     return (torch.tanh(z / 2) + 1) / 2
 
 
@@ -53,11 +59,13 @@ ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
 class NeuralComparator(nn.Module, ABC):
     """Trainable comparator: `embed` runs once per document, `margin` and `loss` once per pair.
 
-    `prepare` and `prefer` are the same functions without gradients, numpy in and numpy out.
+    A sort calls `prepare` and `prefer`, which are `embed` and `margin` without gradients.
     """
 
     n_features: int
-    generator: torch.Generator  # source of dropout; training reseeds it, so that a run can resume
+    # Draws dropout. A training seeds it again in each iteration, so that a resumed run draws the
+    # same numbers.
+    generator: torch.Generator
 
     @abstractmethod
     def embed(self, x: Tensor) -> Tensor:
@@ -69,12 +77,18 @@ class NeuralComparator(nn.Module, ABC):
 
     @abstractmethod
     def loss(self, e_winner: Tensor, e_loser: Tensor) -> Tensor:
-        """Losses (m,) of pairs of embedded documents, (m, width), that should be in this order."""
+        """Losses (m,) of pairs of embedded documents, (m, width); the winner should be first."""
 
     def logistic_loss(
         self, embedded: Tensor, winner: Tensor, loser: Tensor, weight: Tensor
     ) -> Tensor:
-        """Weighted sum of log(1 + exp(-logit)) over m pairs of the n embedded documents."""
+        """Sum weight * log(1 + exp(-logit)) over m pairs of documents.
+
+        Args:
+            embedded: (n, width) embeddings of documents.
+            winner, loser: (m,) row numbers in `embedded`; the winner should be ranked first.
+            weight: (m,) weights of the pairs.
+        """
         losses = nn.functional.softplus(-self.logit(embedded[winner], embedded[loser]))
         return weight @ losses
 
@@ -87,24 +101,31 @@ class NeuralComparator(nn.Module, ABC):
         return next(self.parameters()).device
 
     def anneal(self, share: float) -> None:
-        """Adjust the net before a training step; `share` of the steps are done, from 0 to 1."""
+        """Adjust the net before a training step, when a `share` of the steps, 0 to 1, is done."""
 
     def score(self, prepared: Tensor) -> Tensor | None:
-        """Scores (n,) if the margin is an odd function of a difference of scores, else None."""
+        """Score prepared documents, (n,), if margins are an odd function of score differences.
+
+        Return None if the comparator has no such scores.
+        """
         return None
 
     @torch.no_grad()
     def scores(self, X: F32) -> F32 | None:
-        """Scores (n,) of scaled features, (n, n_features); None if the net has no `score`."""
-        g = self.score(self.prepare(X))
-        return None if g is None else g.cpu().numpy()
+        """Score documents by their scaled features, (n, n_features), if the net has a `score`.
+
+        Returns:
+            (n,) scores, or None if the net has no scores.
+        """
+        scores = self.score(self.prepare(X))
+        return None if scores is None else scores.cpu().numpy()
 
     def feature_shares(self) -> F64 | None:
         """Share (n_features,) of all tree splits that use each feature; None without trees."""
         return None
 
     def votes(self, e_i: Tensor, e_j: Tensor) -> Tensor:
-        """Margins (k, m) by each of k heads or nets; their mean is `margin`."""
+        """Margins (k, m) of m pairs by each of the k heads; the mean over heads is `margin`."""
         return self.margin(e_i, e_j)[None]
 
     @property
@@ -113,17 +134,20 @@ class NeuralComparator(nn.Module, ABC):
         return (self,)
 
     def kernel(self) -> Form | None:
-        """Describe the net for the compiled sort; None if the sort's margins would differ."""
+        """Describe the margin for the compiled sort; None if the compiled margin would differ."""
         return None
 
     def on_device(self) -> OnDevice | None:
-        """The margins on the net's GPU; None on the CPU, or if a subclass overrides `prefer`."""
+        """Return a function that computes margins on the net's GPU.
+
+        Return None for a net on the CPU, and if a subclass overrides `prefer`.
+        """
         if self.device.type == "cpu" or type(self).prefer is not NeuralComparator.prefer:
             return None
         return OnDevice(self.device, self._compare)
 
     def _compares_as(self, base: type[NeuralComparator], names: Sequence[str]) -> bool:
-        """Whether this class inherits the methods `names` from `base`, and so its margins."""
+        """Whether this class inherits all methods `names` from `base`, so that margins agree."""
         return all(getattr(type(self), name) is getattr(base, name) for name in names)
 
     @torch.no_grad()
@@ -137,7 +161,11 @@ class NeuralComparator(nn.Module, ABC):
 
     @torch.no_grad()
     def prepare(self, X: F32) -> Tensor:
-        """Embed scaled features, (n, n_features), as (n, width) vectors on the module's device."""
+        """Embed documents with the scaled features X, (n, n_features), without dropout.
+
+        Returns:
+            (n, width) embeddings on the net's device.
+        """
         check_features(X, self.n_features)
         was_training = self.training
         self.eval()
@@ -161,7 +189,7 @@ class NeuralComparator(nn.Module, ABC):
 
     @torch.no_grad()
     def _compare(self, prepared: Tensor, i: Tensor, j: Tensor) -> Tensor:
-        """Margins (m,) as a tensor, computed without dropout."""
+        """Compute the margins (m,) of prepared documents i over j, as a tensor, without dropout."""
         was_training = self.training
         self.eval()
         with self._threads_for(len(i)):
@@ -170,13 +198,13 @@ class NeuralComparator(nn.Module, ABC):
         return margins
 
     def _threads_for(self, rows: int) -> AbstractContextManager[Any]:
-        """Context for torch operations: one thread for little work, else as many as are set."""
+        """Return a context in which torch uses one thread if the work on `rows` rows is little."""
         n_multiplications = rows * sum(weights.numel() for weights in self.parameters())
         return one_thread_an_operation() if n_multiplications < _ONE_THREAD else nullcontext()
 
 
 def to_device(array: NDArray[Any], device: torch.device) -> Tensor:
-    """Copy an array to a device; to a GPU through pinned memory, while the caller continues."""
+    """Copy an array to a device; a copy to a GPU runs in the background, from pinned memory."""
     tensor = torch.from_numpy(array)
     if device.type == "cuda":
         return tensor.pin_memory().to(device, non_blocking=True)
@@ -184,13 +212,13 @@ def to_device(array: NDArray[Any], device: torch.device) -> Tensor:
 
 
 def margin_of(comparator: Any) -> Margin:
-    """Copy the comparator's margin as a float64 function of scaled features that has gradients.
+    """Return the comparator's margin as a float64 function of scaled features, with gradients.
 
-    The function takes the features (m, d) of the first and of the second documents, and returns
-    (m,) margins.
+    The function takes the features, (m, d), of the first and of the second document of each pair,
+    and returns (m,) margins. It computes with a copy of the weights.
 
     Raises:
-        ComparatorError: if the comparator has no `embed` and `margin` of torch.
+        ComparatorError: if the comparator, or a member of a committee, lacks `embed` or `margin`.
     """
     nets = []
     for member in getattr(comparator, "members", (comparator,)):
@@ -210,7 +238,7 @@ def margin_of(comparator: Any) -> Margin:
 
 
 def check_features(X: F32, n_features: int) -> None:
-    """Refuse documents with a different number of features."""
+    """Raise ComparatorError unless the documents X, (n, d), have `n_features` features."""
     if X.shape[1] != n_features:
         raise ComparatorError(
             f"the comparator takes {n_features} features, the data has {X.shape[1]}"
@@ -218,19 +246,26 @@ def check_features(X: F32, n_features: int) -> None:
 
 
 def activation(name: str, names: Sequence[str] = tuple(ACTIVATIONS)) -> Callable[[Tensor], Tensor]:
-    """Look up an activation function by its name, which must be in `names`."""
+    """Look up an activation function by its name.
+
+    Raises:
+        ComparatorError: if the name is not in `names`.
+    """
     if name not in names:
         raise ComparatorError(f"unknown activation {name!r}; known are {', '.join(names)}")
     return ACTIVATIONS[name]
 
 
 def initial_weights(rows: int, columns: int, generator: torch.Generator) -> nn.Parameter:
-    """Draw (rows, columns) Glorot-uniform weights from the comparator's generator.
+    """Draw (rows, columns) weights from the uniform distribution of Glorot and Bengio (2010).
+
+    The weights lie between ± sqrt(6 / (rows + columns)).
 
     Raises:
         DataError: if the weights, their gradient and Adam's two moments do not fit into memory.
     """
-    refuse_too_large(16 * rows * columns, f"{rows} x {columns} weights of a hidden layer")
+    n_bytes = _BYTES_A_WEIGHT * rows * columns
+    refuse_too_large(n_bytes, f"{rows} x {columns} weights of a hidden layer")
     bound = (6.0 / (rows + columns)) ** 0.5
     return nn.Parameter((torch.rand(rows, columns, generator=generator) * 2 - 1) * bound)
 
@@ -238,9 +273,9 @@ def initial_weights(rows: int, columns: int, generator: torch.Generator) -> nn.P
 def product(rows: Tensor, weights: Tensor) -> Tensor:
     """Multiply documents, (n, d), with weights, (d, H) or (d,), so that equal rows stay equal.
 
-    Many documents are multiplied by several threads. A BLAS sums in an order that depends on how it
-    divides a product among its threads, so each thread gets whole blocks of rows. Rows that need a
-    gradient, and products with a vector, use one thread.
+    Several threads share the work if there are many documents. A BLAS (library of matrix products)
+    sums in an order that depends on how it divides a product among its threads, so each thread gets
+    whole blocks of rows. Rows that need a gradient, and products with a vector, use one thread.
 
     >>> product(torch.tensor([[1.0, 2.0]]), torch.eye(2)).tolist()
     [[1.0, 2.0]]
@@ -248,9 +283,10 @@ def product(rows: Tensor, weights: Tensor) -> Tensor:
     Cost: the multiplications; for the gradient a (d, H) matrix for each 1,024 rows.
     """
     is_vector = weights.ndim == 1
-    n_missing = 0 if is_vector else -weights.shape[1] % _COLUMNS
-    if n_missing:
-        return product(rows, pad(weights, (0, n_missing)))[:, :-n_missing]
+    n_padding = 0 if is_vector else -weights.shape[1] % _COLUMN_MULTIPLE
+    if n_padding:
+        padded_weights = pad(weights, (0, n_padding))
+        return product(rows, padded_weights)[:, :-n_padding]
     if rows.is_cuda or len(rows) <= _FEW_ROWS or rows.requires_grad or is_vector:
         with one_thread_an_operation():
             return rows @ weights
@@ -271,8 +307,9 @@ class _InBlocks(torch.autograd.Function):
             torch.bmm(
                 blocks, weights_of_blocks, out=out[:n_in_blocks].view(len(blocks), _BLOCK, -1)
             )
-        # A product of fewer rows may be rounded in another way, and equal documents would differ.
-        # So the last rows are computed as a whole block, which overlaps the block before.
+        # A product of fewer rows may be rounded in another way, and equal documents would get
+        # different products. So the last `_BLOCK` rows are computed as a block, too, although some
+        # of them are in the block before.
         with one_thread_an_operation():
             torch.bmm(rows[None, -_BLOCK:], weights[None], out=out[None, -_BLOCK:])
         return out
@@ -289,6 +326,7 @@ class _InBlocks(torch.autograd.Function):
 
 
 def _blocks_of(rows: Tensor) -> tuple[Tensor, Tensor]:
-    """Divide rows into whole blocks, (n, _BLOCK, d), and the rows behind the last whole block."""
+    """Divide rows into whole blocks, (n, _BLOCK, d), and the rows after the last whole block."""
     n_in_blocks = len(rows) // _BLOCK * _BLOCK
-    return rows[:n_in_blocks].reshape(-1, _BLOCK, rows.shape[1]), rows[n_in_blocks:]
+    blocks = rows[:n_in_blocks].reshape(-1, _BLOCK, rows.shape[1])
+    return blocks, rows[n_in_blocks:]

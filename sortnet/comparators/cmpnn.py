@@ -13,31 +13,32 @@ from sortnet.comparators.forms import DualUnits
 from sortnet.config import hidden_sizes
 from sortnet.errors import ComparatorError
 
-# Methods that the compiled sort replaces.
+# If a subclass overrides one of these methods, the compiled sort cannot replace it.
 _COMPILED = ("prepare", "embed", "hidden_pair", "margin", "prefer")
 
 
 class CmpNN(NeuralComparator):
     """Two outputs, "x before y" and "y before x", which are swapped when x and y are.
 
-    Hidden units come in dual pairs (i, i') that share their weights crosswise, so with
+    Hidden units come in dual pairs: a unit h(x, y) and its dual unit h(y, x), which sees the two
+    documents swapped. Both use the same weights, so with one hidden layer the outputs are
 
-        p = V_x x + b,   q = V_y y
-        h_i(x, y) = s(p_i(x) + q_i(y)),   h_i'(x, y) = s(p_i(y) + q_i(x)) = h_i(y, x)
+        p(x) = V_x x + b,   q(y) = V_y y
+        h(x, y) = s(p(x) + q(y)),   h(y, x) = s(p(y) + q(x))
         N_>(x, y) = σ(w_> h(x, y) + w_< h(y, x) + c)
         N_<(x, y) = σ(w_< h(x, y) + w_> h(y, x) + c) = N_>(y, x)
 
-    A deeper net shares its weights in the same way, layer by layer:
-    h' = s(A h(x, y) + B h(y, x) + b). The margin is the difference of the two outputs before the
-    monotone σ, which has the sign of N_> - N_< and does not saturate. It is antisymmetric, but
-    nothing makes it transitive.
+    A deeper layer shares its weights in the same way: h_next(x, y) = s(A h(x, y) + B h(y, x) + b).
+    The margin is the difference of the two outputs before the monotone σ, which has the sign of
+    N_> - N_< and does not saturate. The margin is antisymmetric, but nothing makes it transitive.
 
     Args:
-        n_features: d, of a document.
-        hidden: dual pairs of units per layer; the paper tries 10, 20 and 30 in one layer.
-        units: `tanh` or `sigmoid`, the hidden units' s.
-        dropout: share of dual pairs dropped in training.
-        seed: seed of the initial weights and of dropout.
+        n_features: the number d of features of a document.
+        hidden: the number of dual pairs of units in each layer; the paper tries 10, 20 and 30 in
+            one layer.
+        units: `tanh` or `sigmoid`, the function s of the hidden units.
+        dropout: the share of dual pairs that a training step drops, from 0 to below 1.
+        seed: the seed of the initial weights and of dropout.
 
     >>> import numpy as np
     >>> net = CmpNN(3, hidden=4, seed=1)
@@ -74,9 +75,9 @@ class CmpNN(NeuralComparator):
         # V_x | V_y in one matrix, (d, 2H): one product per document is faster for small nets.
         self.v = nn.Parameter(torch.cat((v_x, v_y), dim=1))
         self.b = nn.Parameter(torch.zeros(first))
-        self.direct = nn.ParameterList()  # A of each deeper layer
-        self.dual = nn.ParameterList()  # B
-        self.biases = nn.ParameterList()
+        self.direct = nn.ParameterList()  # the matrix A of each deeper layer
+        self.dual = nn.ParameterList()  # the matrix B of each deeper layer
+        self.biases = nn.ParameterList()  # the vector b of each deeper layer
         for n_in, n_out in pairwise(self.hidden):
             a_over_b = initial_weights(2 * n_in, n_out, self.generator).data
             self.direct.append(nn.Parameter(a_over_b[:n_in].clone()))
@@ -88,25 +89,31 @@ class CmpNN(NeuralComparator):
         self.c = nn.Parameter(torch.zeros(()))
 
     def embed(self, x: Tensor) -> Tensor:
-        """(n, d) -> (n, 2H): p and q side by side."""
-        return product(x, self.v) + nn.functional.pad(self.b, (0, self.hidden[0]))
+        """Compute p and q of n documents, (n, d), side by side, (n, 2H)."""
+        b_for_p_and_0_for_q = nn.functional.pad(self.b, (0, self.hidden[0]))
+        return product(x, self.v) + b_for_p_and_0_for_q
 
     def hidden_pair(self, e_i: Tensor, e_j: Tensor) -> tuple[Tensor, Tensor]:
-        """(m, 2H), (m, 2H) -> h(i, j) and its dual h(j, i), each (m, H of the last layer)."""
+        """Compute the last hidden layer of m pairs of documents, in both orders of the documents.
+
+        Args:
+            e_i, e_j: (m, 2H) embeddings of the first and the second document of each pair.
+
+        Returns:
+            h(i, j) and its dual h(j, i), each (m, number of dual pairs in the last layer).
+        """
         H = self.hidden[0]
         h = self._s(e_i[:, :H] + e_j[:, H:])
         dual = self._s(e_j[:, :H] + e_i[:, H:])
         h, dual = self._drop(h, dual)
         for A, B, b in zip(self.direct, self.dual, self.biases, strict=True):
-            h, dual = (
-                self._s(product(h, A) + product(dual, B) + b),
-                self._s(product(dual, A) + product(h, B) + b),
-            )
-            h, dual = self._drop(h, dual)
+            next_h = self._s(product(h, A) + product(dual, B) + b)
+            next_dual = self._s(product(dual, A) + product(h, B) + b)
+            h, dual = self._drop(next_h, next_dual)
         return h, dual
 
     def outputs(self, e_i: Tensor, e_j: Tensor) -> tuple[Tensor, Tensor]:
-        """The two outputs of CmpNN for each pair (section 2 of the paper), (m,) each, in (0, 1).
+        """Compute the two outputs of CmpNN for m pairs, (m,) each, in (0, 1); see the paper, 2.
 
             N_>(i, j) = sigmoid(w_> · h(i, j) + w_< · h(j, i) + c)
             N_<(i, j) = sigmoid(w_< · h(i, j) + w_> · h(j, i) + c)
@@ -114,12 +121,12 @@ class CmpNN(NeuralComparator):
         Swapping the documents swaps the outputs, because the weights w_> and w_< change places.
 
         Args:
-            e_i, e_j: (m, 2H) embeddings of the pairs' documents.
+            e_i, e_j: (m, 2H) embeddings of the first and the second document of each pair.
         """
         h, dual = self.hidden_pair(e_i, e_j)
-        gt = h @ self.w_gt + dual @ self.w_lt + self.c
-        lt = dual @ self.w_gt + h @ self.w_lt + self.c
-        return torch.sigmoid(gt), torch.sigmoid(lt)
+        gt_logit = h @ self.w_gt + dual @ self.w_lt + self.c
+        lt_logit = dual @ self.w_gt + h @ self.w_lt + self.c
+        return torch.sigmoid(gt_logit), torch.sigmoid(lt_logit)
 
     def margin(self, e_i: Tensor, e_j: Tensor) -> Tensor:
         h, dual = self.hidden_pair(e_i, e_j)
@@ -135,17 +142,18 @@ class CmpNN(NeuralComparator):
     @torch.no_grad()
     def verdicts(self, prepared: Tensor, i: int, j: int) -> list[dict[str, float]]:
         gt, lt = self.outputs(prepared[[i]], prepared[[j]])
-        return [super().verdicts(prepared, i, j)[0] | {"N_>": float(gt), "N_<": float(lt)}]
+        (verdict,) = super().verdicts(prepared, i, j)
+        return [{**verdict, "N_>": float(gt), "N_<": float(lt)}]
 
     def loss(self, e_winner: Tensor, e_loser: Tensor) -> Tensor:
-        """(1 - N_>)^2 + (0 - N_<)^2, the targets [1 0] of the paper's equation 3."""
+        """Compute (1 - N_>)^2 + (0 - N_<)^2 of m pairs: the paper's equation 3 for target [1 0]."""
         gt, lt = self.outputs(e_winner, e_loser)
         return (1 - gt) ** 2 + lt**2
 
     def _drop(self, h: Tensor, dual: Tensor) -> tuple[Tensor, Tensor]:
+        """Apply dropout in a training; a unit and its dual are dropped together, by symmetry."""
         if not (self.training and self.dropout):
             return h, dual
-        # A unit and its dual are dropped together, by one mask, which keeps the symmetry.
-        keep = torch.rand(h.shape, generator=self.generator).to(h.device) >= self.dropout
-        mask = keep / (1 - self.dropout)
-        return h * mask, dual * mask
+        remains = torch.rand(h.shape, generator=self.generator).to(h.device) >= self.dropout
+        factor = remains / (1 - self.dropout)
+        return h * factor, dual * factor

@@ -16,7 +16,9 @@ from sortnet.errors import ComparatorError
 
 
 class Committee:
-    """Comparator whose margin is the sum of its members' margins; antisymmetric if they are.
+    """Comparator whose margin is the sum of its members' margins.
+
+    It is antisymmetric if every member is antisymmetric.
 
     >>> import numpy as np
     >>> from sortnet.comparators import CmpNN
@@ -37,21 +39,28 @@ class Committee:
         self.members = tuple(members)
 
     def kernel(self) -> Form | None:
-        """The form for the compiled sort, if each member and the sum of their margins has one."""
+        """Describe the summed margin for the compiled sort.
+
+        Return None if the compiled sort cannot compute a member's margin or the sum, or if a
+        subclass overrides `prepare` or `prefer`.
+        """
         if type(self).prefer is not Committee.prefer or type(self).prepare is not Committee.prepare:
             return None
         return joined([member.kernel() for member in self.members])
 
     def on_device(self) -> OnDevice | None:
-        """The summed margins on the device; None if a member has none, or `prefer` is replaced."""
+        """Return a function that computes the summed margins on the members' GPU.
+
+        Return None if a member has no such function, or if a subclass overrides `prefer`.
+        """
+        if type(self).prefer is not Committee.prefer:
+            return None
         members = []
         for member in self.members:
             on_device = member.on_device()
             if on_device is None:
                 return None
             members.append(on_device)
-        if type(self).prefer is not Committee.prefer:
-            return None
 
         def compare(prepared: list[Tensor], i: Tensor, j: Tensor) -> Tensor:
             margins = [
@@ -70,14 +79,16 @@ class Committee:
         return total
 
     def _margins(self, prepared: list[Tensor], i: Numbers, j: Numbers) -> list[F32]:
-        """The (m,) margins of each member."""
+        """Compute the margins, (m,), of documents i over documents j by each member."""
         return [
             member.prefer(prepared_by_member, i, j)
             for member, prepared_by_member in zip(self.members, prepared, strict=True)
         ]
 
     def spread(self, prepared: list[Tensor], i: Numbers, j: Numbers) -> F32 | None:
-        """(m,) the standard deviation of the members' margins."""
+        """Standard deviation (m,) of the members' margins of each pair; None for one member."""
+        if len(self.members) == 1:
+            return None
         margins = self._margins(prepared, i, j)
         spread: F32 = np.std(margins, axis=0, dtype=np.float32)
-        return None if len(margins) == 1 else spread
+        return spread

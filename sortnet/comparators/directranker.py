@@ -22,13 +22,13 @@ from sortnet.core import F32, F64
 from sortnet.core.memory import refuse_too_large
 from sortnet.errors import ComparatorError
 
-_DOCUMENTS = 4096  # documents of a batch, whose polynomial must fit into memory
+_BATCH_SIZE = 4096  # number of documents whose polynomial features must fit into memory together
 # If a subclass overrides one of these methods, the compiled sort cannot replace it.
 _COMPILED = ("prepare", "embed", "margin", "prefer")
 
 
 def _odd_sigmoid(z: Tensor) -> Tensor:
-    # 2σ(z) - 1 equals tanh(z/2), but its rounding would lose the sign of a small z.
+    """Compute 2σ(z) - 1 as tanh(z / 2), whose rounding keeps the sign of a small z."""
     return torch.tanh(z / 2)
 
 
@@ -42,19 +42,20 @@ TAUS: dict[str, Callable[[Tensor], Tensor]] = {
 class DirectRanker(NeuralComparator):
     """Comparator r(x, y) = τ(w · (f(x) - f(y))): f is a net, w its output weights without a bias.
 
-    τ is odd and keeps the sign, so the comparator is reflexive, antisymmetric and transitive, and
-    |r| is a pseudometric for τ = identity. The loss of a pair whose first document should be first
-    is (1 - r)^2.
+    The function τ is odd and keeps the sign. So the comparator is reflexive, antisymmetric and
+    transitive, and |r| is a pseudometric for τ = identity. The loss of a pair whose first document
+    should be first is (1 - r)^2.
 
     Args:
-        n_features: d, of a document.
-        hidden: units of each layer of f.
-        units: `tanh`, `sigmoid` or `relu`, the hidden units' function.
-        tau: `tanh`, `identity` or `sigmoid` (as 2σ - 1).
-        dropout: share of units dropped in training.
-        feature_part: f, any module (n, d) -> (n, width), in place of the layers of `hidden`.
-            A model with such a part needs it again when it is loaded.
-        seed: seed of the initial weights and of dropout.
+        n_features: the number d of features of a document.
+        hidden: the number of units of each layer of f.
+        units: `tanh`, `sigmoid` or `relu`, the function of the hidden units.
+        tau: `tanh`, `identity` or `sigmoid` (2σ - 1), the function τ.
+        dropout: the share of units that a training step drops, from 0 to below 1.
+        feature_part: the net f, any module that turns (n, d) features into (n, width) numbers, in
+            place of the layers of `hidden`. A model with such a module needs it again when it is
+            loaded.
+        seed: the seed of the initial weights and of dropout.
 
     >>> import numpy as np
     >>> net = DirectRanker(2, hidden=(4, 3), seed=1)
@@ -89,16 +90,16 @@ class DirectRanker(NeuralComparator):
         self.seed = seed
         activation(units)
         self.generator = torch.Generator().manual_seed(seed)
-        self.feature_part = feature_part or Layers(
-            n_features, self.hidden, units, dropout, self.generator
-        )
+        if feature_part is None:
+            feature_part = Layers(n_features, self.hidden, units, dropout, self.generator)
+        self.feature_part = feature_part
         with torch.no_grad():
             width = int(self.feature_part(torch.zeros(2, n_features)).shape[1])
         self.w = initial_weights(width, 1, self.generator)
         self._tau = TAUS[tau]
 
     def embed(self, x: Tensor) -> Tensor:
-        """Score g(x) = w · f(x) of each document, (n, 1)."""
+        """Compute the score g(x) = w · f(x) of n documents, (n, d), as a column (n, 1)."""
         scores: Tensor = product(self.feature_part(x), self.w)
         return scores
 
@@ -112,7 +113,10 @@ class DirectRanker(NeuralComparator):
         return self._tau(self.logit(e_i, e_j))
 
     def kernel(self) -> Score | None:
-        """Scores and the function τ of their differences, for the compiled sort."""
+        """Describe the margin for the compiled sort by the scores g and the function τ.
+
+        Return None if a subclass overrides a method that the compiled sort would replace.
+        """
         if not self._compares_as(DirectRanker, _COMPILED):
             return None
 
@@ -120,9 +124,9 @@ class DirectRanker(NeuralComparator):
             g: F64 = self.score(self.prepare(X)).cpu().double().numpy()
             return g
 
-        def of_differences(difference: F32) -> F32:
-            margin: F32 = self._tau(torch.from_numpy(difference)).numpy()
-            return margin
+        def of_differences(differences: F32) -> F32:
+            margins: F32 = self._tau(torch.from_numpy(differences)).numpy()
+            return margins
 
         return Score(scores, self.tau, of_differences)
 
@@ -146,7 +150,7 @@ class Layers(nn.Module):
         self.weights = nn.ParameterList(
             initial_weights(n_in, n_out, generator) for n_in, n_out in pairwise(sizes)
         )
-        self.biases = nn.ParameterList(nn.Parameter(torch.zeros(after)) for after in hidden)
+        self.biases = nn.ParameterList(nn.Parameter(torch.zeros(n_out)) for n_out in hidden)
         self.dropout = dropout
         self._s = ACTIVATIONS[units]
         self._generator = generator
@@ -155,18 +159,18 @@ class Layers(nn.Module):
         for weight, bias in zip(self.weights, self.biases, strict=True):
             x = self._s(product(x, weight) + bias)
             if self.training and self.dropout:
-                keep = torch.rand(x.shape, generator=self._generator).to(x.device) >= self.dropout
-                x = x * keep / (1 - self.dropout)
+                p_drop = self.dropout
+                remains = torch.rand(x.shape, generator=self._generator).to(x.device) >= p_drop
+                x = x * remains / (1 - p_drop)
         return x
 
 
 class Polynomial(nn.Module):
-    """Feature part f that returns all products of 1 to `degree` of a document's d features.
+    """Feature part f that computes all products of 1 to `degree` of a document's d features.
 
-    It turns (n, d) features into (n, C(d + degree, degree) - 1) products.
-
-    Used as f of a DirectRanker, whose w has the coefficients of the polynomial (Köppel et al. 2025,
-    RankNet revisited).
+    It turns (n, d) features into (n, C(d + degree, degree) - 1) products. A DirectRanker with this
+    f learns a polynomial, whose coefficients are its output weights w (Köppel et al. 2025, RankNet
+    revisited).
 
     >>> Polynomial(2, 2)(torch.tensor([[2.0, 3.0]])).tolist()
     [[2.0, 3.0, 4.0, 6.0, 9.0]]
@@ -174,7 +178,7 @@ class Polynomial(nn.Module):
     Raises:
         DataError: if the columns of a batch would not fit into memory.
 
-    Cost: a product for each column.
+    Cost: `degree` multiplications for each product.
     """
 
     factors: Tensor
@@ -182,20 +186,21 @@ class Polynomial(nn.Module):
     def __init__(self, n_features: int, degree: int) -> None:
         super().__init__()
         width = comb(n_features + degree, degree) - 1
-        refuse_too_large(
-            4 * _DOCUMENTS * width, f"a polynomial of degree {degree} in {n_features} features"
-        )
-        columns = range(1, n_features + 1)  # column 0 is the factor 1
-        products = [
-            factors + (0,) * (degree - k)
-            for k in range(1, degree + 1)
-            for factors in combinations_with_replacement(columns, k)
-        ]
+        n_bytes = 4 * _BATCH_SIZE * width
+        refuse_too_large(n_bytes, f"a polynomial of degree {degree} in {n_features} features")
+        # Each product gets `degree` factors, given by their columns: column 0 is the constant 1,
+        # which fills up a product of fewer features.
+        columns = range(1, n_features + 1)
+        products = []
+        for n_factors in range(1, degree + 1):
+            fill = (0,) * (degree - n_factors)
+            for factors in combinations_with_replacement(columns, n_factors):
+                products.append(factors + fill)
         self.register_buffer("factors", torch.tensor(products).T, persistent=False)
 
     def forward(self, x: Tensor) -> Tensor:
-        x = nn.functional.pad(x, (1, 0), value=1.0)
-        out = x[:, self.factors[0]]
-        for column in self.factors[1:]:
-            out = out * x[:, column]
-        return out
+        x_with_constant = nn.functional.pad(x, (1, 0), value=1.0)
+        products = x_with_constant[:, self.factors[0]]
+        for columns in self.factors[1:]:
+            products = products * x_with_constant[:, columns]
+        return products

@@ -1,6 +1,6 @@
-"""Soft trees that learn no more: the weights of `SoftTrees` in arrays, and their scores.
+"""FittedTrees: the weights of learned `SoftTrees` in numpy arrays, which rank without torch.
 
-A model of trees ranks with these, so that a process that only ranks need not load torch.
+A model of soft trees ranks with `FittedTrees`, so that a process that only ranks never loads torch.
 """
 
 from __future__ import annotations
@@ -14,12 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sortnet.comparators.forms import Score
-from sortnet.comparators.tree_kernels import LANES, Floats, fill_scores
+from sortnet.comparators.tree_kernels import LANES, Floats, blocks_of, fill_scores
 from sortnet.core import F32, F64
 from sortnet.errors import ComparatorError
 from sortnet.threads import one_numpy_thread, side_by_side
 
-# Documents that are scored together: the inputs of their splits stay in the cache.
+# Number of documents that are scored together, so few that the inputs of their splits stay in the
+# cache.
 _AT_ONCE = 8 * LANES
 # Names of the arrays, as `SoftTrees.state_dict` has them.
 WEIGHTS = ("choices", "thresholds", "log_steepness", "leaves", "sharpness")
@@ -28,7 +29,13 @@ WEIGHTS = ("choices", "thresholds", "log_steepness", "leaves", "sharpness")
 def weight_shapes(
     n_features: int, committee: int, trees: int, depth: int
 ) -> dict[str, tuple[int, ...]]:
-    """The shape of each array of trees.
+    """Return the shape of each weight array of soft trees, by name.
+
+    Args:
+        n_features: the number of features of a document.
+        committee: the number of heads.
+        trees: the number of trees of a head.
+        depth: the number of splits on the way to a leaf.
 
     >>> weight_shapes(3, 2, 1, 4)["choices"]
     (3, 8)
@@ -45,11 +52,11 @@ def weight_shapes(
 
 @dataclass(frozen=True, eq=False)
 class FittedTrees:
-    """Comparator of learned soft trees; see `SoftTrees` for its formula.
+    """Comparator of learned soft trees; see `SoftTrees` for the formula of its margin.
 
     Attributes:
-        committee: H, number of heads.
-        weights: arrays of `weight_shapes`.
+        committee: the number H of heads.
+        weights: the weight arrays by name, with the shapes that `weight_shapes` returns.
 
     >>> from sortnet.comparators.soft_trees import SoftTrees
     >>> trees = SoftTrees(2, committee=3, seed=1).fitted()
@@ -65,7 +72,7 @@ class FittedTrees:
 
     @property
     def n_features(self) -> int:
-        """d, of a document."""
+        """The number d of features of a document."""
         return len(self.weights["choices"])
 
     @property
@@ -80,25 +87,26 @@ class FittedTrees:
 
     @property
     def members(self) -> tuple[FittedTrees]:
-        """The nets of the comparator: itself."""
+        """The comparator itself, as its single member: only a `Committee` has several."""
         return (self,)
 
     @cached_property
     def _chosen(self) -> Floats:
-        """(d, splits) the share of each column in the input of a split."""
+        """Share (d, splits) of each feature in each split, by the softmax over features."""
         return _softmax(self.weights["choices"], float(self.weights["sharpness"]))
 
     @cached_property
-    def _logits(self) -> tuple[Floats, Floats]:
+    def _scale_and_shift(self) -> tuple[Floats, Floats]:
+        """Scale and shift, (splits,) each: half the logit of a split is scale * input + shift."""
         return _half_logits(self.weights["thresholds"], self.weights["log_steepness"])
 
     def feature_shares(self) -> F64:
-        """(d,) the mean share of each column in the inputs of all splits; the shares sum to 1."""
+        """Mean share (d,) of each feature in the inputs of all splits; the shares sum to 1."""
         shares: F64 = self._chosen.mean(axis=1, dtype=np.float64)
         return shares
 
     def prepare(self, X: Floats) -> Floats:
-        """(n, d) scaled features -> (n, H), the scores g_h.
+        """Compute the score of each head, (n, H), of documents with scaled features X, (n, d).
 
         Raises:
             ComparatorError: if the documents have another number of features.
@@ -109,54 +117,61 @@ class FittedTrees:
             )
         leaves = self.weights["leaves"]
         scores = np.empty((len(X), self.committee), leaves.dtype)
-        scale, shift = self._logits
+        scale, shift = self._scale_and_shift
 
         def fill(docs: slice) -> None:
             inputs = _inputs(X[docs], self._chosen).astype(leaves.dtype, copy=False)
-            sides = np.empty((-(-len(inputs) // LANES), len(scale), LANES), leaves.dtype)
-            fill_scores(inputs, scale, shift, leaves, sides, scores[docs])
+            p_right = np.empty((blocks_of(len(inputs)), len(scale), LANES), leaves.dtype)
+            fill_scores(inputs, scale, shift, leaves, p_right, scores[docs])
 
+        chunks = [slice(start, start + _AT_ONCE) for start in range(0, len(X), _AT_ONCE)]
         with one_numpy_thread():
-            side_by_side(fill, [slice(k, k + _AT_ONCE) for k in range(0, len(X), _AT_ONCE)])
+            side_by_side(fill, chunks)
         return scores
 
     def score(self, prepared: Floats) -> Floats:
-        """(n, H) -> (n,) g, the mean of the heads' scores."""
+        """Average the heads' scores, (n, H), of prepared documents to one score each, (n,)."""
         total = prepared[:, 0].copy()
-        # The rounding of a sum along rows may depend on a row's place.
+        # np.mean may round equal rows differently, depending on their position.
         for head in range(1, self.committee):
             total += prepared[:, head]
         total /= self.committee
         return total
 
     def scores(self, X: F32) -> F32:
-        """(n, d) scaled features -> (n,) scores, whose differences are the margins."""
+        """Compute one score per document, (n,), given scaled features X, (n, d).
+
+        The margin of two documents is the difference of their scores.
+        """
         return self.score(self.prepare(X)).astype(np.float32, copy=False)
 
     def prefer(self, prepared: Floats, i: NDArray[Any], j: NDArray[Any]) -> F32:
-        """(m,) margins of prepared document i over prepared document j."""
-        g = self.score(prepared)
-        margin: F32 = g[i] - g[j]
+        """Compute the margins (m,) of the prepared documents i over the prepared documents j."""
+        scores = self.score(prepared)
+        margin: F32 = scores[i] - scores[j]
         return margin
 
     def spread(self, prepared: Floats, i: NDArray[Any], j: NDArray[Any]) -> F32 | None:
-        """(m,) the standard deviation of the heads' margins; None for a single head."""
+        """Standard deviation (m,) of the heads' margins of each pair; None for a single head."""
         if self.committee == 1:
             return None
         spread: F32 = (prepared[i] - prepared[j]).std(axis=1)
         return spread
 
     def verdicts(self, prepared: Floats, i: int, j: int) -> list[dict[str, float]]:
-        """The margin of each head for one pair."""
+        """Return the margin of document i over document j by each head, one dict per head."""
         return [{"margin": float(margin)} for margin in prepared[i] - prepared[j]]
 
     def kernel(self) -> Score:
-        """The form for the compiled sort."""
+        """Describe the margin for the compiled sort: a difference of scores."""
         return Score(lambda X: self.scores(X).astype(np.float64), "identity", lambda z: z)
 
 
 def _softmax(choices: Floats, sharpness: float) -> Floats:
-    """(d, splits) -> the softmax over the columns of the sharpened choices, in their type."""
+    """Compute the softmax over features, (d, splits), of choices that are multiplied by sharpness.
+
+    The result has the number type of `choices`, but is computed in float64.
+    """
     logits = sharpness * choices.astype(np.float64)
     logits -= logits.max(axis=0, initial=-np.inf)
     np.exp(logits, out=logits)
@@ -165,21 +180,24 @@ def _softmax(choices: Floats, sharpness: float) -> Floats:
 
 
 def _half_logits(thresholds: Floats, log_steepness: Floats) -> tuple[Floats, Floats]:
-    """Scale and shift, (splits,) each: half the logits are scale * inputs + shift."""
+    """Return scale and shift, (splits,): half the logit of a split is scale * input + shift."""
     scale = np.exp(log_steepness.astype(np.float64)) / 2
     shift = -thresholds * scale
     return scale.astype(thresholds.dtype), shift.astype(thresholds.dtype)
 
 
 def _inputs(X: Floats, weights: Floats) -> Floats:
-    """(n, d), (d, splits) -> the inputs of the splits, (n, splits).
+    """Multiply features, (n, d), with the shares of features in splits, (d, splits).
 
-    The rows are filled up to whole blocks. A BLAS may sum the rows behind the last whole block in
-    another order, and a document would differ from its twin.
+    The rows are padded to whole blocks. A BLAS (library of matrix products) may sum the rows after
+    the last whole block in another order, and equal documents would get different scores.
+
+    Returns:
+        (n, splits) the numbers that the splits compare with their thresholds.
     """
     n = len(X)
-    n_missing = -n % LANES
-    if n_missing:
-        X = np.concatenate((X, np.zeros((n_missing, X.shape[1]), X.dtype)))
+    n_padding = -n % LANES
+    if n_padding:
+        X = np.concatenate((X, np.zeros((n_padding, X.shape[1]), X.dtype)))
     inputs: Floats = (X @ weights)[:n]
     return inputs

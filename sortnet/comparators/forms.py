@@ -1,4 +1,4 @@
-"""Forms of a comparator's margin for the sort: without torch, or without leaving the GPU."""
+"""Forms of a comparator's margin that a sort computes faster: by compiled code, or on the GPU."""
 
 from __future__ import annotations
 
@@ -14,58 +14,79 @@ if TYPE_CHECKING:
     import torch
     from torch import Tensor
 
-# Torch is loaded where a net needs it: learned trees rank without it.
+# The functions that need torch import it themselves, so that fitted trees rank without torch.
 
-# exp(2p) below e^175 keeps (1 + e)(1 + e'), with e = exp(2p) exp(2q), within a float64.
+# Bound on κp and κq in the formula of `DualUnits.numbers`. Then (1 + e)(1 + e') is at most about
+# exp(4 * 175), which a float64 can hold.
 _LARGEST = 175.0
 
 
 @dataclass(frozen=True, eq=False)
 class DualUnits:
-    """Margin of one layer of dual units on the CPU: w (s(p_i + q_j) - s(p_j + q_i))."""
+    """Margin of a CmpNN with one hidden layer, on the CPU.
 
-    embed: Callable[[F32], Tensor]  # (n, d) documents -> (n, 2H) float32, p and q side by side
-    w: Tensor  # (H,) float32
-    units: str  # `tanh` or `sigmoid`, s
+    The margin of document i over j is the sum Σ_h w_h (s(p_ih + q_jh) - s(p_jh + q_ih)). A term of
+    the sum has two dual units: the second unit sees the two documents swapped.
+
+    Attributes:
+        embed: a function that turns n documents, (n, d), into their p and q side by side, (n, 2H)
+            float32. H is the number of pairs of dual units.
+        w: (H,) float32 weights of the terms, w_> - w_< of the CmpNN.
+        units: `tanh` or `sigmoid`, the name of the function s.
+    """
+
+    embed: Callable[[F32], Tensor]
+    w: Tensor
+    units: str
 
     def numbers(self, X: F32) -> tuple[F64, F64] | None:
-        """Prepare documents for the compiled sort: exp(κp) | exp(κq), (n, 2H), and weights, (H,).
+        """Prepare documents for the compiled sort, so that a comparison needs no exponential.
 
-        None if the exponentials would leave the floating-point range, as with unscaled features.
-        With e = exp(κ(p_i + q_j)) and e' = exp(κ(p_j + q_i)) a dual pair of units contributes
+        With e = exp(κ(p_i + q_j)) and e' = exp(κ(p_j + q_i)) a term of the margin is w times
 
-            tanh (κ = 2):    tanh(·) - tanh(·)' = 2 (e - e') / ((1 + e)(1 + e'))
-            sigmoid (κ = 1):    σ(·) - σ(·)'    =   (e - e') / ((1 + e)(1 + e'))
+            tanh(p_i + q_j) - tanh(p_j + q_i) = 2 (e - e') / ((1 + e)(1 + e'))    with κ = 2
+               σ(p_i + q_j) -    σ(p_j + q_i) =   (e - e') / ((1 + e)(1 + e'))    with κ = 1
 
-        to the margin, times w_> - w_<. So a comparison needs no transcendental function.
+        Returns:
+            exp(κp) and exp(κq) side by side, (n, 2H), and the weights κw, (H,). None if the
+            exponentials could overflow a float64, which happens with unscaled features.
         """
         import torch
 
         kappa = 2.0 if self.units == "tanh" else 1.0
         with torch.no_grad():
             embedded = self.embed(X).mul_(kappa)
-            # A comparison with NaN is false.
-            if embedded.numel() and not (
-                embedded.min() >= -_LARGEST and embedded.max() <= _LARGEST
-            ):
-                return None
-            e: F64 = embedded.double().exp_().numpy()
+            if embedded.numel():
+                # The comparisons are false if a number is NaN.
+                is_bounded = embedded.min() >= -_LARGEST and embedded.max() <= _LARGEST
+                if not is_bounded:
+                    return None
+            exponentials: F64 = embedded.double().exp_().numpy()
             weights: F64 = (kappa * self.w).double().numpy()
-        return e, weights
+        return exponentials, weights
 
 
 @dataclass(frozen=True, eq=False)
 class Score:
-    """Margin τ(g_i - g_j), where τ is odd and keeps the sign: the order is the order of g."""
+    """Margin τ(g_i - g_j) of documents with the scores g; the function τ is odd and keeps the sign.
 
-    scores: Callable[[F32], F64]  # (n, d) documents -> (n,), g
-    tau: str  # `tanh`, `identity` or `sigmoid` (as 2σ - 1)
-    of_differences: Callable[[F32], F32]  # τ
+    A sort by this margin is a sort by the scores.
+
+    Attributes:
+        scores: a function that turns n documents, (n, d), into their scores g, (n,).
+        tau: the name of the function τ: `tanh`, `identity` or `sigmoid` (2σ - 1).
+        of_differences: the function τ for an array of score differences.
+    """
+
+    scores: Callable[[F32], F64]
+    tau: str
+    of_differences: Callable[[F32], F32]
 
     def as_units(self) -> DualUnits | None:
-        """The same margin by one dual unit with p = g and q = -g; None for the identity.
+        """Write the same margin as one pair of dual units; return None if τ is the identity.
 
-        tanh z = (tanh z - tanh(-z)) / 2 and 2σ(z) - 1 = σ(z) - σ(-z), with z = g_i - g_j.
+        With z = g_i - g_j, p = g and q = -g it is (tanh z - tanh(-z)) / 2 = tanh z, or
+        σ(z) - σ(-z) = 2σ(z) - 1.
         """
         if self.tau == "identity":
             return None
@@ -73,8 +94,8 @@ class Score:
         import torch
 
         def embed(X: F32) -> Tensor:
-            g = torch.from_numpy(self.scores(X)).float()[:, None]
-            return torch.cat((g, -g), dim=1)
+            scores = torch.from_numpy(self.scores(X)).float()[:, None]
+            return torch.cat((scores, -scores), dim=1)
 
         w = 0.5 if self.tau == "tanh" else 1.0
         return DualUnits(embed, torch.tensor([w]), self.tau)
@@ -85,40 +106,63 @@ Form: TypeAlias = DualUnits | Score
 
 @dataclass(frozen=True, eq=False)
 class OnDevice:
-    """The margins of prepared documents, as tensors that stay on the comparator's device."""
+    """Function that computes margins as tensors, which stay on the comparator's device.
 
-    device: torch.device  # of all tensors
-    # prepared documents, (m,), (m,) their numbers -> (m,) margins
+    Attributes:
+        device: the device of all tensors.
+        compare: a function of prepared documents, and of the numbers i and j, (m,), of the
+            documents of each pair, which returns the margins, (m,).
+    """
+
+    device: torch.device
     compare: Callable[[Any, Tensor, Tensor], Tensor]
 
 
 def joined(forms: Sequence[Form | None]) -> Form | None:
-    """Join forms to a form whose margin is the sum of their margins; None if that is impossible.
+    """Return the form of the sum of several margins; None if the sum has no such form.
 
-    Differences of scores add up to a difference of the summed scores. A sum of their tanh is a sum
-    over dual units instead.
+    Differences of scores add up to a difference of the summed scores. Other margins are written as
+    dual units, and these are put side by side.
+
+    Args:
+        forms: the form of each margin; None for a margin without a form.
     """
     if len(forms) == 1:
         return forms[0]
     scores = [form for form in forms if isinstance(form, Score) and form.tau == "identity"]
     if len(scores) == len(forms):
+        return _summed_scores(scores)
+    layers = []
+    for form in forms:
+        layer = form.as_units() if isinstance(form, Score) else form
+        if layer is None:
+            return None
+        layers.append(layer)
+    functions = {layer.units for layer in layers}
+    return _side_by_side(layers) if len(functions) == 1 else None
 
-        def summed_scores(X: F32) -> F64:
-            # In float64 the sum of a few float32 is exact but for extremes, so that only documents
-            # with equal scores tie.
-            g: F64 = np.sum([score.scores(X) for score in scores], axis=0)
-            return g
 
-        return Score(summed_scores, "identity", scores[0].of_differences)
-    units = [form.as_units() if isinstance(form, Score) else form for form in forms]
-    layers = [layer for layer in units if layer is not None]
-    if len(layers) < len(forms) or len({layer.units for layer in layers}) > 1:
-        return None
+def _summed_scores(forms: list[Score]) -> Score:
+    """Return the form of the sum of margins g_i - g_j: the difference of the summed scores."""
 
+    def scores(X: F32) -> F64:
+        # In float64 the sum of a few float32 is nearly always exact, so that only documents with
+        # equal sums tie.
+        sums: F64 = np.sum([form.scores(X) for form in forms], axis=0)
+        return sums
+
+    return Score(scores, "identity", forms[0].of_differences)
+
+
+def _side_by_side(layers: list[DualUnits]) -> DualUnits:
+    """Return the form of the sum of margins by dual units with the same function s."""
     import torch
 
-    def side_by_side(X: F32) -> Tensor:
-        p, q = zip(*(layer.embed(X).chunk(2, dim=1) for layer in layers), strict=True)
+    def embed(X: F32) -> Tensor:
+        halves = [layer.embed(X).chunk(2, dim=1) for layer in layers]
+        p = [p_of_layer for p_of_layer, _ in halves]
+        q = [q_of_layer for _, q_of_layer in halves]
         return torch.cat((*p, *q), dim=1)
 
-    return DualUnits(side_by_side, torch.cat([layer.w for layer in layers]), layers[0].units)
+    weights = torch.cat([layer.w for layer in layers])
+    return DualUnits(embed, weights, layers[0].units)

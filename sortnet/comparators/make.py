@@ -1,8 +1,8 @@
 """Build the comparator that the settings of a run ask for, and find the name of its kind.
 
-`device` decides on which device the weights are made; all else follows the weights.
-`sortnet.learning.mini_batches` moves the documents of a training to them, and
-`sortnet.sorting.sort` sorts on a GPU by `sortnet.sorting.merge_sort_on_device` where the
+The setting `device` decides on which device the weights are made; everything else uses the device
+of the weights. `sortnet.learning.mini_batches` moves the documents of a training to that device,
+and `sortnet.sorting.sort` sorts on a GPU by `sortnet.sorting.merge_sort_on_device` if the
 comparator offers `on_device`. A model's folder names no device: the machine that loads the model
 decides.
 """
@@ -41,10 +41,11 @@ def make_comparator(config: Config, n_features: int, one: MakeOne | None = None)
     """Return a function that builds the configured comparator with random weights from a seed.
 
     Args:
-        config: settings; the nets of a committee have different seeds, trees are one comparator of
-            as many heads.
-        n_features: d, of a document: the columns that the scaling makes.
-        one: (n_features, seed) -> a custom comparator, in place of `config.comparator`.
+        config: the settings. A committee has `config.committee` nets with different seeds; soft
+            trees are a single net with `config.committee` heads.
+        n_features: the number of scaled features of a document.
+        one: a function that makes a custom comparator from (n_features, seed), in place of
+            `config.comparator`.
 
     >>> make_comparator(Config(committee=2, comparator="cmpnn"), 3)(0).members[1].n_features
     3
@@ -54,7 +55,7 @@ def make_comparator(config: Config, n_features: int, one: MakeOne | None = None)
     net_class = KINDS[str(config.with_defaults.comparator)]
     arguments = _arguments(config)
 
-    def build(seed: int) -> NeuralComparator:
+    def make_net(seed: int) -> NeuralComparator:
         if one is None:
             net = net_class(n_features, **{**arguments, "seed": seed})
         else:
@@ -63,39 +64,51 @@ def make_comparator(config: Config, n_features: int, one: MakeOne | None = None)
 
     def make(seed: int) -> TrainableComparator:
         if n_nets == 1:
-            return build(seed)
+            return make_net(seed)
         seeds = np.random.SeedSequence(seed).generate_state(n_nets)
-        return Committee([build(int(s)) for s in seeds])
+        return Committee([make_net(int(net_seed)) for net_seed in seeds])
 
     return make
 
 
 def nets_of(config: Config) -> int:
-    """Number of nets trained side by side; soft trees are a single net, whatever the committee."""
+    """Number of nets that are trained side by side.
+
+    Soft trees are a single net, whose heads the setting `committee` counts.
+    """
     return 1 if config.with_defaults.comparator == "trees" else config.committee
 
 
 def least_numbers(config: Config, n_columns: int) -> int:
-    """Lower bound on the comparator's number of weights: the weights between its layers."""
+    """Compute a lower bound on the comparator's number of weights: the weights between its layers.
+
+    Args:
+        config: the settings.
+        n_columns: the number of scaled features of a document.
+    """
     arguments = _arguments(config)
     if "trees" in arguments:
         depth = arguments["depth"]
-        n_of_tree = n_columns * depth + (1 << depth)
-        return int(arguments["committee"] * arguments["trees"] * n_of_tree)
+        n_leaves = 1 << depth
+        n_weights_per_tree = n_columns * depth + n_leaves
+        return int(arguments["committee"] * arguments["trees"] * n_weights_per_tree)
     hidden: tuple[int, ...] = arguments.get("hidden", ())
     layers = pairwise((n_columns, *hidden))
     return nets_of(config) * sum(n_in * n_out for n_in, n_out in layers)
 
 
 def _arguments(config: Config) -> dict[str, Any]:
-    """Settings that are arguments of the comparator's class, by name."""
+    """Return the settings that are arguments of the comparator's class, by name."""
     settings = config.with_defaults.flat()
     parameters = signature(KINDS[settings["comparator"]]).parameters
     return {name: settings[name] for name in parameters if name in settings}
 
 
 def kind_of(comparator: TrainableComparator) -> str | None:
-    """Name of the comparator's class in `KINDS`; None for a custom class, such as a subclass.
+    """Return the name of the comparator's class in `KINDS`; None for a custom class.
+
+    A subclass, a DirectRanker with another feature part than `Layers`, and a committee of several
+    classes are custom.
 
     >>> kind_of(CmpNN(3)), kind_of(DirectRanker(3, feature_part=torch.nn.Linear(3, 2)))
     ('cmpnn', None)
@@ -109,14 +122,14 @@ def kind_of(comparator: TrainableComparator) -> str | None:
 
 
 def fitted(comparator: TrainableComparator) -> TrainableComparator | FittedTrees:
-    """Convert soft trees on a CPU to plain arrays for a model; return other comparators as is."""
+    """Convert soft trees on the CPU to numpy arrays for a model; return any other comparator."""
     if type(comparator) is SoftTrees and comparator.device.type == "cpu":
         return comparator.fitted()
     return comparator
 
 
 def trainable(comparator: TrainableComparator | FittedTrees) -> TrainableComparator:
-    """Comparator with gradients: turn arrays of trees into a net, and return a net unchanged."""
+    """Convert numpy arrays of soft trees to a net with gradients; return any other comparator."""
     if not isinstance(comparator, FittedTrees):
         return comparator
     sizes = {name: getattr(comparator, name) for name in ("committee", "trees", "depth")}

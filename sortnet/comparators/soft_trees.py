@@ -1,4 +1,4 @@
-"""DirectRanker over soft oblivious trees, several heads of them: the default comparator."""
+"""SoftTrees, the default comparator: several heads, each a sum of soft oblivious trees."""
 
 from __future__ import annotations
 
@@ -25,38 +25,39 @@ from sortnet.core import F32, F64
 from sortnet.core.memory import refuse_too_large
 from sortnet.threads import one_thread_an_operation
 
-_SHARPEST = 8.0  # factor of the logits that choose features, at the end of a training
-_SHARPENED = 0.7  # share of a training in which the factor grows from 1
-_STEEPNESS = 2.0  # initial value
-_THRESHOLDS = 0.7  # standard deviation of the initial values
-_LEAVES = 0.05  # standard deviation of the initial values
+_SHARPEST = 8.0  # sharpness of the choice of features at the end of a training
+_SHARPENED = 0.7  # share of a training in which the sharpness grows from 1
+_STEEPNESS = 2.0  # initial steepness of all splits
+_THRESHOLDS = 0.7  # standard deviation of the initial thresholds
+_LEAVES = 0.05  # standard deviation of the initial values of leaves
 # Bytes for each weight: the weight, its gradient, Adam's two moments, the softmax and its gradient.
 _BYTES_A_WEIGHT = 24
 _LARGEST = 350.0  # exp of such a score and of its negative stay within a float64
-# Methods that the compiled sort replaces.
+# If a subclass overrides one of these methods, the compiled sort cannot replace it.
 _COMPILED = ("prepare", "embed", "margin", "prefer", "score")
 
 
 class SoftTrees(NeuralComparator):
-    """Comparator with r(x, y) = mean over heads of (g_h(x) - g_h(y)), g_h a sum of soft trees.
+    """Comparator with r(x, y) = mean over heads h of (g_h(x) - g_h(y)), g_h a sum of soft trees.
 
-    A split chooses its feature by a softmax over all features, and goes right with probability
+    A document x goes right at a split with probability
 
         s = σ(a (x · softmax(k c) - t)),
 
-    with learned choices c, steepness a and threshold t. The sharpness k grows from 1 to 8 during a
-    training, so that few features remain. All nodes of a level share a split (an oblivious tree); a
-    leaf counts by the product of s or 1 - s on the way to it. These are the differentiable trees of
-    Köppel et al. 2025, RankNet revisited, in the form of NODE (Popov, Morozov and Babenko 2019,
-    1909.06312).
+    where the choices c, the steepness a and the threshold t are learned. The softmax chooses the
+    features of the split. The sharpness k grows from 1 to 8 during a training, so that few features
+    remain. All nodes of a level of a tree share a split (an oblivious tree). The value of a leaf is
+    weighted with the product of s or 1 - s on the way to the leaf. These are the differentiable
+    trees of Köppel et al. 2025, RankNet revisited, in the form of NODE (Popov, Morozov and Babenko
+    2019, 1909.06312).
 
-    It is a DirectRanker whose feature part is the trees, and so antisymmetric and transitive. It is
-    a committee, too: each head learns by its own loss, and the spread of the heads measures their
-    certainty.
+    The comparator is a DirectRanker whose feature part is the trees, so it is antisymmetric and
+    transitive. It is also a committee: each head learns by its own loss, and the spread of the
+    heads tells how uncertain a margin is.
 
     Args:
-        n_features: d, the number of features of a document.
-        committee: H, the number of heads, which are trained together.
+        n_features: the number d of features of a document.
+        committee: the number H of heads, which are trained together.
         trees: the number of trees of a head.
         depth: the number of splits on the way to a leaf.
         seed: the seed of the initial weights.
@@ -102,27 +103,33 @@ class SoftTrees(NeuralComparator):
         self.register_buffer("sharpness", torch.ones(()))
 
     def anneal(self, share: float) -> None:
-        # A training that continues from learned weights does not blur them again.
+        """Raise the sharpness of the choice of features, after a `share`, 0 to 1, of the steps.
+
+        The sharpness never falls, so that a training that starts from learned weights keeps their
+        choices.
+        """
         sharpness = 1 + (_SHARPEST - 1) * min(1.0, share / _SHARPENED)
         self.sharpness.fill_(max(sharpness, float(self.sharpness)))
 
     def fitted(self) -> FittedTrees:
-        """A copy of the weights as arrays, which ranks without torch."""
-        weights = {name: w.detach().cpu().numpy().copy() for name, w in self.state_dict().items()}
+        """Copy the weights to a comparator of numpy arrays, which ranks without torch."""
+        weights = {}
+        for name, weight in self.state_dict().items():
+            weights[name] = weight.detach().cpu().numpy().copy()
         return FittedTrees(self.committee, weights)
 
     def feature_shares(self) -> F64:
-        """(d,) the share of all splits that each column has, by the softmax; they sum to 1."""
+        """Mean share (d,) of each feature in the softmax of all splits; the shares sum to 1."""
         return self.fitted().feature_shares()
 
     def _chosen(self) -> Tensor:
-        """(d, splits) the share of each column in the input of a split."""
-        # The rounding of torch's softmax depends on how threads divide it.
+        """Share (d, splits) of each feature in each split, by the softmax over features."""
+        # The rounding of torch's softmax depends on how its threads divide the work.
         with one_thread_an_operation():
             return torch.softmax(self.sharpness * self.choices, dim=0)
 
     def embed(self, x: Tensor) -> Tensor:
-        """Compute the scores g_h, (n, H), of documents with the features x, (n, d)."""
+        """Compute the score of each head, (n, H), of documents with the features x, (n, d)."""
         if x.device.type == "cpu" and not torch.is_grad_enabled():
             return torch.from_numpy(self.fitted().prepare(x.numpy()))
         inputs = product(x, self._chosen()).to(self.leaves.dtype).contiguous()
@@ -131,14 +138,16 @@ class SoftTrees(NeuralComparator):
             scores = TreeScores.apply(inputs, *splits, self.leaves, self.committee)  # type: ignore[no-untyped-call]
             return scores  # type: ignore[no-any-return]
         scale, shift = half_logits(*splits)
-        half = torch.addcmul(shift, inputs, scale)
-        half = half.view(len(x), self.committee, self.trees, self.depth)
-        return leaf_values((1 + half.tanh()) / 2, self.leaves)
+        half_logit = torch.addcmul(shift, inputs, scale)
+        half_logit = half_logit.view(len(x), self.committee, self.trees, self.depth)
+        p_right = (1 + half_logit.tanh()) / 2
+        return leaf_values(p_right, self.leaves)
 
     def score(self, prepared: Tensor) -> Tensor:
+        """Average the heads' scores, (n, H), of prepared documents to one score each, (n,)."""
         with one_thread_an_operation():
             total = prepared[:, 0]
-            # The rounding of a sum along rows may depend on a row's place.
+            # torch.mean may round equal rows differently, depending on their position.
             for head_scores in prepared.unbind(1)[1:]:
                 total = total + head_scores
             return total / self.committee
@@ -150,7 +159,8 @@ class SoftTrees(NeuralComparator):
         return (e_i - e_j).T
 
     def _threads_for(self, rows: int) -> AbstractContextManager[Any]:
-        return one_thread_an_operation()  # products and compiled trees have threads of their own
+        # `product` and the compiled trees divide their work among threads themselves.
+        return one_thread_an_operation()
 
     def kernel(self) -> Score | None:
         if not self._compares_as(SoftTrees, _COMPILED):
@@ -163,13 +173,17 @@ class SoftTrees(NeuralComparator):
         return Score(scores, "identity", lambda z: z)
 
     def loss(self, e_winner: Tensor, e_loser: Tensor) -> Tensor:
-        """The mean over heads of (1 - margin)^2."""
+        """Compute the mean over heads of (1 - margin)^2 of m pairs, (m,)."""
         return ((1 - (e_winner - e_loser)) ** 2).mean(dim=1)
 
     def logistic_loss(
         self, embedded: Tensor, winner: Tensor, loser: Tensor, weight: Tensor
     ) -> Tensor:
-        """Mean over heads of each head's loss; with a shared loss the heads would become alike."""
+        """Sum weight * log(1 + exp(-margin)) over m pairs, averaged over the heads.
+
+        The loss uses each head's own margin: with a loss of the mean margin the heads would become
+        alike. See `NeuralComparator.logistic_loss` for the arguments.
+        """
         if embedded.device.type != "cpu":
             losses = nn.functional.softplus(embedded[loser] - embedded[winner]).mean(dim=1)
             return weight @ losses
@@ -178,16 +192,22 @@ class SoftTrees(NeuralComparator):
 
 
 def leaf_values(p_right: Tensor, leaves: Tensor) -> Tensor:
-    """Sum the expected leaves over the trees of each head, (n, H).
+    """Add up the values of a document's leaves, by their probabilities, over each head's trees.
 
     Args:
-        p_right: (n, H, T, depth) the probability that a document goes right at each level.
+        p_right: (n, H, T, depth) the probability that a document goes right at each level, of n
+            documents and H heads of T trees.
         leaves: (H T, 2^depth) the values of the leaves.
+
+    Returns:
+        (n, H) scores.
 
     >>> leaf_values(torch.tensor([[[[0.25, 1.0]]]]), torch.tensor([[1.0, 2.0, 3.0, 4.0]]))
     tensor([[2.5000]])
     """
-    values = leaves.view(1, *p_right.shape[1:3], -1)
+    n_heads, n_trees = p_right.shape[1:3]
+    values = leaves.view(1, n_heads, n_trees, -1)
+    # Each level halves the leaves: the left and the right half become their weighted mean.
     for p_right_of_level in p_right.unbind(3):
         left_half, right_half = values.chunk(2, dim=3)
         values = left_half + p_right_of_level[..., None] * (right_half - left_half)
@@ -195,10 +215,10 @@ def leaf_values(p_right: Tensor, leaves: Tensor) -> Tensor:
 
 
 class TreeScores(torch.autograd.Function):
-    """Compute scores and their gradients by compiled code.
+    """Differentiable function of torch that computes the scores of soft trees by compiled code.
 
-    The scores, (n, heads), are `leaf_values` of σ(a (inputs - t)), with the inputs of the splits,
-    (n, splits), thresholds t and steepness a.
+    The scores, (n, heads), are `leaf_values` of the probabilities σ(a (inputs - t)), where `inputs`
+    (n, splits) are the numbers that the splits compare, t thresholds and a the steepness.
     """
 
     @staticmethod
@@ -234,32 +254,47 @@ class TreeScores(torch.autograd.Function):
 
 
 def half_logits(thresholds: Tensor, log_steepness: Tensor) -> tuple[Tensor, Tensor]:
-    """Scale and shift of each split, (splits,): half its logit is scale * input + shift."""
+    """Return the scale and the shift, (splits,), with which half a logit is scale * input + shift.
+
+    The probability of going right at a split is σ(logit) = (1 + tanh(logit / 2)) / 2.
+    """
     scale = log_steepness.exp() / 2
     return scale, -thresholds * scale
 
 
 def _arrays(*tensors: Tensor) -> list[Floats]:
+    """Return views of tensors as numpy arrays, for the compiled code."""
     return [tensor.detach().numpy() for tensor in tensors]
 
 
 class HeadLosses(torch.autograd.Function):
-    """Sum over pairs of weight * log(1 + exp(-margin)), averaged over the heads.
+    """Differentiable function of torch: weight * log(1 + exp(-margin)), summed over pairs.
 
-    With e = exp(g) the loss of a pair is -log(e_i / (e_i + e_j)) and its slope e_j / (e_i + e_j):
-    an exponential for each document and head, and one logarithm for each pair.
+    The loss is averaged over the heads. With e = exp(score) of a head, a pair (i, j) has the loss
+    -log(e_i / (e_i + e_j)), and the slope of the loss is e_j / (e_i + e_j). So the compiled code
+    needs one exponential for each document and head, and one logarithm for each pair.
     """
 
     @staticmethod
     def forward(
         ctx: Any, embedded: Tensor, winner: Tensor, loser: Tensor, weight: Tensor
     ) -> Tensor:
-        """Compute the loss of m pairs of documents with the scores `embedded`, (n, H)."""
-        e = embedded.double().clamp(-_LARGEST, _LARGEST).exp_().numpy()
-        d = np.zeros_like(e)
-        share = weight.double() / e.shape[1]
-        total = add_losses(e, winner.numpy(), loser.numpy(), share.numpy(), d)
-        ctx.gradient = torch.from_numpy(d).to(embedded.dtype)
+        """Compute the loss of m pairs of n documents.
+
+        Args:
+            ctx: the object of torch that keeps the gradient for `backward`.
+            embedded: (n, H) the score of each document by each head.
+            winner, loser: (m,) row numbers in `embedded`.
+            weight: (m,) weights of the pairs.
+        """
+        exp_scores = embedded.double().clamp(-_LARGEST, _LARGEST).exp_().numpy()
+        n_heads = exp_scores.shape[1]
+        weight_of_head = weight.double() / n_heads
+        d_scores = np.zeros_like(exp_scores)
+        total = add_losses(
+            exp_scores, winner.numpy(), loser.numpy(), weight_of_head.numpy(), d_scores
+        )
+        ctx.gradient = torch.from_numpy(d_scores).to(embedded.dtype)
         return torch.tensor(total, dtype=embedded.dtype)
 
     @staticmethod

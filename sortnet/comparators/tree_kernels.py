@@ -1,15 +1,18 @@
 """Compiled soft oblivious trees: their scores, the loss of pairs, and the gradients of both.
 
-With half logits h = scale * inputs + shift a document goes right at a split with probability
-σ(2h) = (1 + tanh h) / 2. A leaf is reached with the product of the probabilities on the way to it:
-the product over the upper levels times the product over the lower levels. A tree's leaves are a
-matrix, with a row for each way through the upper levels and a column for each way through the lower
-levels. So the value of a document is up · (leaves low), where `up` and `low` are the probabilities
-of these ways.
+With the half logit h = scale * input + shift a document goes right at a split with probability
+σ(2h) = (1 + tanh h) / 2. The probability of reaching a leaf is the product of the probabilities on
+the way to the leaf: the product over the upper levels times the product over the lower levels. A
+tree's leaves are a matrix, with a row for each way through the upper levels and a column for each
+way through the lower levels. So the value of a document is up · (leaves low), where the vectors
+`up` and `low` are the probabilities of the ways through the upper and the lower levels.
 
-A kernel takes documents in blocks of `LANES`, which go down a tree side by side. The last block is
-filled up: the same code for each document gives equal documents equal scores. NaN stays NaN, which
-ends a training.
+The kernels process documents in blocks of `LANES` documents, which go down a tree side by side. The
+last block is padded, so that the same code computes every document and equal documents get equal
+scores. NaN stays NaN, which ends a training.
+
+The name of a gradient begins with `d_`: `d_inputs` is the gradient of the loss in `inputs`. The
+array `sides` holds the probability of going right, (blocks, splits, LANES).
 """
 
 from __future__ import annotations
@@ -24,10 +27,10 @@ from sortnet.core import F64, I64
 
 Floats = NDArray[np.floating[Any]]
 
-LANES = 64
-_AT_ONCE = 8  # number of ways whose values are added up in registers
-_LEAST = 1e-290  # a product of probabilities above it has all its digits
-_TILE = 16  # number of splits transposed together: a cache line holds as many float32
+LANES = 64  # number of documents in a block
+_AT_ONCE = 8  # number of products that are added up in registers
+_LEAST = 1e-290  # a float64 above this bound is normal: it has all its digits
+_TILE = 16  # number of splits transposed together: a cache line holds 16 float32
 
 # Rational approximation of tanh, exact to the last digits of a float32: an odd polynomial divided
 # by an even polynomial, with the coefficients of the highest powers first. Beyond the bound tanh is
@@ -59,14 +62,16 @@ def blocks_of(n: int) -> int:
 def fill_scores(
     inputs: Floats, scale: Floats, shift: Floats, leaves: Floats, sides: Floats, out: Floats
 ) -> None:
-    """Fill the scores of all heads, and the split probabilities that `fill_gradients` needs.
+    """Compute the scores of all heads, and the split probabilities that `fill_gradients` needs.
 
     Args:
-        inputs: (n, splits) the input of each split; splits tree by tree.
-        scale, shift: (splits,) from which the half logits follow.
-        leaves: (trees, 2^depth), trees head by head.
-        sides: (blocks_of(n), splits, LANES), filled.
-        out: (n, heads), filled.
+        inputs: (n, splits) the number that each split compares; the splits are in the order of
+            their trees.
+        scale, shift: (splits,) half the logit of a split is scale * input + shift.
+        leaves: (trees, 2^depth) values of the leaves; the trees are in the order of their heads.
+        sides: (blocks_of(n), splits, LANES) array that is filled with the probabilities of going
+            right.
+        out: (n, heads) array that is filled with the scores.
     """
     for block in range(len(sides)):
         docs = slice(block * LANES, (block + 1) * LANES)
@@ -86,14 +91,15 @@ def fill_gradients(
     d_shift: Floats,
     d_leaves: Floats,
 ) -> None:
-    """Fill the gradients of a loss in inputs and weights, given its gradient in the scores.
+    """Compute the gradients of a loss in inputs and weights, given its gradient in the scores.
 
     Args:
         inputs, scale, leaves: the arguments of `fill_scores`.
-        sides: as filled by `fill_scores`.
+        sides: the probabilities of going right that `fill_scores` computed.
         d_out: (n, heads) the gradient in the scores.
-        d_inputs: an array of the shape of `inputs`, which is filled.
-        d_scale, d_shift, d_leaves: zeros, filled.
+        d_inputs: (n, splits) array that is filled with the gradient in `inputs`.
+        d_scale, d_shift, d_leaves: zeros, to which the gradients in `scale`, `shift` and `leaves`
+            are added.
     """
     trees = len(leaves)
     depth = len(scale) // trees
@@ -101,6 +107,8 @@ def fill_gradients(
     rows, columns = 1 << upper, 1 << (depth - upper)
     up, d_up = _ways(upper, inputs), _ways(upper, inputs)
     low, d_low = _ways(depth - upper, inputs), _ways(depth - upper, inputs)
+    # The last `rows` rows of `up` belong to the ways through all upper levels, and the last
+    # `columns` rows of `low` to the ways through all lower levels.
     d_sides = np.empty((len(scale), LANES), inputs.dtype)
     d_scores = np.zeros((d_out.shape[1], LANES), inputs.dtype)
     for block in range(len(sides)):
@@ -113,12 +121,15 @@ def fill_gradients(
             tree_sides = sides[block, first : first + depth]
             d_tree_sides = d_sides[first : first + depth]
             matrix = leaves[tree].reshape(rows, columns)
+            # The gradient in `up` is (leaves low) times the gradient in the score.
             _fill_ways(tree_sides[upper:], low)
             _fill_products(matrix, low[columns - 1 :], d_up[rows - 1 :])
             up[0] = 1
             _fill_ways(tree_sides[:upper], up)
             _scale_rows(d_up[rows - 1 :], d_scores[tree * len(d_scores) // trees])
             _fill_slopes(tree_sides[:upper], up, d_up, d_tree_sides[:upper])
+            # With `up` times the gradient in the score, the gradients in `low` and in the leaves
+            # are products.
             _scale_rows(up[rows - 1 :], d_scores[tree * len(d_scores) // trees])
             _fill_products(matrix.T, up[rows - 1 :], d_low[columns - 1 :])
             _fill_slopes(tree_sides[upper:], low, d_low, d_tree_sides[upper:])
@@ -129,13 +140,23 @@ def fill_gradients(
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
 def _ways(levels: int, like: Floats) -> Floats:
-    """Allocate an array for the probabilities of all ways through 0, 1, ... levels of a tree."""
+    """Allocate an array for the probabilities of all ways through the first 0, 1, ... levels.
+
+    The array has one row for the root, 2 rows for the first level, 4 for the second, and so on. It
+    has the number type of `like`.
+    """
     return np.ones(((2 << levels) - 1, LANES), like.dtype)
 
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
 def _fill_sides(inputs: Floats, scale: Floats, shift: Floats, sides: Floats) -> None:
-    """Fill the probability that each document goes right at each split, (splits, LANES)."""
+    """Compute the probability that each document of a block goes right at each split.
+
+    Args:
+        inputs: (n, splits) inputs of the block's documents, at most `LANES`.
+        scale, shift: (splits,) half the logit of a split is scale * input + shift.
+        sides: (splits, LANES) array that is filled; documents that are missing have the input 0.
+    """
     n = len(inputs)
     sides[:, n:] = 0
     half = sides.dtype.type(0.5)  # a Python number would turn a float32 into a float64
@@ -156,8 +177,12 @@ def _fill_sides(inputs: Floats, scale: Floats, shift: Floats, sides: Floats) -> 
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
 def _fill_tanh(x: Floats) -> None:
-    """Replace float32 numbers by their tanh, in place."""
-    f = x.dtype.type
+    """Replace float32 numbers by their tanh, in place.
+
+    tanh h is h (a13 h^12 + a11 h^10 + ... + a1) / (b6 h^6 + b4 h^4 + b2 h^2 + b0), evaluated by
+    Horner's rule in q = h^2.
+    """
+    f = x.dtype.type  # the coefficients must be float32, else the sums would be float64
     bound = f(_BOUND)
     a13, a11 = f(_ODD[0]), f(_ODD[1])
     a9, a7 = f(_ODD[2]), f(_ODD[3])
@@ -176,7 +201,13 @@ def _fill_tanh(x: Floats) -> None:
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
 def _fill_block(sides: Floats, leaves: Floats, out: Floats) -> None:
-    """Fill the scores of a block of documents, given the probabilities of going right."""
+    """Compute the scores of a block of documents, given the probabilities of going right.
+
+    Args:
+        sides: (splits, LANES) probabilities of going right.
+        leaves: (trees, 2^depth) values of the leaves.
+        out: (n, heads) array that is filled, for the n documents of the block, at most `LANES`.
+    """
     trees, heads = len(leaves), out.shape[1]
     depth = len(sides) // trees
     upper = depth // 2
@@ -200,8 +231,14 @@ def _fill_block(sides: Floats, leaves: Floats, out: Floats) -> None:
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
 def _fill_ways(sides: Floats, ways: Floats) -> None:
-    """Fill the probability of each way through the first 0, 1, ... levels of a tree."""
-    # A level is a run of rows of `ways`, and the next level has a left and a right row for each.
+    """Compute the probability of each way through the first 0, 1, ... levels of a tree.
+
+    Args:
+        sides: (levels, LANES) probabilities of going right at each level.
+        ways: array from `_ways` that is filled; its first row, for the root, must be 1.
+    """
+    # The `size` ways through some levels are rows of `ways`, from the row `before` on. Each of them
+    # continues to the left and to the right, in two rows from the row `after` on.
     before, size = 0, 1
     for level in range(len(sides)):
         after = before + size
@@ -215,7 +252,13 @@ def _fill_ways(sides: Floats, ways: Floats) -> None:
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
 def _fill_products(matrix: Floats, ways: Floats, out: Floats) -> None:
-    """Multiply a tree's leaves, (rows, columns), with way probabilities, (columns, LANES)."""
+    """Multiply a tree's leaves with the probabilities of ways, `_AT_ONCE` products at a time.
+
+    Args:
+        matrix: (rows, columns) leaves.
+        ways: (columns, LANES) probabilities.
+        out: (rows, LANES) array that is filled with the product.
+    """
     columns = matrix.shape[1]
     n_rest = columns % _AT_ONCE
     for row in range(len(matrix)):
@@ -240,7 +283,14 @@ def _fill_products(matrix: Floats, ways: Floats, out: Floats) -> None:
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
 def _fill_slopes(sides: Floats, ways: Floats, d_ways: Floats, d_sides: Floats) -> None:
-    """Back-propagate gradients from the longest ways through a tree to shorter ways and splits."""
+    """Back-propagate gradients from the longest ways through a tree to shorter ways and splits.
+
+    Args:
+        sides: (levels, LANES) probabilities of going right at each level.
+        ways: probabilities of all ways, from `_fill_ways`.
+        d_ways: gradients in `ways`; given for the longest ways, and filled for shorter ways.
+        d_sides: (levels, LANES) array that is filled with the gradients in `sides`.
+    """
     size = (len(ways) + 1) // 2
     before = len(ways) - size
     for level in range(len(sides) - 1, -1, -1):
@@ -256,7 +306,7 @@ def _fill_slopes(sides: Floats, ways: Floats, d_ways: Floats, d_sides: Floats) -
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
 def _scale_rows(rows: Floats, factor: Floats) -> None:
-    """Multiply each of the rows, (n, LANES), by the factors (LANES,), in place."""
+    """Multiply every row of a matrix, (n, LANES), by the factors, (LANES,), in place."""
     for a in range(len(rows)):
         for k in range(LANES):
             rows[a, k] *= factor[k]
@@ -264,7 +314,16 @@ def _scale_rows(rows: Floats, factor: Floats) -> None:
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract", "reassoc"})
 def _add_products(up: Floats, low: Floats, d_leaves: Floats) -> None:
-    """Add each pair of upper and lower way probabilities, summed over a block, to `d_leaves`."""
+    """Add the gradients in the leaves to `d_leaves`, (rows * columns,).
+
+    The gradient in a leaf is the sum of up * low over the documents of a block.
+
+    Args:
+        up: (rows, LANES) probabilities of ways through the upper levels, times the gradients in
+            the scores.
+        low: (columns, LANES) probabilities of ways through the lower levels.
+        d_leaves: (rows * columns,) gradients in the leaves.
+    """
     zero = up.dtype.type(0)
     for a in range(len(up)):
         for b in range(len(low)):
@@ -276,7 +335,13 @@ def _add_products(up: Floats, low: Floats, d_leaves: Floats) -> None:
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
 def _copy_slopes(sides: Floats, d_sides: Floats, d_inputs: Floats) -> None:
-    """Back-propagate a block's gradients from the split probabilities to the half logits."""
+    """Back-propagate a block's gradients from the split probabilities to the half logits.
+
+    Args:
+        sides: (splits, LANES) probabilities s = (1 + tanh h) / 2, with the slope 2 (s - s²) in h.
+        d_sides: (splits, LANES) gradients in `sides`, which become the gradients in h.
+        d_inputs: (n, splits) array that is filled with the gradients in h, transposed.
+    """
     for split in range(len(sides)):
         for k in range(LANES):
             slope = sides[split, k] - sides[split, k] * sides[split, k]
@@ -295,7 +360,10 @@ def _copy_slopes(sides: Floats, d_sides: Floats, d_inputs: Floats) -> None:
 def _finish_slopes(
     inputs: Floats, scale: Floats, d_inputs: Floats, d_scale: Floats, d_shift: Floats
 ) -> None:
-    """Back-propagate gradients from the half logits to the inputs, the scale and the shift."""
+    """Back-propagate gradients from the half logits to the inputs, the scale and the shift.
+
+    On entry `d_inputs` has the gradients in the half logits scale * input + shift.
+    """
     for k in range(len(inputs)):
         for split in range(len(scale)):
             d_half = d_inputs[k, split]
@@ -315,24 +383,24 @@ def add_losses(exp_scores: F64, winner: I64, loser: I64, weight: F64, d_scores: 
 
     Args:
         exp_scores: (n, heads) exponentials of the scores.
-        winner, loser: (m,) document numbers.
-        weight: (m,).
-        d_scores: (n, heads), to which the gradients in the scores are added.
+        winner, loser: (m,) row numbers in `exp_scores`.
+        weight: (m,) weights of the pairs.
+        d_scores: (n, heads) array, to which the gradients in the scores are added.
     """
     total = 0.0
     slopes = np.empty(exp_scores.shape[1])
     for k in range(len(winner)):
         i, j = winner[k], loser[k]
+        # The sum over heads of the logarithms is the logarithm of the product.
         product = 1.0
         for head in range(len(slopes)):
-            p_right = exp_scores[i, head] / (exp_scores[i, head] + exp_scores[j, head])
-            product *= p_right
-            slopes[head] = weight[k] * (1.0 - p_right)
+            p_winner = exp_scores[i, head] / (exp_scores[i, head] + exp_scores[j, head])
+            product *= p_winner
+            slopes[head] = weight[k] * (1.0 - p_winner)
         if product < _LEAST:  # the product may have lost digits
             for head in range(len(slopes)):
-                total -= weight[k] * np.log(
-                    exp_scores[i, head] / (exp_scores[i, head] + exp_scores[j, head])
-                )
+                p_winner = exp_scores[i, head] / (exp_scores[i, head] + exp_scores[j, head])
+                total -= weight[k] * np.log(p_winner)
         else:
             total -= weight[k] * np.log(product)
         for head in range(len(slopes)):

@@ -1,4 +1,7 @@
-"""Scores from answers: features, residuals of items, biases and reliability of annotators."""
+"""Fit the items' scores to answers, by Laplace's approximation, and choose the hyperparameters.
+
+In shapes, n is the number of items, d of features, a of annotators, m of answers, and k of draws.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,7 @@ from sortnet.core import F64, I64
 from sortnet.metrics import is_gain
 from sortnet.preference.likelihood import MOST_PROBIT
 from sortnet.preference.matching import (
-    left_out,
+    leave_one_out,
     likely_priors,
     matched_annotators,
     matched_measurements,
@@ -31,33 +34,39 @@ from sortnet.preference.scales import SHARED, UNKNOWN, Prior, Scales, first_gues
 from sortnet.preference.vote_arrays import MODEL, Votes
 from sortnet.threads import one_blas_thread
 
-DRAWS = 48
+DRAWS = 48  # number of draws if draws are costly
 _MANY_DRAWS = 256  # number of draws if draws are cheap
 MANY = 20_000  # with more items, items without answers are left out of the equations
-_ROUNDS = 12  # rounds of fitting the scales to the answers, at most
-_SETTLED = 0.02  # relative change of the variance below which no more rounds are needed
-_PLENTY = 200_000  # answers by which the scales are chosen, at most
+_ROUNDS = 12  # rounds of matching the scales to the answers, at most
+_CHECK_EVERY = 3  # rounds after which reliabilities are matched and convergence is checked
+_SETTLED = 0.02  # relative change of the scores' variance below which rounds end
+_STEPS_TO_MODE = 30  # Newton steps of a fit, at most
+_STEPS_OF_ROUND = 2  # Newton steps in a round of matching, at most
+_PLENTY = 200_000  # answers from which the scales are chosen, at most
 _FEWER = 20_000  # answers by which models are compared with each other, at most
 _ENOUGH = 20  # with fewer measurements an annotator's measurements are not tested against words
 _BETTER = 1.0  # standard errors by which words must predict better than measurements
-_FIRST_TIE = 0.3  # tie threshold before any answer, if somebody calls a pair alike
+_FIRST_TIE = 0.3  # tie threshold in the first round, if an answer is a tie
 # Variance of the errors that models share, relative to the variance of the scores, while nothing
 # has measured it. It grows from `_UNMEASURED` towards `SHARED` with the number of outside answers,
-# which people gave or which are known. At `_OUTSIDE_ANSWERS` answers it is half of `SHARED`. So the
-# first outside answers cost hardly any certainty.
+# which people gave or which are known. After `_OUTSIDE_ANSWERS` outside answers it is half of
+# `SHARED`. So the first outside answers hardly widen the intervals.
 _UNMEASURED = 0.003
 _OUTSIDE_ANSWERS = 10.0
-_DIFFERING = 0.05  # the variance from which the differences between models are matched
+# The same variance in the first round, if it is matched to differences between models.
+_DIFFERING = 0.05
 
 
 @dataclass(frozen=True, eq=False)
 class Weights:
-    """Scores of items that nobody has compared: s = Φw + u with u ~ N(0, υ²).
+    """Weights of features, which predict the scores of items without answers.
+
+    Such a score is s = Φw + u, with the features Φ, the weights w and a residual u ~ N(0, υ²).
 
     Attributes:
-        mean: (d,) expected weights w.
-        draws: (k, d) draws of w.
-        residual: υ².
+        mean: (d,) the expected weights w.
+        draws: (k, d) k draws of the weights w.
+        residual: the variance of the residual, υ².
     """
 
     mean: F64
@@ -67,14 +76,21 @@ class Weights:
 
 @dataclass(frozen=True, eq=False)
 class Fitted:
-    """A fit: the posterior, and the mode as the start of the next fit."""
+    """A fit of the scores to answers.
+
+    Attributes:
+        posterior: the posterior of the scores.
+        theta: (d + n + a,) the mode, from which a next fit starts: weights of features, residuals
+            of items, and side biases of annotators.
+        weights: the weights of features, with their draws.
+    """
 
     posterior: Posterior
-    theta: F64  # (d + n + a,) the mode: weights, residuals, biases
+    theta: F64
     weights: Weights
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """The fit as arrays by name, without the scales; see `from_arrays`."""
+        """Return the fit as named arrays, without the scales; `from_arrays` rebuilds the fit."""
         posterior = self.posterior
         rng_state = json.dumps(posterior.rng.bit_generator.state)
         arrays = {
@@ -91,7 +107,7 @@ class Fitted:
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, NDArray[Any]], n: int, scales: Scales) -> Fitted:
-        """Rebuild a fit of n items from its `arrays` and its scales."""
+        """Rebuild a fit of n items from the arrays that `arrays` returned, and its scales."""
         rng = np.random.default_rng()
         rng.bit_generator.state = json.loads(arrays["rng"].tobytes())
         n_annotators = len(arrays["theta"]) - len(arrays["weights"]) - n
@@ -113,26 +129,30 @@ def fit(
     seed: int = 0,
     draws: int | None = None,
 ) -> Fitted:
-    """The posterior of the items' scores given all answers.
+    """Compute the posterior of the items' scores given all answers.
 
-    s = Φw + u with w ~ N(0, α²), u ~ N(0, υ²); an answer has the probability of `answers` at
-    z = c (s_left - s_right) + b. In an answer of a model, e_left - e_right is added to z, where e,
-    the errors that models share, have the prior of s. The mode is found by Newton's method; the
-    posterior is Laplace's approximation around it, averaged over the likely priors and widened by
-    the uncertainty of the reliabilities c. Without features (d = 0) there are residuals only.
+    The scores are s = Φw + u, with the features Φ, weights w ~ N(0, α²) and residuals
+    u ~ N(0, υ²). An answer has the probability of `answers` at z = c (s_left - s_right) + b, with
+    the reliability c and the side bias b of its annotator. For an answer of a model,
+    e_left - e_right is added to z; the errors e, which models share, have the prior of the scores,
+    but for a factor. Newton's method finds the mode. The posterior is Laplace's approximation
+    around the mode, averaged over the likely priors and widened by the uncertainty of the
+    reliabilities. Without features (d = 0) a score is its residual.
 
     Args:
         features: (n, d) features of the items, roughly standardised.
         votes: the answers.
-        n_annotators: a, the number of annotators.
-        scales: α², υ² and so on. None: choose them, see `choose_scales`.
-        start: the start of Newton's method, from an earlier fit, perhaps with fewer annotators.
+        n_annotators: the number of annotators a.
+        scales: the hyperparameters, such as α² and υ². If None, `choose_scales` chooses them.
+        start: the unknowns from which Newton's method starts, taken from an earlier fit, perhaps
+            with fewer annotators. If None, they are 0.
         seed: the seed of the draws.
-        draws: the number of draws; None: 256, or 48 above a thousand unknowns.
+        draws: the number of draws. If None, 256, or 48 above a thousand unknowns.
 
     Cost: up to a thousand unknowns, a few factorisations of (d + n + 2 a)², and about fifty if
     the scales are chosen; above, conjugate gradients, linear in answers and in n d. If there are
-    more than 20,000 items, only items with answers are unknowns; see `_spread_out` for the rest.
+    more than 20,000 items, only the residuals of items with answers are unknowns; the other items
+    are added by `_extend_to_all_items`.
     """
     rng = np.random.default_rng(seed)
     if scales is None:
@@ -143,18 +163,30 @@ def fit(
     n, d = features.shape
     judged = _items_to_estimate(n, votes)
     if len(judged) == n:
-        return _fit(Problem(features, votes, n_annotators, scales), start, draws, rng)[0]
+        fitted, _ = _fit(Problem(features, votes, n_annotators, scales), start, draws, rng)
+        return fitted
     if start is not None:
         start = np.concatenate((start[:d], start[d + judged], start[d + n :]))
     problem = Problem(features[judged], votes.renumbered(judged), n_annotators, scales)
-    of_judged, weight_shifts = _fit(problem, start, draws or DRAWS, rng)
-    return _spread_out(of_judged, weight_shifts, features, judged, scales, rng)
+    fit_of_judged, weight_shifts = _fit(problem, start, draws or DRAWS, rng)
+    return _extend_to_all_items(fit_of_judged, weight_shifts, features, judged, scales, rng)
 
 
 def _fit(
     problem: Problem, start: F64 | None, n_draws: int | None, rng: np.random.Generator
 ) -> tuple[Fitted, F64]:
-    """The fit, and (k, d) shifts of the draws' weights by the uncertainty of the reliabilities."""
+    """Fit the unknowns of a problem.
+
+    Args:
+        problem: the likelihood of the answers, with the scales.
+        start: the unknowns from which Newton's method starts. If None, they are 0.
+        n_draws: the number of draws. If None, it depends on the number of unknowns.
+        rng: the generator of the draws.
+
+    Returns:
+        The fit; and (k, d) shifts of the drawn weights, which the uncertainty of the reliabilities
+        adds.
+    """
     n, d = problem.features.shape
     scales = problem.scales
     theta = np.zeros(problem.n_unknowns)
@@ -162,11 +194,11 @@ def _fit(
         theta[: len(start)] = start
     if n_draws is None:
         n_draws = DRAWS if problem.large else _MANY_DRAWS
-    prior_of_draw = _prior_of_each(n_draws, scales)
+    prior_of_draw = _allot_priors(n_draws, scales)
     fits = []
-    for k, prior in enumerate(scales.priors):
-        theta = problem.newton(theta, prior, steps=30)
-        n_draws_of_prior = int(np.sum(prior_of_draw == k))
+    for number, prior in enumerate(scales.priors):
+        theta = problem.newton(theta, prior, steps=_STEPS_TO_MODE)
+        n_draws_of_prior = int(np.sum(prior_of_draw == number))
         fits.append(problem.fit_under(prior, theta, n_draws_of_prior, rng))
     weights = Weights(
         scales.odds @ np.stack([fit.theta[:d] for fit in fits]),
@@ -174,17 +206,26 @@ def _fit(
         scales.residual,
     )
     mode = fits[0].theta[: d + n + problem.n_annotators]
-    fitted = Fitted(_mixed(problem, fits, rng), mode, weights)
+    fitted = Fitted(_mix(problem, fits, rng), mode, weights)
     return fitted, np.concatenate([fit.weight_shifts for fit in fits])
 
 
-def _prior_of_each(n_draws: int, scales: Scales) -> I64:
-    """(n_draws,) the number of each draw's prior, ascending."""
-    return np.searchsorted(np.cumsum(scales.odds), (np.arange(n_draws) + 0.5) / n_draws)
+def _allot_priors(n_draws: int, scales: Scales) -> I64:
+    """Divide the draws among the likely priors, in proportion to the priors' probabilities.
+
+    Returns:
+        (n_draws,) the number of the prior of each draw, in ascending order.
+    """
+    quantiles = (np.arange(n_draws) + 0.5) / n_draws
+    return np.searchsorted(np.cumsum(scales.odds), quantiles)
 
 
 def _items_to_estimate(n: int, votes: Votes) -> I64:
-    """All items if they are at most `MANY`, else the items with answers, and at least two items."""
+    """Choose the items whose residuals are estimated, in ascending order.
+
+    These are all items if there are at most `MANY`; else the first two items, since a fit needs two
+    items, and all items with answers.
+    """
     if n <= MANY:
         return np.arange(n)
     is_judged = np.zeros(n, np.bool_)
@@ -194,48 +235,62 @@ def _items_to_estimate(n: int, votes: Votes) -> I64:
     return np.flatnonzero(is_judged)
 
 
-def _spread_out(
-    of_judged: Fitted,
+def _extend_to_all_items(
+    fit_of_judged: Fitted,
     weight_shifts: F64,
     features: F64,
     judged: I64,
     scales: Scales,
     rng: np.random.Generator,
 ) -> Fitted:
-    """Extend a fit of the judged items to all items: s = Φw + u, where u of an unjudged item is
-    drawn from the prior.
+    """Extend a fit of the judged items, which have answers, to all items.
 
-    No answer depends on the u of an unjudged item, so a fit of all items would have the same
-    posterior. Variances are taken from 48 draws, as in all fits above a thousand unknowns, with a
-    standard error of 20 %. So single precision is enough for the draws, which take most of the
-    memory of a session.
+    The score of an unjudged item is s = Φw + u, with the features Φ, the fitted weights w, and a
+    residual u that is drawn from the prior. No answer depends on this residual, so a fit of all
+    items would have the same posterior.
+
+    Variances are computed from 48 draws, as in all fits above a thousand unknowns, with a standard
+    error of 20 %. So single precision is enough for the draws, which take most of the memory of a
+    session.
+
+    Args:
+        fit_of_judged: the fit of the judged items.
+        weight_shifts: (k, d) shifts of the drawn weights, see `_fit`.
+        features: (n, d) features of all items.
+        judged: the judged items, in ascending order.
+        scales: the hyperparameters of the fit.
+        rng: the generator of the residuals.
     """
     n, d = features.shape
     n_annotators = len(scales.annotators.side)
-    posterior = of_judged.posterior
-    weights = of_judged.weights
+    posterior = fit_of_judged.posterior
+    weights = fit_of_judged.weights
     n_errors = 0 if posterior.errors is None else n
     draws = np.empty((len(weight_shifts), n + n_annotators + n_errors), np.float32)
     mean = np.zeros(n + n_annotators + n_errors)
-    priors = _prior_of_each(len(draws), scales).tolist()
+    # All items get predicted scores first. Then the fitted scores overwrite those of judged items.
+    priors = _allot_priors(len(draws), scales).tolist()
     for draw, w, number in zip(draws, weights.draws + weight_shifts, priors, strict=True):
         prior = scales.priors[number]
         draw[:n] = features @ w + np.sqrt(prior.residual) * rng.standard_normal(n)
         spread = np.sqrt(scales.shared * prior.total(d))
         draw[n + n_annotators :] = spread * rng.standard_normal(n_errors)
     mean[:n] = features @ weights.mean
-    places = np.concatenate((judged, np.arange(n, n + n_annotators)))
+    positions = np.concatenate((judged, np.arange(n, n + n_annotators)))
     theta = np.zeros(d + n + n_annotators)
-    theta[np.concatenate((np.arange(d), d + places))] = of_judged.theta
+    theta[np.concatenate((np.arange(d), d + positions))] = fit_of_judged.theta
     if n_errors:
-        places = np.concatenate((places, n + n_annotators + judged))
-    mean[places] = posterior.mean
-    draws[:, places] = posterior.draws
+        positions = np.concatenate((positions, n + n_annotators + judged))
+    mean[positions] = posterior.mean
+    draws[:, positions] = posterior.draws
     return Fitted(_posterior(mean, None, draws, n, rng, scales), theta, weights)
 
 
-def _mixed(problem: Problem, fits: Sequence[PriorFit], rng: np.random.Generator) -> Posterior:
-    """Mix the fits under each prior: a Gaussian with the mean and covariance of the mixture."""
+def _mix(problem: Problem, fits: Sequence[PriorFit], rng: np.random.Generator) -> Posterior:
+    """Mix the posteriors under the likely priors, weighted by the priors' probabilities.
+
+    The result is a Gaussian with the mean and the covariance of the mixture.
+    """
     n = len(problem.features)
     scales = problem.scales
     mean = scales.odds @ np.stack([fit.mean for fit in fits])
@@ -258,7 +313,7 @@ def _posterior(
     rng: np.random.Generator,
     scales: Scales,
 ) -> Posterior:
-    """The posterior of n items; the side biases of its annotators are taken from mean and draws."""
+    """Make the posterior of n items; fill in the annotators' side biases and their spreads."""
     biases = slice(n, n + len(scales.annotators.side))
     if covariance is None:
         variance = draws[:, biases].var(axis=0, dtype=np.float64)
@@ -270,28 +325,25 @@ def _posterior(
 
 @one_blas_thread()
 def choose_scales(features: F64, votes: Votes, n_annotators: int, *, seed: int = 0) -> Scales:
-    """Choose the scales by the answers; with few answers they stay near the first guess.
+    """Choose the hyperparameters from the answers; with few answers they stay near a first guess.
 
-    The probabilities of an annotator count as words if words predict left-out answers better: the
-    probabilities may be unrelated to the annotator's errors.
+    An annotator's probabilities may be unrelated to the annotator's errors. So they count as mere
+    words, left or right, if words predict left-out answers better.
 
     Cost: at most twelve rounds of two Newton steps and the posterior's variances; then two Newton
     steps for each prior around the matched prior; twice or three times as much with measurements.
-    If there are more than 200,000 answers, 200,000 of them are drawn. If there are more than 20,000
-    items, items without answers are left out, because they are unrelated to the scales.
+    If there are more than 200,000 answers, about 200,000 of them are drawn. If there are more than
+    20,000 items, items without answers are left out, because they are unrelated to the scales.
     """
     if len(votes) > _PLENTY:
-        is_kept = votes.drawn(_PLENTY / len(votes), np.random.default_rng(seed))
-        is_outside = ~votes.of_kind(MODEL)  # outside answers measure the models
-        if is_outside.sum() <= _PLENTY:
-            is_kept |= is_outside
-        votes = votes.where(is_kept)
+        votes = _sample_votes(votes, seed)
     judged = _items_to_estimate(len(features), votes)
     if len(judged) < len(features):
-        features, votes = features[judged], votes.renumbered(judged)
+        features = features[judged]
+        votes = votes.renumbered(judged)
     shared = _expected_shared(features, votes, n_annotators, seed)
     match = _match(features, votes, n_annotators, seed, shared)
-    in_words = _without_meaning(match, features, votes, n_annotators, seed, shared)
+    in_words = _annotators_in_words(match, features, votes, n_annotators, seed, shared)
     if in_words:
         match = _match(features, votes.in_words(in_words), n_annotators, seed, shared)
     scales = match.problem.scales
@@ -305,13 +357,22 @@ def choose_scales(features: F64, votes: Votes, n_annotators: int, *, seed: int =
     return scales
 
 
+def _sample_votes(votes: Votes, seed: int) -> Votes:
+    """Draw about `_PLENTY` votes at random, and add the outside votes, which measure the models."""
+    is_kept = votes.drawn(_PLENTY / len(votes), np.random.default_rng(seed))
+    is_outside = ~votes.of_kind(MODEL)
+    if is_outside.sum() <= _PLENTY:
+        is_kept |= is_outside
+    return votes.where(is_kept)
+
+
 class _Match(NamedTuple):
     """Scales, mode and prior that are matched to the answers.
 
     Attributes:
         problem: the problem with the matched scales.
-        theta: the mode.
-        root: a root of the covariance of scores and biases.
+        theta: the unknowns at the mode.
+        root: a matrix R; the covariance of scores, biases and shared errors is RᵀR.
         prior: the matched prior.
     """
 
@@ -331,29 +392,34 @@ def _match(
 ) -> _Match:
     """Match scales, mode and prior to the answers in turn, until they settle.
 
-    The errors that models share are measured by people and known answers. Where only models have
-    answered, these errors are as large as `shared`.
+    Answers of people and known answers measure the errors that models share. If only models have
+    answered, the variance of these errors stays as it is at the start.
 
     Args:
-        shared: the variance of shared errors relative to that of the scores, as it is expected
-            before any answer.
-        start: the variance of shared errors in the first round; None: `shared`.
+        features: (n, d) the features of the items.
+        votes: the answers.
+        n_annotators: the number of annotators.
+        seed: the seed of random estimates of variances.
+        shared: the expected variance of shared errors, relative to the variance of the scores.
+        start: the variance of shared errors in the first round. If None, it is `shared`.
     """
     n, d = features.shape
     rng = np.random.default_rng(seed)
     prior = first_guess(d)
-    problem = _first_problem(features, votes, n_annotators, prior, start or shared)
+    first_shared = shared if start is None else start
+    problem = _first_problem(features, votes, n_annotators, prior, first_shared)
     theta = np.zeros(problem.n_unknowns)
     if not len(votes):
         return _Match(problem, theta, theta[None], prior)
-    unjudged = d + np.setdiff1d(np.arange(n), [votes.left, votes.right])
-    for k in range(_ROUNDS):
-        theta = problem.newton(theta, prior, steps=2)
+    residuals_of_unjudged = d + np.setdiff1d(np.arange(n), [votes.left, votes.right])
+    for n_rounds in range(1, _ROUNDS + 1):
+        theta = problem.newton(theta, prior, steps=_STEPS_OF_ROUND)
         solver = problem.solver(problem.likelihood(theta).weight, prior)
         root = solver.root(rng)
         variance = np.einsum("ij,ij->j", root, root)
-        if problem.large:  # the variances are estimates, and the prior's are exact
-            variance[unjudged] = prior.residual
+        if problem.large:
+            # The variances are estimates. Without an answer the exact variance is the prior's.
+            variance[residuals_of_unjudged] = prior.residual
         prior_before = prior
         prior = matched_prior(problem, prior, theta, solver, root, variance)
         new_shared = matched_shared(problem, theta, variance, prior_before, shared)
@@ -362,54 +428,60 @@ def _match(
         if len(problem.measured):
             annotators = matched_measurements(problem, theta, problem.to_scores(root))
             if measures_alone(problem):
-                theta, prior = _in_new_units(theta, prior, problem, annotators)
-            problem = _with_annotators(problem, annotators)
-        if k % 3 < 2:
+                theta, prior = _convert_units(theta, prior, problem, annotators)
+            problem = _replace_annotators(problem, annotators)
+        if n_rounds % _CHECK_EVERY:
             continue
         if problem.compares_annotators:
             if len(problem.measured):
-                # The slopes and weights of measurements have changed with their scales. Answers are
-                # left out of a covariance that they must belong to.
-                theta = problem.newton(theta, prior, steps=2)
+                # The slopes and weights of measurements have changed with their scales. The mode
+                # and the covariance must fit them, because answers are left out of both next.
+                theta = problem.newton(theta, prior, steps=_STEPS_OF_ROUND)
                 root = problem.solver(problem.likelihood(theta).weight, prior).root(rng)
             scores_root = problem.to_scores(root)
             annotators = matched_annotators(problem, theta, scores_root, prior, rng)
-            problem = _with_annotators(problem, annotators)
+            problem = _replace_annotators(problem, annotators)
         change = abs(np.log(prior.total(d) / prior_before.total(d)))
-        if change < _SETTLED and (not problem.compares_annotators or k > 3):
+        # Rounds never end at the first match of reliabilities: the scores must follow them once.
+        may_end = n_rounds > _CHECK_EVERY or not problem.compares_annotators
+        if may_end and change < _SETTLED:
             break
     return _Match(problem, theta, problem.to_scores(root), prior)
 
 
-def _with_annotators(problem: Problem, annotators: Annotators) -> Problem:
+def _replace_annotators(problem: Problem, annotators: Annotators) -> Problem:
+    """Return the problem with other parameters of the annotators."""
     return replace(problem, scales=replace(problem.scales, annotators=annotators))
 
 
 def _expected_shared(features: F64, votes: Votes, n_annotators: int, seed: int) -> float:
-    """The expected variance of errors that models share, relative to the variance of the scores.
+    """Compute the expected variance of the errors that models share.
 
-    The variance is at least the variance by which models differ from the model with the most
-    answers. Agreement does not make the errors small: until outside answers measure the variance,
-    it grows with their number towards `SHARED`.
+    The variance is relative to the variance of the scores. It is at least the variance of the
+    differences between the model with the most answers and the other models. Models that agree may
+    still share large errors, so it is also at least `_unmeasured_shared`.
     """
-    of_models = votes.where(votes.of_kind(MODEL))
-    if not len(of_models):
+    model_votes = votes.where(votes.of_kind(MODEL))
+    if not len(model_votes):
         return UNKNOWN
     unmeasured = _unmeasured_shared(votes)
-    if len(np.unique(of_models.annotator)) == 1:
+    if len(np.unique(model_votes.annotator)) == 1:
         return unmeasured
-    if len(of_models) > _FEWER:
-        drawn = of_models.drawn(_FEWER / len(of_models), np.random.default_rng(seed))
-        of_models = of_models.where(drawn)
-    # The model with the most answers counts as outside, so that it measures the other models.
-    match = _match(
-        features, of_models.others_beside_one(), n_annotators, seed, _UNMEASURED, start=_DIFFERING
-    )
+    if len(model_votes) > _FEWER:
+        is_drawn = model_votes.drawn(_FEWER / len(model_votes), np.random.default_rng(seed))
+        model_votes = model_votes.where(is_drawn)
+    # The busiest model counts as a person, so that its answers measure the other models.
+    compared_votes = model_votes.busiest_as_person()
+    match = _match(features, compared_votes, n_annotators, seed, _UNMEASURED, start=_DIFFERING)
     return max(unmeasured, match.problem.scales.shared)
 
 
 def _unmeasured_shared(votes: Votes) -> float:
-    """The variance of shared errors, relative to the scores' variance, before it is measured."""
+    """Compute the variance of shared errors that is assumed before answers measure the variance.
+
+    With N outside answers, which are not of models, it is SHARED N / (N + _OUTSIDE_ANSWERS), but at
+    least `_UNMEASURED`, relative to the variance of the scores.
+    """
     n_outside = np.count_nonzero(votes.first & ~votes.of_kind(MODEL))
     return max(SHARED * n_outside / (n_outside + _OUTSIDE_ANSWERS), _UNMEASURED)
 
@@ -417,7 +489,15 @@ def _unmeasured_shared(votes: Votes) -> float:
 def _first_problem(
     features: F64, votes: Votes, n_annotators: int, prior: Prior, shared: float
 ) -> Problem:
-    """The problem to start matching with, in which all annotators are average."""
+    """Make the problem of the first round of matching, in which all annotators are average.
+
+    Args:
+        features: (n, d) the features of the items.
+        votes: the answers.
+        n_annotators: the number of annotators.
+        prior: the first guess of the prior.
+        shared: the variance of shared errors, relative to the variance of the scores.
+    """
     is_tie = votes.target == 0.5
     ties = float(np.mean(is_tie[votes.first])) if len(votes) else 0.0
     tie = _FIRST_TIE if is_tie[votes.of_pairs].any() else 0.0
@@ -426,43 +506,59 @@ def _first_problem(
     return Problem(features, votes, n_annotators, scales)
 
 
-def _in_new_units(
+def _convert_units(
     theta: F64, prior: Prior, problem: Problem, annotators: Annotators
 ) -> tuple[F64, Prior]:
-    """The mode and the prior in units of the new error of the only annotator's measurements."""
+    """Convert the mode and the prior to new units.
+
+    Scores are in units of the error of the only annotator's measurements, and the new `annotators`
+    have a new estimate of this error.
+    """
     number = problem.votes.annotator[problem.measured[0]]
     factor = float(problem.scales.annotators.scale[number] / annotators.scale[number])
     return theta * factor, Prior(prior.weight * factor**2, prior.residual * factor**2)
 
 
-def _without_meaning(
+def _annotators_in_words(
     match: _Match, features: F64, votes: Votes, n_annotators: int, seed: int, shared: float
 ) -> list[int]:
-    """The annotators whose measurements are to count as words.
+    """Find the annotators whose measurements are to count as words, left or right.
 
-    These are the annotators whose answers are predicted better from words, and the annotators who
+    These are annotators whose left-out answers are predicted better from words, and annotators who
     are always as sure as possible.
+
+    Args:
+        match: the match that uses the measurements.
+        features: (n, d) the features of the items.
+        votes: the answers.
+        n_annotators: the number of annotators.
+        seed: the seed of the match in words.
+        shared: the expected variance of shared errors, relative to the variance of the scores.
     """
     rows = match.problem.measured
     if not len(rows):
         return []
-    by_words = _match(features, votes.in_words(), n_annotators, seed, shared)
-    gain = _left_out_log_p(by_words, rows) - _left_out_log_p(match, rows)
+    match_in_words = _match(features, votes.in_words(), n_annotators, seed, shared)
+    gain = _left_out_log_p(match_in_words, rows) - _left_out_log_p(match, rows)
     annotator = votes.annotator[rows]
     assert votes.probit is not None
     is_unsure = np.abs(votes.probit[rows]) < MOST_PROBIT
     in_words = []
     for number in np.unique(annotator).tolist():
         is_own = annotator == number
-        is_better = is_own.sum() >= _ENOUGH and is_gain(gain[is_own], _BETTER, ddof=0)
-        if is_better or not is_unsure[is_own].any():
+        is_always_sure = not is_unsure[is_own].any()
+        has_enough = is_own.sum() >= _ENOUGH
+        if is_always_sure or (has_enough and is_gain(gain[is_own], _BETTER, ddof=0)):
             in_words.append(number)
     return in_words
 
 
 def _left_out_log_p(match: _Match, rows: I64) -> F64:
-    """Log-probability of the words of answers, each predicted from all other answers."""
-    mean, variance = left_out(match.problem, match.theta, match.root, rows)
+    """Compute the log-probability of the words of answers, each predicted from all other answers.
+
+    The word of an answer is left or right; `rows` are the rows of the answers.
+    """
+    mean, variance = leave_one_out(match.problem, match.theta, match.root, rows)
     sign = np.sign(match.problem.votes.target[rows] - 0.5)
     log_p: F64 = log_ndtr(sign * mean / np.sqrt(1 + variance))
     return log_p

@@ -1,8 +1,9 @@
 """Likelihood of an answer: Thurstone's model with ties, and a share of answers given blindly.
 
-Throughout, z is the difference of two scores in units of the noise, Φ the normal distribution
-function, φ its density and τ the tie threshold. An annotator may also answer with a probability p
-that the left item is better; this answer is a measurement, see `measured`.
+Throughout, z is the difference of two scores in units of the noise of an answer, Φ the normal
+distribution function, φ its density, τ the tie threshold, and m the number of answers. An annotator
+may also answer with a probability p that the left item is better. This answer is a measurement, see
+`measured`.
 """
 
 from __future__ import annotations
@@ -14,30 +15,37 @@ from scipy.special import log_ndtr, ndtri
 
 from sortnet.core import F64
 
-# A probability of .99 or more is no measurement: it only says that the difference is large. This
-# is the probit of .99.
+# The probit of .99. A probability of .99 or more is no measurement: it only says that the
+# difference is large.
 MOST_PROBIT = float(ndtri(0.99))
+_LEAST_P = 1e-300  # keeps a probability above 0, so that it has a logarithm
 
 
 class Likelihood(NamedTuple):
-    """Log-likelihoods of answers, with their derivatives in z."""
+    """Log-likelihoods of answers, with their derivatives in z.
 
-    log_p: F64  # (m,)
-    slope: F64  # (m,) first derivatives
-    weight: F64  # (m,) minus the second derivatives, at least 0
+    Attributes:
+        log_p: (m,) the log-likelihoods.
+        slope: (m,) the first derivatives.
+        weight: (m,) minus the second derivatives, at least 0.
+    """
+
+    log_p: F64
+    slope: F64
+    weight: F64
 
 
 def genuine(z: F64, target: F64, tie: float | F64) -> Likelihood:
-    """Likelihood of answers that depend on the items.
+    """Compute the likelihood of answers that depend on the items.
 
-    P(left) = Φ(z - τ) and P(right) = Φ(-z - τ); the rest is P(tie). τ is the tie threshold (Glenn
-    and David, 1960; Rao and Kupper's ties for a normal noise). log p is concave in z. With τ = 0 a
-    tie counts as half an answer left and half an answer right.
+    P(left) = Φ(z - τ), P(right) = Φ(-z - τ), and P(tie) = 1 - P(left) - P(right), with the tie
+    threshold τ (Glenn and David, 1960; Rao and Kupper's ties for a normal noise). log p is concave
+    in z. With τ = 0 a tie counts as half an answer left and half an answer right.
 
     Args:
-        z: (m,) differences in units of the noise.
-        target: (m,) 1 for left, 0 for right, ½ for a tie. Another value is a probability p of left,
-            which counts as p answers left and 1 - p answers right.
+        z: (m,) the difference of two scores, in units of the noise.
+        target: (m,) 1 for left, 0 for right, ½ for a tie. Any other value is a probability p of
+            left, which counts as p answers left and 1 - p answers right.
         tie: the tie threshold τ.
 
     >>> p = np.exp(genuine(np.zeros(3), np.array([1.0, 0.5, 0.0]), 0.5).log_p)
@@ -45,21 +53,25 @@ def genuine(z: F64, target: F64, tie: float | F64) -> Likelihood:
     (array([0.309, 0.383, 0.309]), 1.0)
     """
     sign = np.where(target > 0, 1.0, -1.0)
-    likelihood = _side(sign * z - tie)
+    likelihood = _side_likelihood(sign * z - tie)
     log_p, slope, weight = likelihood
     slope *= sign
+    # The rows of ties and of probabilities are overwritten.
     is_tie = target == 0.5
     if is_tie.any():
         threshold = np.broadcast_to(tie, z.shape)[is_tie]
-        of_ties = _between(z[is_tie], threshold) if np.all(threshold) else _halves(z[is_tie])
-        for column, values in zip(likelihood, of_ties, strict=True):
+        if np.all(threshold):
+            tie_likelihood = _tie_likelihood(z[is_tie], threshold)
+        else:
+            tie_likelihood = _half_and_half(z[is_tie])
+        for column, values in zip(likelihood, tie_likelihood, strict=True):
             column[is_tie] = values
     is_probability = (target > 0) & (target < 1) & ~is_tie
     if is_probability.any():
         p = target[is_probability]
         threshold = np.broadcast_to(tie, z.shape)[is_probability]
-        left = _side(z[is_probability] - threshold)
-        right = _side(-z[is_probability] - threshold)
+        left = _side_likelihood(z[is_probability] - threshold)
+        right = _side_likelihood(-z[is_probability] - threshold)
         log_p[is_probability] = p * left.log_p + (1 - p) * right.log_p
         slope[is_probability] = p * left.slope - (1 - p) * right.slope
         weight[is_probability] = p * left.weight + (1 - p) * right.weight
@@ -67,24 +79,25 @@ def genuine(z: F64, target: F64, tie: float | F64) -> Likelihood:
 
 
 def answers(z: F64, target: F64, tie: float, blind: F64, ties: float) -> Likelihood:
-    """Likelihood of answers, a share of which is blind: given without a look at the items.
+    """Compute the likelihood of answers, if annotators give a share of their answers blindly.
 
-    p = (1 - blind) p_genuine + blind p_blind, see `genuine` and `chance`. With blind answers log p
-    is not concave any more, so weights are cut at 0.
+    A blind answer does not depend on the items. The likelihood is
+    p = (1 - blind) p_genuine + blind p_blind, with p_genuine from `genuine` and p_blind from
+    `chance`. If there are blind answers, log p is not concave, so weights are at least 0.
 
     Args:
-        z: (m,) differences in units of the noise.
-        target: (m,) see `genuine`.
+        z: (m,) the difference of two scores, in units of the noise.
+        target: (m,) the answers: 1 for left, 0 for right, ½ for a tie, see `genuine`.
         tie: the tie threshold τ.
         blind: (m,) the share of blind answers of each answer's annotator.
         ties: the share of ties among blind answers.
     """
-    of_genuine = genuine(z, target, tie)
+    genuine_likelihood = genuine(z, target, tie)
     if not np.any(blind):
-        return of_genuine
-    log_p, slope, weight = of_genuine
+        return genuine_likelihood
+    log_p, slope, weight = genuine_likelihood
     p_genuine = (1 - blind) * np.exp(log_p)
-    p = np.maximum(p_genuine + blind * chance(target, ties), 1e-300)
+    p = np.maximum(p_genuine + blind * chance(target, ties), _LEAST_P)
     share = np.where(blind > 0, p_genuine / p, 1.0)
     curvature = share * weight - share * (1 - share) * slope**2
     mixed_log_p = np.where(blind > 0, np.log(p), log_p)
@@ -92,15 +105,17 @@ def answers(z: F64, target: F64, tie: float, blind: F64, ties: float) -> Likelih
 
 
 def measured(z: F64, probit: F64, scale: F64) -> Likelihood:
-    """Likelihood of measurements of z: probit(p) = scale (z + error), with standard normal errors.
+    """Compute the likelihood of answers with a probability p that the left item is better.
 
-    The answer "left" or "right" is the sign of z + error; a probability p also says how large
-    |z + error| is. A probit of `MOST_PROBIT` or more, left or right, is a lower bound only.
+    Such an answer is a measurement of z: probit(p) = scale (z + error), with a standard normal
+    error. The word "left" or "right" is the sign of z + error; the probability also tells how large
+    |z + error| is. A probit of at least `MOST_PROBIT`, or at most -`MOST_PROBIT`, is a lower bound
+    of |z + error| only.
 
     Args:
-        z: (m,) differences in units of the noise.
-        probit: (m,) the probits of the probabilities that the left item is better.
-        scale: (m,) each annotator's scale, above 0.
+        z: (m,) the difference of two scores, in units of the noise.
+        probit: (m,) the probit of each probability.
+        scale: (m,) the scale of each answer's annotator, above 0.
 
     >>> measured(np.array([1.0]), np.array([0.8]), np.array([2.0])).slope  # 0.8 / 2 - 1
     array([-0.6])
@@ -113,7 +128,7 @@ def measured(z: F64, probit: F64, scale: F64) -> Likelihood:
     if beyond.any():
         sign = np.sign(probit[beyond])
         least = MOST_PROBIT / np.broadcast_to(scale, z.shape)[beyond]
-        at_least = _side(sign * z[beyond] - least)
+        at_least = _side_likelihood(sign * z[beyond] - least)
         log_p[beyond] = at_least.log_p
         slope[beyond] = sign * at_least.slope
         weight[beyond] = at_least.weight
@@ -121,33 +136,37 @@ def measured(z: F64, probit: F64, scale: F64) -> Likelihood:
 
 
 def squared_error(z: F64, probit: F64, scale: F64) -> F64:
-    """(m,) expected squared errors of measurements, see `measured`.
+    """Compute the expected square of the error of each measurement, see `measured`.
 
-    Where the probit is only a lower bound, it is the mean square of a truncated normal error.
+    The error is probit / scale - z. If the probit is only a lower bound, the expected square is
+    the mean square of a truncated normal error.
     """
     square: F64 = (probit / scale - z) ** 2
     beyond = np.abs(probit) >= MOST_PROBIT
     excess = np.sign(probit[beyond]) * z[beyond] - MOST_PROBIT / scale[beyond]
-    square[beyond] = 1 - excess * _side(excess).slope
+    square[beyond] = 1 - excess * _side_likelihood(excess).slope
     return square
 
 
 def chance(target: F64, ties: float) -> F64:
-    """(m,) probabilities of blind answers: `ties` for a tie, half of the rest for each side."""
+    """Return the probability of each answer if it is given blindly, (m,).
+
+    A tie has the probability `ties`; left and right have half of the rest each.
+    """
     return np.where(target == 0.5, ties, (1 - ties) / 2)
 
 
-def _side(u: F64) -> Likelihood:
-    """Likelihood of answers for one side, log Φ(u), with its derivatives in u."""
+def _side_likelihood(u: F64) -> Likelihood:
+    """Compute the log-likelihood log Φ(u) of answers for one side, with its derivatives in u."""
     log_p = log_ndtr(u)
     ratio = _density_ratio(u, log_p)
     return Likelihood(log_p, ratio, ratio * (u + ratio))
 
 
-def _halves(z: F64) -> Likelihood:
-    """Likelihood of ties that count as half an answer left and half an answer right."""
-    left = _side(z)
-    right = _side(-z)
+def _half_and_half(z: F64) -> Likelihood:
+    """Compute the likelihood of ties that count as half an answer left and half one right."""
+    left = _side_likelihood(z)
+    right = _side_likelihood(-z)
     return Likelihood(
         (left.log_p + right.log_p) / 2,
         (left.slope - right.slope) / 2,
@@ -155,15 +174,20 @@ def _halves(z: F64) -> Likelihood:
     )
 
 
-def _between(z: F64, tie: F64) -> Likelihood:
-    """Likelihood of ties with a threshold: log(Φ(τ - z) - Φ(-τ - z))."""
+def _tie_likelihood(z: F64, tie: F64) -> Likelihood:
+    """Compute the log-likelihood log(Φ(τ - z) - Φ(-τ - z)) of ties, with its derivatives in z.
+
+    `tie` is the tie threshold τ, above 0.
+    """
     # The formula is symmetric in z, and numerically stable for z > 0 only.
     sign = np.where(z < 0, -1.0, 1.0)
     distance = np.abs(z)
     high = tie - distance
     low = -tie - distance
     log_high = log_ndtr(high)
-    log_p = log_high + np.log1p(-np.exp(np.minimum(log_ndtr(low) - log_high, -1e-12)))
+    # log(Φ(high) - Φ(low)) = log Φ(high) + log(1 - Φ(low) / Φ(high)), whose ratio is below 1.
+    log_ratio = np.minimum(log_ndtr(low) - log_high, -1e-12)
+    log_p = log_high + np.log1p(-np.exp(log_ratio))
     at_high = _density_ratio(high, log_p)
     at_low = _density_ratio(low, log_p)
     slope = at_low - at_high
@@ -172,6 +196,6 @@ def _between(z: F64, tie: F64) -> Likelihood:
 
 
 def _density_ratio(u: F64, log_p: F64) -> F64:
-    """The ratio φ(u) / p of the normal density at u and a probability p; stable for large |u|."""
+    """Compute φ(u) / p, the normal density at u over a probability p, stably for large |u|."""
     ratio: F64 = np.exp(-0.5 * u * u - log_p) / np.sqrt(2 * np.pi)
     return ratio

@@ -1,4 +1,8 @@
-"""Scales matched to the answers: updates of each hyperparameter, given the mode of a problem."""
+"""Match hyperparameters to the answers: one function updates each kind, given the present mode.
+
+In docstrings, the root of a covariance is a matrix R such that the covariance is RᵀR. m is the
+number of answers, a of annotators.
+"""
 
 from __future__ import annotations
 
@@ -22,22 +26,30 @@ from sortnet.preference.set_answers import set_likelihood, summed_over_answers
 from sortnet.preference.vote_arrays import MODEL, PERSON, Votes, unseen, unseen_in_blocks
 
 _LOG_TIE = np.log(0.05), np.log(20.0)  # range of the logarithm of the tie threshold
-_BELIEF = 10.0  # unknowns that the first guess of a prior scale counts as
-_SHARED_BELIEF = 3.0  # and that the expected variance of shared errors counts as
-_STEP = 0.01  # of the logarithm of a variance, in a difference quotient
-# Priors are tried of these shares of the features in the scores' variance, and of these factors of
-# the matched variance; the most likely ones are kept, with at least so much of the best's odds.
-_SHARES = {0.01: 2.0, 0.3: 1.0, 0.6: 1.5, 0.85: 1.5, 0.998: 0.5}  # with odds before any answer
+_BELIEF = 10.0  # number of unknowns that the first guess of a prior variance counts as
+_SHARED_BELIEF = 3.0  # number of unknowns that the expected variance of shared errors counts as
+_STEP = 0.01  # step of the logarithm of a variance, in a difference quotient
+# `likely_priors` tries priors with these shares of the features in the scores' variance, and these
+# factors of the matched variance. It returns at most `_MOST_PRIORS` priors, and none with less than
+# the share `_LIKELY` of the likeliest prior's odds.
+_SHARES = {0.01: 2.0, 0.3: 1.0, 0.6: 1.5, 0.85: 1.5, 0.998: 0.5}  # with their odds a priori
 _FACTORS = (0.3, 1.0, 3.0)
 _MOST_PRIORS = 8
 _LIKELY = 0.02
-_HYPER = 1.0  # standard deviation of the logarithm of that variance around the first guess
+# Standard deviation of the logarithm of the scores' variance around the first guess, a priori.
+_HYPER = 1.0
+_STEPS_TO_MODE = 10  # Newton steps of a fit without the models, at most
+_STEPS_UNDER_PRIOR = 2  # Newton steps from the matched prior's mode to the mode of a prior near it
 
 
 def matched_prior(
     problem: Problem, prior: Prior, theta: F64, solver: Precision, root: F64, variance: F64
 ) -> Prior:
-    """Update the prior by MacKay's rule: squared unknowns / number of determined unknowns.
+    """Update the variances of the prior by MacKay's rule.
+
+    A new variance is the sum of the squared unknowns / the number of determined unknowns. This
+    number is the sum of 1 - (posterior variance / present prior variance). The first guess of the
+    variance counts as `_BELIEF` more determined unknowns.
 
     The rule leaves out a part of the evidence's slope. With many unknowns `lost_weights` adds this
     part; with few unknowns `likely_priors` corrects the prior.
@@ -45,16 +57,16 @@ def matched_prior(
     Args:
         problem: the problem, with the answers.
         prior: the present prior.
-        theta: the mode of the unknowns.
-        solver: solves by the posterior's precision at the mode.
-        root: root of the covariance of the unknowns.
-        variance: variances of the unknowns.
+        theta: the unknowns at the mode.
+        solver: the precision of the posterior at the mode.
+        root: the root of the covariance of the unknowns.
+        variance: the posterior variance of each unknown.
     """
     n, d = problem.features.shape
     guess = first_guess(d)
     lost_by_weights = 0.0
     lost_by_residuals = 0.0
-    most = 1.0
+    largest_ratio = 1.0  # of a posterior variance and the prior variance
     if problem.large:
         scores_root = problem.to_scores(root)
         lost_by_weights, lost_by_residuals = lost_weights(
@@ -63,64 +75,79 @@ def matched_prior(
         # Variances estimated from draws are too large as often as too small. If only the large
         # variances were cut, items with few answers would count as determined, and their residuals
         # would vanish.
-        most = np.inf
+        largest_ratio = np.inf
 
-    def matched(part: slice, present: float, guessed: float, lost: float) -> float:
-        n_determined = max(np.sum(1 - np.minimum(variance[part] / present, most)), 0.0)
-        square = theta[part] @ theta[part] + present * lost
-        return float((square + _BELIEF * guessed) / (n_determined + _BELIEF))
+    def match_variance(
+        unknowns: slice, prior_variance: float, guessed_variance: float, lost: float
+    ) -> float:
+        """Update the prior variance of some unknowns."""
+        ratio = np.minimum(variance[unknowns] / prior_variance, largest_ratio)
+        n_determined = max(np.sum(1 - ratio), 0.0)
+        sum_of_squares = theta[unknowns] @ theta[unknowns] + prior_variance * lost
+        sum_with_guess = sum_of_squares + _BELIEF * guessed_variance
+        return float(sum_with_guess / (n_determined + _BELIEF))
 
     weight = prior.weight
     if d:
-        weight = matched(slice(d), prior.weight, guess.weight, lost_by_weights)
-    residuals = slice(d, d + n)
-    return Prior(weight, matched(residuals, prior.residual, guess.residual, lost_by_residuals))
+        weight = match_variance(slice(d), prior.weight, guess.weight, lost_by_weights)
+    residual = match_variance(slice(d, d + n), prior.residual, guess.residual, lost_by_residuals)
+    return Prior(weight, residual)
 
 
 def lost_weights(
     problem: Problem, theta: F64, root: F64, prior: Prior, solver: Precision
 ) -> tuple[float, float]:
-    """Loss of the answers' weights as the variance of feature weights, or of residuals, grows.
+    """Compute how fast the answers lose weight when a prior variance grows.
 
-    The loss is Σ -dw / d log(variance) times the variance of z, summed over the answers. If the
-    variance grows, the mode grows by H⁻¹ Λ θ, where the answers' weights w are smaller. MacKay's
-    rule leaves out half of this loss from the evidence's slope: with three answers to an item, the
-    rule alone finds a third of the variance.
+    The weight w of an answer is minus the second derivative of its log-likelihood in z. If the
+    logarithm of a prior variance grows by 1, the mode θ moves by H⁻¹ Λ θ, with the posterior's
+    precision H and the prior's precision Λ. There the weights are smaller. The loss is the sum over
+    the answers of -dw / d log(prior variance) times the variance of z.
+
+    Half of the loss belongs to the slope of the evidence, and MacKay's rule leaves it out: with
+    three answers to an item, the rule alone finds a third of the variance.
 
     Args:
         problem: the problem, with the answers.
-        theta: the mode of the unknowns.
-        root: root of the covariance of scores and biases.
+        theta: the unknowns at the mode.
+        root: the root of the covariance of scores and biases.
         prior: the present prior.
-        solver: solves by the posterior's precision at the mode.
+        solver: the precision of the posterior at the mode.
+
+    Returns:
+        The loss for the variance of the feature weights, and for the variance of the residuals.
     """
     n, d = problem.features.shape
     weight = problem.likelihood(theta).weight
     variance = problem.variance(root, np.arange(len(problem.votes)))
-    pull = np.zeros((2, len(theta)))
-    pull[0, :d] = theta[:d] / prior.weight
-    pull[1, d : d + n] = theta[d : d + n] / prior.residual
-    steps = _STEP * solver.solve(pull.T).T
-    by_weights, by_residuals = (
+    pulls = np.zeros((2, len(theta)))  # Λ θ, for each of the two variances
+    pulls[0, :d] = theta[:d] / prior.weight
+    pulls[1, d : d + n] = theta[d : d + n] / prior.residual
+    steps = _STEP * solver.solve(pulls.T).T
+    lost_by_weights, lost_by_residuals = (
         float((weight - problem.likelihood(theta + step).weight) @ variance / _STEP)
         for step in steps
     )
-    return by_weights, by_residuals
+    return lost_by_weights, lost_by_residuals
 
 
 def matched_scales(problem: Problem, theta: F64, variance: F64) -> Scales:
-    """The scales, after the scales of side biases and of ties are matched to the scores.
+    """Match the tie threshold and the prior spreads of the side biases; return the new scales.
 
-    `theta` is the mode of the unknowns, and `variance` their variances.
+    Args:
+        problem: the problem, with the answers and the present scales.
+        theta: the unknowns at the mode.
+        variance: the posterior variance of each unknown.
     """
     scales = problem.scales
     if scales.tie:
+        # Only annotators' words about pairs can be ties.
         is_word = (problem.by_annotator > 0) & problem.votes.of_pairs
         is_word[problem.measured] = False
         z = problem.z(theta)[is_word]
         target = problem.votes.target[is_word]
         likeliest = minimize_scalar(
-            lambda log: -genuine(z, target, np.exp(log)).log_p.sum(),
+            lambda log_tie: -genuine(z, target, np.exp(log_tie)).log_p.sum(),
             bounds=_LOG_TIE,
             method="bounded",
             options={"xatol": 0.02},
@@ -135,52 +162,61 @@ def matched_scales(problem: Problem, theta: F64, variance: F64) -> Scales:
 def matched_shared(
     problem: Problem, theta: F64, variance: F64, prior: Prior, expected: float
 ) -> float:
-    """Variance of the errors that models share, relative to the variance of the scores.
+    """Update the variance of the errors that models share, relative to the scores' variance.
 
-    The rule is MacKay's, as in `matched_prior`. Without answers that show how the errors differ,
-    their variance stays near `expected`. If judges never contradict each other, the scores are
-    larger than their prior expects. This excess says nothing about the errors, so the squared
-    errors are divided by it.
+    The update is MacKay's rule, see `matched_prior`. Without answers that measure the errors, the
+    variance stays near `expected`. If annotators never contradict each other, the scores get larger
+    than their prior expects. The errors get larger by the same factor, which says nothing about the
+    models, so the squared errors are divided by the factor.
 
-    `theta` is the mode of the unknowns, and `variance` their variances.
+    Args:
+        problem: the problem, with the answers and the present scales.
+        theta: the unknowns at the mode.
+        variance: the posterior variance of each unknown.
+        prior: the prior under which the mode was found.
+        expected: the variance expected before any answer, relative to the scores' variance.
     """
     if not problem.has_shared_errors or problem.votes.only_of_models:
         return problem.scales.shared
     n_errors = sum(problem.features.shape)
     precision = problem.precision(prior)[:n_errors]
-    scores, errors = slice(n_errors), slice(-n_errors, None)
-    excess = _matched_variance(
-        float(precision @ theta[scores] ** 2), precision * variance[scores], 1.0
-    )
-    square = float(precision @ theta[errors] ** 2) / excess
-    unsure = precision * variance[errors] / problem.scales.shared
-    return _matched_variance(square, unsure, expected)
+    scores = slice(n_errors)
+    score_sum = float(precision @ theta[scores] ** 2)
+    excess = _matched_variance(score_sum, precision * variance[scores], expected=1.0)
+    errors = slice(-n_errors, None)
+    error_sum = float(precision @ theta[errors] ** 2) / excess
+    error_ratio = precision * variance[errors] / problem.scales.shared
+    return _matched_variance(error_sum, error_ratio, expected)
 
 
-def _matched_variance(square: float, unsure: F64, expected: float) -> float:
-    """Update a prior variance by MacKay's rule: squared unknowns / number of determined unknowns.
+def _matched_variance(sum_of_squares: float, ratio: F64, expected: float) -> float:
+    """Estimate a variance by MacKay's rule: squared unknowns / number of determined unknowns.
+
+    The variance is in units of the prior variance of the scores.
 
     Args:
-        square: sum of the squared unknowns, divided by the present prior variance.
-        unsure: for each unknown, its posterior variance as a share of the present prior variance.
+        sum_of_squares: the sum of the squared unknowns.
+        ratio: the posterior variance of each unknown / its present prior variance.
         expected: the variance expected before any answer, which counts as a few unknowns.
-
-    Returns:
-        The new variance as a multiple of the present prior variance.
     """
-    n_determined = float(np.sum(1 - np.minimum(unsure, 1.0)))
-    return (square + _SHARED_BELIEF * expected) / (n_determined + _SHARED_BELIEF)
+    n_determined = float(np.sum(1 - np.minimum(ratio, 1.0)))
+    return (sum_of_squares + _SHARED_BELIEF * expected) / (n_determined + _SHARED_BELIEF)
 
 
 def matched_annotators(
     problem: Problem, theta: F64, root: F64, prior: Prior, rng: np.random.Generator
 ) -> Annotators:
-    """Reliabilities of the annotators, by comparing their answers with scores fitted without them.
+    """Estimate the reliabilities of the annotators, from scores fitted without their own answers.
 
     A person's answers are compared with scores fitted without this person's answers; a model's
     answers with scores fitted without the answers of all models.
 
-    `root` is the root of the covariance of scores and biases.
+    Args:
+        problem: the problem, with the answers and the present annotators.
+        theta: the unknowns at the mode.
+        root: the root of the covariance of scores and biases.
+        prior: the present prior.
+        rng: the generator of draws, needed with many unknowns.
     """
     votes = problem.votes
     scores = problem.to_scores(theta)
@@ -190,17 +226,14 @@ def matched_annotators(
     variance = np.zeros(len(votes))
     noise = np.ones(len(votes))
     counts = np.ones(len(votes))
-    gap[by_person], variance[by_person] = _without_own(problem, theta, root, by_person)
+    gap[by_person], variance[by_person] = _gaps_without_annotator(problem, theta, root, by_person)
     if problem.has_shared_errors:
-        gap[by_model], variance[by_model] = _without_models(problem, prior, rng)
-        left, right = votes.left[by_model], votes.right[by_model]
-        apart = problem.features[left] - problem.features[right]
-        errors = prior.weight * np.sum(apart**2, axis=1) + 2 * prior.residual
-        noise[by_model] += problem.scales.shared * errors
+        gap[by_model], variance[by_model] = _gaps_without_models(problem, prior, rng)
+        noise[by_model] += _variance_of_shared_errors(problem, by_model, prior)
         shares = _independent_shares(problem, gap, noise, prior)
         counts[by_model] = shares[votes.annotator[by_model]]
-    # Some annotators answer with ties more often than others. A model's ties are left out, because
-    # only the order of its answers is measured.
+    # One tie threshold holds for all annotators, but some annotators answer with ties more often
+    # than others. A model's ties are left out, because only the order of its answers is measured.
     rows = by_person | (by_model & (votes.target != 0.5))
     bias = problem.side * scores[len(problem.features) + votes.annotator]
     tie = np.where(by_model, 0.0, problem.scales.tie)
@@ -217,18 +250,35 @@ def matched_annotators(
     )
 
 
+def _variance_of_shared_errors(problem: Problem, rows: Bool, prior: Prior) -> F64:
+    """Compute the prior variance of e_left - e_right for the selected answers.
+
+    e are the errors that models share.
+    """
+    votes = problem.votes
+    difference = problem.features[votes.left[rows]] - problem.features[votes.right[rows]]
+    score_variance = prior.weight * np.sum(difference**2, axis=1) + 2 * prior.residual
+    variance: F64 = problem.scales.shared * score_variance
+    return variance
+
+
 def measures_alone(problem: Problem) -> bool:
-    """Whether one annotator's measurements are the unit of the scores."""
+    """Tell whether the error of a single annotator's measurements is the unit of the scores."""
     return not problem.compares_annotators and bool(len(problem.measured))
 
 
 def matched_measurements(problem: Problem, theta: F64, root: F64) -> Annotators:
-    """The annotators, after their scales of measurements are matched to all answers.
+    """Match the scales of the annotators' measurements to all answers; return the annotators.
 
-    MacKay's rule is: squared errors / number of measurements that no unknown takes up. The scale of
-    a person among other annotators is learned from the others' answers, see `reliabilities`.
+    A scale is the standard deviation of the errors. By MacKay's rule, the variance of the errors is
+    the sum of squared errors / the number of measurements less the number of unknowns that the
+    measurements determine. A person's scale is skipped if annotators are compared, because
+    `reliabilities` estimates it from the other annotators' answers.
 
-    `root` is the root of the covariance of scores and biases.
+    Args:
+        problem: the problem, with the answers and the present annotators.
+        theta: the unknowns at the mode.
+        root: the root of the covariance of scores and biases.
     """
     votes = problem.votes
     annotators = problem.scales.annotators
@@ -241,26 +291,41 @@ def matched_measurements(problem: Problem, theta: F64, root: F64) -> Annotators:
     scale = annotators.scale.copy()
     z = problem.z(theta)[rows]
     weight = problem.likelihood(theta).weight[rows]
-    taken_up = np.minimum(weight * problem.variance(root, rows), 1.0)
-    square = squared_error(z, votes.probit[rows], scale[annotator])
+    n_determined = np.minimum(weight * problem.variance(root, rows), 1.0)  # by each measurement
+    squares = squared_error(z, votes.probit[rows], scale[annotator])
     for number in np.unique(annotator).tolist():
         is_own = annotator == number
-        n_free = float(np.sum(1 - taken_up[is_own]))
-        scale[number] = matched_scale(scale[number], float(np.sum(square[is_own])), n_free)
+        sum_of_squares = float(np.sum(squares[is_own]))
+        degrees_of_freedom = float(np.sum(1 - n_determined[is_own]))
+        scale[number] = matched_scale(scale[number], sum_of_squares, degrees_of_freedom)
     return replace(annotators, scale=scale)
 
 
-def left_out(problem: Problem, theta: F64, root: F64, rows: I64) -> tuple[F64, F64]:
-    """Means and variances of z of some answers, each as if the answer had not been given."""
+def leave_one_out(problem: Problem, theta: F64, root: F64, rows: I64) -> tuple[F64, F64]:
+    """Compute the mean and the variance of z of each answer, as if the answer had not been given.
+
+    Args:
+        problem: the problem, with all answers.
+        theta: the unknowns at the mode.
+        root: the root of the covariance of scores and biases.
+        rows: the rows of the answers that are left out, one at a time.
+    """
     _, slope, weight = problem.likelihood(theta)
     variance = problem.variance(root, rows)
     return unseen(problem.z(theta)[rows], variance, slope[rows], weight[rows])
 
 
-def _without_own(problem: Problem, theta: F64, root: F64, rows: Bool) -> tuple[F64, F64]:
-    """Means and variances of s_left - s_right for each answer in these rows.
+def _gaps_without_annotator(problem: Problem, theta: F64, root: F64, rows: Bool) -> tuple[F64, F64]:
+    """Compute the mean and the variance of s_left - s_right for each selected answer.
 
-    The scores s are fitted without the answers of the same annotator.
+    The scores s are approximated as if the answer's annotator had not answered at all; with many
+    unknowns, as if the annotator had not given this answer.
+
+    Args:
+        problem: the problem, with all answers.
+        theta: the unknowns at the mode.
+        root: the root of the covariance of scores and biases.
+        rows: a mask that selects the answers.
     """
     votes = problem.votes.where(rows)
     scores = problem.to_scores(theta)
@@ -278,42 +343,53 @@ def _without_own(problem: Problem, theta: F64, root: F64, rows: Bool) -> tuple[F
             slope[sets.rows], weight[sets.rows] = summed_over_answers(
                 sets.layout, slope[sets.rows], weight[sets.rows]
             )
-        return unseen(gap, _squared_gaps(root, votes), slope, weight)
+        return unseen(gap, _variance_of_gaps(root, votes), slope, weight)
     n_items = len(problem.features)
     covariance = root.T @ root
     side = problem.side[rows]
     return unseen_in_blocks(gap, covariance, votes, (slope, weight), reliability, side, n_items)
 
 
-def _without_models(problem: Problem, prior: Prior, rng: np.random.Generator) -> tuple[F64, F64]:
-    """Means and variances of s_left - s_right for each answer of a model.
+def _gaps_without_models(
+    problem: Problem, prior: Prior, rng: np.random.Generator
+) -> tuple[F64, F64]:
+    """Compute the mean and the variance of s_left - s_right for each answer of a model.
 
-    The scores s are fitted to people's answers and gold pairs alone.
+    The scores s are fitted to people's answers and gold pairs only.
     """
     by_model = problem.votes.of_kind(MODEL)
     votes = problem.votes.where(by_model)
-    of_others = replace(problem, votes=problem.votes.where(~by_model))
-    theta = np.zeros(sum(problem.features.shape) + problem.n_annotators)
-    theta = of_others.newton(theta, prior, steps=10)
-    solver = of_others.solver(of_others.likelihood(theta).weight, prior)
-    scores = of_others.to_scores(theta)
+    without_models = replace(problem, votes=problem.votes.where(~by_model))
+    start = np.zeros(sum(problem.features.shape) + problem.n_annotators)
+    theta = without_models.newton(start, prior, steps=_STEPS_TO_MODE)
+    solver = without_models.solver(without_models.likelihood(theta).weight, prior)
+    scores = without_models.to_scores(theta)
     gap = scores[votes.left] - scores[votes.right]
     covariance = solver.covariance()
     if covariance is None:
-        root = of_others.to_scores(solver.root(rng))
-        return gap, _squared_gaps(root, votes)
+        root = without_models.to_scores(solver.root(rng))
+        return gap, _variance_of_gaps(root, votes)
     variance = covariance[votes.left, votes.left] + covariance[votes.right, votes.right]
     return gap, variance - 2 * covariance[votes.left, votes.right]
 
 
 def _independent_shares(problem: Problem, gap: F64, noise: F64, prior: Prior) -> F64:
-    """(a,) number of independent answers that an answer of each annotator counts for, at most 1.
+    """Compute how many independent answers an answer of each annotator counts for, (a,).
 
-    An answer of a model counts for less than 1, because all answers of a model have errors in
-    common, such as its taste for long texts.
+    The number is 1 for a person. It is smaller for a model, because all answers of a model have
+    errors in common, such as the model's taste for long texts.
 
-    The number is the information gᵀ (W⁻¹ + E)⁻¹ g on c, with the covariance E of the errors and the
-    weights W = 2 / π of answers at z = 0, as a share of what `reliabilities` takes it for.
+    It is the ratio of two amounts of information on the model's reliability. The first is
+    gᵀ (W⁻¹ + E)⁻¹ g, with the gaps g = s_left - s_right of the model's answers, the diagonal matrix
+    W of the answers' weights at z = 0, which are 2 / π for a pair, and the covariance E of the
+    errors. The second is the sum of W g² / noise, for independent errors, which `reliabilities`
+    assumes.
+
+    Args:
+        problem: the problem, with all answers.
+        gap: (m,) the mean of s_left - s_right for each answer.
+        noise: (m,) the variance of z given the gap, which includes the variance of the errors.
+        prior: the prior of the scores.
     """
     by_model = problem.votes.of_kind(MODEL)
     shares = np.ones(problem.n_annotators)
@@ -325,11 +401,8 @@ def _independent_shares(problem: Problem, gap: F64, noise: F64, prior: Prior) ->
         own_votes = replace(problem.votes.where(is_own), kind=None)
         own_gap = gap[is_own]
         alone = replace(problem, votes=own_votes, scales=average)
-        weight = np.full(len(own_gap), 2 / np.pi)
-        for sets in own_votes.sets:
-            z = np.zeros(sets.rows.shape)
-            blind = np.zeros(len(z))
-            weight[sets.rows] = set_likelihood(sets.layout, z, blind, 0.0).weight
+        weight = _weights_at_zero(own_votes)
+        # By Woodbury's identity the first amount is gᵀ W g, less what the errors may explain.
         pull = alone.pull_back(alone.summed(weight * own_gap))
         explained = pull @ alone.solver(weight, prior_of_errors).solve(pull)
         information = weight @ own_gap**2 - explained
@@ -339,32 +412,69 @@ def _independent_shares(problem: Problem, gap: F64, noise: F64, prior: Prior) ->
     return shares
 
 
+def _weights_at_zero(votes: Votes) -> F64:
+    """Compute the weight of each vote at z = 0, minus the log-likelihood's second derivative."""
+    weight = np.full(len(votes), 2 / np.pi)
+    for sets in votes.sets:
+        z = np.zeros(sets.rows.shape)
+        blind = np.zeros(len(z))
+        weight[sets.rows] = set_likelihood(sets.layout, z, blind, ties=0.0).weight
+    return weight
+
+
 def likely_priors(problem: Problem, theta: F64, matched: Prior) -> tuple[tuple[Prior, ...], F64]:
-    """Priors of about the matched total variance, by their evidence; the likeliest first."""
+    """Compute the evidence of priors near the matched prior, and choose the likeliest.
+
+    With many unknowns the matched prior is the only one.
+
+    Args:
+        problem: the problem, with the answers.
+        theta: the unknowns at the mode under the matched prior.
+        matched: the matched prior.
+
+    Returns:
+        The priors, the likeliest first; and their probabilities.
+    """
     if problem.large:
         return (matched,), np.ones(1)
     d = problem.features.shape[1]
-    total = matched.total(d)
-    tried = []
-    for share in _SHARES if d else [0.0]:
-        for factor in _FACTORS:
-            # Without features their weight does not matter, but must not be 0.
-            weight = total * factor * share / d if d else 1.0
-            tried.append(Prior(weight, total * factor * (1 - share)))
-    log_p = np.array([evidence(problem, theta, prior) for prior in tried])
+    candidates = _priors_near(matched, d)
+    log_p = np.array([evidence(problem, theta, prior) for prior in candidates])
     if d:
         log_p += np.log(np.repeat(list(_SHARES.values()), len(_FACTORS)))
     odds = np.exp(log_p - log_p.max())
     odds /= odds.sum()
     likeliest = np.argsort(-odds)[:_MOST_PRIORS]
     likely = [k for k in likeliest if odds[k] >= _LIKELY * odds.max()]
-    return tuple(tried[k] for k in likely), odds[likely] / odds[likely].sum()
+    return tuple(candidates[k] for k in likely), odds[likely] / odds[likely].sum()
+
+
+def _priors_near(matched: Prior, d: int) -> list[Prior]:
+    """List priors for d features whose total variance is about the matched prior's."""
+    priors = []
+    for share in _SHARES if d else [0.0]:
+        for factor in _FACTORS:
+            total = matched.total(d) * factor
+            # Without features the variance of weights does not matter, but it must not be 0.
+            weight = total * share / d if d else 1.0
+            priors.append(Prior(weight, total * (1 - share)))
+    return priors
 
 
 def evidence(problem: Problem, theta: F64, prior: Prior) -> float:
-    """Log-probability of the answers under a prior, and of the prior's scale, by Laplace."""
-    theta = problem.newton(theta, prior, steps=2)
-    precision, likelihood = problem.precision(prior), problem.likelihood(theta)
+    """Compute the log-evidence of a prior by Laplace's approximation, up to a constant.
+
+    It is log p(answers | θ) + log p(θ | prior) - log det(H) / 2 at the mode θ, with the precision H
+    of the posterior, plus the log-density of the prior's total variance.
+
+    Args:
+        problem: the problem, with the answers.
+        theta: unknowns near the mode.
+        prior: the prior.
+    """
+    theta = problem.newton(theta, prior, steps=_STEPS_UNDER_PRIOR)
+    precision = problem.precision(prior)
+    likelihood = problem.likelihood(theta)
     log_p = likelihood.log_p.sum() - 0.5 * precision @ theta**2 + 0.5 * np.log(precision).sum()
     log_p -= 0.5 * Dense(problem, likelihood.weight, precision).log_determinant()
     d = problem.features.shape[1]
@@ -372,7 +482,7 @@ def evidence(problem: Problem, theta: F64, prior: Prior) -> float:
     return float(log_p - 0.5 * (log_scale / _HYPER) ** 2)
 
 
-def _squared_gaps(root: F64, votes: Votes) -> F64:
-    """(m,) about the variances of s_left - s_right."""
-    squares: F64 = np.sum((root[:, votes.left] - root[:, votes.right]) ** 2, axis=0)
-    return squares
+def _variance_of_gaps(root: F64, votes: Votes) -> F64:
+    """Estimate the variance of s_left - s_right for each vote, from a root of few rows."""
+    variance: F64 = np.sum((root[:, votes.left] - root[:, votes.right]) ** 2, axis=0)
+    return variance

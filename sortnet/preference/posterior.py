@@ -18,23 +18,24 @@ from sortnet.preference.vote_arrays import MODEL, PERSON, Votes, unseen
 Draws: TypeAlias = F32 | F64  # drawn scores, in single precision for many items
 Measuring: TypeAlias = tuple[float, float]  # reliability and scale of an annotator
 _BLOCK = 1 << 16  # pairs whose draws are compared at once
-_FEW_DRAWN = 1 << 22  # numbers in the draws up to which a copy, item by item, is kept
+_FEW_DRAWN = 1 << 22  # size of the draws up to which a transposed copy is kept
+_LEAST_VARIANCE = 1e-12  # keeps variances positive despite rounding errors
 
 
 @dataclass(eq=False)
 class Posterior:
-    """Scores s of n items and side biases b of annotators, as a Gaussian; higher is better.
+    """The scores s of n items and the side biases b of a annotators, as a Gaussian distribution.
 
-    An answer `left` of an annotator with reliability c has the probability
-    Φ(c (s_left - s_right) + b - τ), Thurstone's case V with the noise of one answer as the unit;
-    see `answers` for ties and for answers given blindly.
+    A higher score is better. An answer `left` of an annotator with reliability c has the
+    probability Φ(c (s_left - s_right) + b - τ). This is Thurstone's case V, where the unit of the
+    scores is the noise of one answer. See `answers` for ties and for answers given blindly.
 
     Attributes:
-        mean: (n + a,) expected scores, then expected biases; (2 n + a,) if models share errors:
-            then the expected errors are last.
+        mean: (n + a,) the expected scores, then the expected biases. If models share errors, the n
+            expected errors follow.
         covariance: covariance of scores, biases and errors; None if n is too large for it.
-        draws: (k, ...) scores, biases and errors drawn from the posterior, a committee of k score
-            vectors; in single precision if there are many items.
+        draws: (k, ...) scores, biases and errors, drawn k times from the posterior; in single
+            precision if there are many items.
         annotators: the reliabilities, side biases and blind shares of the annotators.
         n_items: n.
         rng: generator of the noise of the draws when an answer is observed.
@@ -53,16 +54,16 @@ class Posterior:
 
     @property
     def reliability(self) -> F64:
-        """(a,) expected reliability of each annotator."""
+        """Expected reliability of each annotator, (a,)."""
         return self.annotators.reliability
 
     @property
     def scores(self) -> F64:
-        """(n,) expected scores."""
+        """Expected score of each item, (n,)."""
         return self.mean[: self.n_items]
 
     def difference(self, i: I64, j: I64) -> tuple[F64, F64]:
-        """(m,) means and variances of s_i - s_j.
+        """Return the mean and the variance of s_i - s_j for each pair (i, j), both (m,).
 
         Cost: a look-up per pair with a covariance, else k subtractions per pair.
         """
@@ -75,42 +76,46 @@ class Posterior:
             for start in range(0, len(i), _BLOCK):
                 block = slice(start, start + _BLOCK)
                 variance[block] = self._drawn_variance(i[block], j[block])
-        return mean, np.maximum(variance, 1e-12)
+        return mean, np.maximum(variance, _LEAST_VARIANCE)
 
     def _drawn_variance(self, i: I64, j: I64) -> F64:
-        """(m,) variances of s_i - s_j among the draws."""
+        """Compute the variance of s_i - s_j among the draws, for each pair (i, j)."""
         if self.draws.size > _FEW_DRAWN:
-            spread: F64 = np.var(self.draws[:, i] - self.draws[:, j], axis=0)
-            return spread
+            variance: F64 = np.var(self.draws[:, i] - self.draws[:, j], axis=0)
+            return variance
         gaps = self._centred.take(i, axis=0)
         gaps -= self._centred.take(j, axis=0)
-        squares: F64 = np.einsum("ij,ij->i", gaps, gaps)
-        return squares / len(self.draws)
+        sums_of_squares: F64 = np.einsum("ij,ij->i", gaps, gaps)
+        return sums_of_squares / len(self.draws)
 
     @cached_property
     def _centred(self) -> F32:
-        """(n, k) draws of each score, less their mean.
+        """Draws of the scores with the mean of each item subtracted, (n, k), in single precision.
 
-        A question looks at thousands of pairs. Draws of an item that lie side by side, in single
-        precision, are read forty times as fast. Only fits without a covariance need them, and no
-        answer changes such a fit.
+        The choice of a question needs the variances of thousands of pairs. It is forty times as
+        fast if the draws of an item are adjacent in memory. The copy never gets out of date: it is
+        needed without a covariance only, and then `observe` does not change the draws.
         """
         scores = self.draws[:, : self.n_items]
         return np.ascontiguousarray((scores - scores.mean(axis=0)).T, np.float32)
 
     def predicted(self, votes: Votes, *, left_out: bool = False) -> F64:
-        """(m,) probabilities of "left" if the answer is left or right; new annotators are average.
+        """Predict the probability that each answer is "left", given that it is no tie, (m,).
 
-        With `left_out`, each vote is predicted as if the posterior had not been fitted to it.
+        Args:
+            votes: the answers to predict. An annotator without a fitted reliability is average.
+            left_out: whether to predict each vote as if the posterior had not been fitted to the
+                vote.
         """
         n_annotators = len(self.reliability)
-        annotators = self.annotators.padded(n_annotators + 1)  # new ones are average
-        number = np.minimum(votes.annotator, n_annotators)
-        blind = annotators.blind[number]
-        scale = annotators.scale[number]
-        biases = self.mean[self.n_items :][:n_annotators]
-        bias = np.append(biases, 0.0)[number]
-        mean, variance = self._gaps(votes, annotators.reliability[number])
+        # All annotators that the posterior does not know share the last place, which is average.
+        annotators = self.annotators.padded(n_annotators + 1)
+        annotator = np.minimum(votes.annotator, n_annotators)
+        blind = annotators.blind[annotator]
+        scale = annotators.scale[annotator]
+        known_biases = self.mean[self.n_items :][:n_annotators]
+        bias = np.append(known_biases, 0.0)[annotator]
+        mean, variance = self._gaps(votes, annotators.reliability[annotator])
         if left_out:
             _, slope, weight = answers(mean + bias, votes.target, self.tie, blind, self.ties)
             rows = np.flatnonzero(votes.is_measured & (scale > 0))
@@ -128,7 +133,11 @@ class Posterior:
         return p
 
     def _gaps(self, votes: Votes, reliability: F64) -> tuple[F64, F64]:
-        """(m,) means and variances of c (s_left - s_right), for models plus e_left - e_right."""
+        """Return the means and variances of z without the side bias, both (m,).
+
+        z is c (s_left - s_right), with the reliability c and the scores s. For an answer of a model
+        the errors e that models share are added: c (s_left - s_right) + e_left - e_right.
+        """
         score_mean, score_variance = self.difference(votes.left, votes.right)
         mean = reliability * score_mean
         variance = reliability**2 * score_variance
@@ -138,32 +147,32 @@ class Posterior:
         model_reliability = reliability[model_rows]
         left = votes.left[model_rows]
         right = votes.right[model_rows]
-        # The gap is the sum of factor * unknown over these (unknown, factor).
+        # z is the sum of four terms: a factor times the value at a position of `mean`.
         terms: list[tuple[I64, F64 | float]] = [
             (left, model_reliability),
             (right, -model_reliability),
             (self.errors + left, 1.0),
             (self.errors + right, -1.0),
         ]
-        mean[model_rows] = sum(factor * self.mean[unknown] for unknown, factor in terms)
+        mean[model_rows] = sum(factor * self.mean[position] for position, factor in terms)
         if self.covariance is None:
-            gap_draws = np.zeros((len(self.draws), len(model_rows)))
-            for unknown, factor in terms:
-                gap_draws += factor * self.draws[:, unknown]
-            variance[model_rows] = gap_draws.var(axis=0)
-        else:
-            gap_variance = np.zeros(len(model_rows))
-            for unknown, factor in terms:
-                for other, other_factor in terms:
-                    gap_variance += factor * other_factor * self.covariance[unknown, other]
-            variance[model_rows] = gap_variance
+            z_draws = np.zeros((len(self.draws), len(model_rows)))
+            for position, factor in terms:
+                z_draws += factor * self.draws[:, position]
+            variance[model_rows] = z_draws.var(axis=0)
+            return mean, variance
+        z_variance = np.zeros(len(model_rows))
+        for row, row_factor in terms:
+            for column, column_factor in terms:
+                z_variance += row_factor * column_factor * self.covariance[row, column]
+        variance[model_rows] = z_variance
         return mean, variance
 
     @property
     def errors(self) -> int | None:
-        """The index in `mean` of the first error that models share; None if there are no errors."""
-        first = self.n_items + len(self.reliability)
-        return first if len(self.mean) > first else None
+        """Index in `mean` of the first error that models share; None if there are no errors."""
+        n_scores_and_biases = self.n_items + len(self.reliability)
+        return n_scores_and_biases if len(self.mean) > n_scores_and_biases else None
 
     def observe(
         self,
@@ -174,16 +183,24 @@ class Posterior:
         kind: int = PERSON,
         probit: float = float("nan"),
     ) -> None:
-        """Update the posterior by one answer, in place, by moment matching.
+        """Update the posterior in place by one answer about a pair (assumed density filtering).
 
-        This is assumed density filtering. A probit that is no NaN is a measurement, see `measured`;
-        then the target is the word that goes with it.
+        The updated Gaussian has the mean and the variance of the exact posterior. Without a
+        covariance nothing changes before the next fit.
 
-        Cost: O((n + a)²) with a covariance; without one nothing changes before the next fit.
+        Args:
+            left, right: the items of the pair.
+            target: 1 for the answer left, 0 for right, ½ for a tie.
+            annotator: the number of the annotator.
+            kind: `PERSON` or `MODEL`.
+            probit: if the answer is a measurement, the probit of the probability that the left item
+                is better, see `measured`; else NaN.
+
+        Cost: O((n + a)²).
         """
         if self.covariance is None:
             return
-        x = np.zeros(len(self.mean))  # z = x · (scores, biases, errors)
+        x = np.zeros(len(self.mean))  # the factors of z = x · (scores, biases, errors)
         x[left] += self.reliability[annotator]
         x[right] -= self.reliability[annotator]
         x[self.n_items + annotator] = 1
@@ -192,10 +209,12 @@ class Posterior:
             x[self.errors + right] = -1
         gain = self.covariance @ x
         mean = float(self.mean @ x)
-        variance = max(float(gain @ x), 1e-12)
+        variance = max(float(gain @ x), _LEAST_VARIANCE)
         scale = float(self.annotators.scale[annotator])
+        # With the uncertainty of z, the noise of the answer has the standard deviation `spread`,
+        # which is the unit below.
         spread = np.sqrt(1 + variance)
-        z = np.array([mean / spread])  # in units of the error of z
+        z = np.array([mean / spread])
         if scale > 0 and not np.isnan(probit):
             likelihood = measured(z, np.array([probit]), np.array([scale * spread]))
         else:
@@ -214,12 +233,13 @@ class Posterior:
         self.covariance -= np.outer(gain, gain) * shrink
 
     def observe_set(self, votes: Votes) -> None:
-        """Update the posterior by one answer about a set, in place, by Laplace's approximation.
+        """Update the posterior in place by one answer about a set (Laplace's approximation).
 
-        The approximation is a Gaussian in the differences of the items' utilities.
+        The unknowns of the approximation are z, the differences of utility between the best item
+        and each other item. Without a covariance nothing changes before the next fit.
 
         Args:
-            votes: the rows of the answer, see `Layout`.
+            votes: the rows of the answer, ordered as `Layout` describes.
 
         Cost: k times the cost of `observe` for k items.
         """
@@ -228,7 +248,8 @@ class Posterior:
         (sets,) = votes.sets
         layout = sets.layout
         annotator = int(votes.annotator[0])
-        x = np.zeros((len(votes), len(self.mean)))  # z = x · (scores, biases, errors) of each row
+        # Each row of x has the factors of one z = x · (scores, biases, errors).
+        x = np.zeros((len(votes), len(self.mean)))
         rows = np.arange(len(votes))
         x[rows, votes.left] += self.reliability[annotator]
         x[rows, votes.right] -= self.reliability[annotator]
@@ -236,14 +257,16 @@ class Posterior:
         if self.errors is not None and votes.of_kind(MODEL).all():
             x[rows, self.errors + votes.left] += 1
             x[rows, self.errors + votes.right] -= 1
-        x = x[: layout.n_items - 1]  # the other rows are differences of these
+        # The first rows compare the best item with each other item. The other rows are differences
+        # of these rows.
+        x = x[: layout.n_items - 1]
         gain = x @ self.covariance
         mean = x @ self.mean
         variance = gain @ x.T
         blind = self.annotators.blind[annotator]
         shift, precision = observed_set(layout, mean, variance, blind, self.ties)
         inverse = np.linalg.inv(np.eye(len(mean)) + precision @ variance)
-        # The draws get the same pseudo-observation with noise (Matheron's rule).
+        # The draws get the same pseudo-observation of z, with noise (Matheron's rule).
         values, vectors = np.linalg.eigh(precision)
         root = vectors * np.sqrt(np.maximum(values, 0))
         noise = self.rng.standard_normal((len(self.draws), len(mean))) @ root.T
@@ -254,10 +277,11 @@ class Posterior:
 
 
 def information(mean: F64, variance: F64) -> F64:
-    """Information of one answer about s_i - s_j, in bits: BALD (Houlsby and others, 2011, eq. 3).
+    """Compute the expected information of an answer about the score difference of a pair, in bits.
 
-    h(Φ(μ / √(σ² + 1))) - C exp(-μ² / (2 (σ² + C²))) / √(σ² + C²), with C = √(π ln 2 / 2) and
-    h the entropy of a coin.
+    This is BALD (Houlsby and others, 2011, eq. 3):
+    h(Φ(μ / √(σ² + 1))) - C exp(-μ² / (2 (σ² + C²))) / √(σ² + C²), with the mean μ and the variance
+    σ² of the difference, C = √(π ln 2 / 2) and the entropy h of a coin.
 
     >>> information(np.array([0.0, 5.0]), np.array([1.0, 1.0])).round(3)
     array([0.278, 0.001])
@@ -270,9 +294,15 @@ def information(mean: F64, variance: F64) -> F64:
 
 
 def information_of_measurement(mean: F64, variance: F64, scale: float) -> F64:
-    """Information of a measurement of z with a standard normal error, in bits, see `measured`.
+    """Compute the expected information of a measurement of z, in bits.
 
-    A measurement beyond the largest or the smallest probability counts as no information.
+    A measurement is z plus a standard normal error, see `measured`. Its information is
+    log2(1 + variance) / 2. A measurement beyond the largest or the smallest probability counts as
+    no information.
+
+    Args:
+        mean, variance: (m,) the mean and the variance of z.
+        scale: the annotator's scale of measurements.
 
     >>> information_of_measurement(np.array([0.0, 9.0]), np.array([1.0, 1.0]), 0.5).round(3)
     array([0.499, 0.001])
@@ -285,6 +315,6 @@ def information_of_measurement(mean: F64, variance: F64, scale: float) -> F64:
 
 
 def _coin(p: F64) -> F64:
-    """(m,) entropies of coins that fall on one side with these probabilities, in bits."""
+    """Compute the entropy in bits of a coin that shows heads with probability p, for each p."""
     q = np.clip(p, 1e-12, 1 - 1e-12)
     return -(q * np.log2(q) + (1 - q) * np.log2(1 - q))

@@ -1,7 +1,8 @@
 """The precision matrix of the posterior at a point, factorised or as a linear operator.
 
-The unknowns are d weights of features, n residuals of items and the side biases of a annotators;
-if models share errors, also d weights and n residuals of these errors. Shapes leave these out.
+The unknowns are the weights of d features, the residuals of n items and the side biases of a
+annotators. If models share errors, d weights and n residuals of these errors follow. The shapes in
+this module leave out the unknowns of shared errors.
 """
 
 from __future__ import annotations
@@ -16,10 +17,14 @@ from sortnet.core import F64, I64
 from sortnet.preference.vote_arrays import Votes
 
 _VOTES = 1_000_000  # votes in a block; each vote has nine second derivatives or more
+_N_DRAWS = 16  # draws from which `Large` estimates the covariance
+# Conjugate gradients stop when the residual is smaller than this share of the right side.
+_TOLERANCE = 1e-5
+_MOST_STEPS = 200  # steps of conjugate gradients
 
 
 class Answers(Protocol):
-    """The attributes of a `Problem` that the precision is computed from."""
+    """The attributes of a `Problem` from which the precision is computed."""
 
     @property
     def votes(self) -> Votes: ...
@@ -28,18 +33,25 @@ class Answers(Protocol):
     def to_scores(self, theta: F64) -> F64: ...
     def pull_back(self, slope: F64) -> F64: ...
     def diagonal(self, curvature: F64) -> F64: ...
-    def summed(self, pull: F64) -> F64: ...
-    def curvature(self, weight: F64, some: slice = ...) -> tuple[I64, I64, F64]: ...
+    def summed(self, slope: F64) -> F64: ...
+    def curvature(self, weight: F64, block: slice = ...) -> tuple[I64, I64, F64]: ...
 
 
 class Dense:
-    """The precision matrix of the posterior, written out and factorised (Cholesky)."""
+    """The precision matrix of the posterior, stored and factorised (Cholesky).
+
+    Args:
+        problem: the likelihood of the answers.
+        weight: (m,) minus the second derivative of each answer's log-likelihood.
+        precision: the inverse prior variances of the unknowns.
+    """
 
     def __init__(self, problem: Answers, weight: F64, precision: F64) -> None:
         size = problem.size
-        i, j, x = problem.curvature(weight)
-        curvature = np.asarray(np.bincount(i * size + j, x, size * size), np.float64)
-        curvature = curvature.reshape(size, size)
+        rows, columns, values = problem.curvature(weight)
+        # bincount adds up the values of the same row and column.
+        sums = np.asarray(np.bincount(rows * size + columns, values, size * size), np.float64)
+        curvature = sums.reshape(size, size)
         H = problem.pull_back(problem.pull_back(curvature).T)
         H[np.diag_indices_from(H)] += precision
         self._problem = problem
@@ -51,30 +63,36 @@ class Dense:
         return solution
 
     def log_determinant(self) -> float:
-        """The logarithm of the determinant of the precision."""
+        """Compute the logarithm of the determinant of the precision."""
         return float(2 * np.log(np.diag(self._factor[0])).sum())
 
     def root(self, rng: np.random.Generator) -> F64:
-        """A matrix R whose product RᵀR is the covariance of the unknowns."""
+        """Return a matrix R such that RᵀR is the covariance of the unknowns.
+
+        `rng` is not used: the matrix is exact.
+        """
         del rng
         size = len(self._factor[0])
         root: F64 = solve_triangular(self._factor[0], np.eye(size), lower=True, check_finite=False)
         return root
 
     def covariance(self) -> F64:
-        """The covariance of the scores, side biases and shared errors."""
+        """Compute the covariance matrix of the scores, side biases and shared errors."""
         root = self._problem.to_scores(self.root(np.random.default_rng(0)))
         return root.T @ root
 
     def draw(self, k: int, rng: np.random.Generator) -> F64:
-        """(k, d + n + a) draws of the unknowns, from the posterior shifted to mean zero."""
+        """Draw the deviations of the unknowns from their mean k times: (k, d + n + a)."""
         noise = rng.standard_normal((len(self._factor[0]), k))
         draws = solve_triangular(self._factor[0], noise, lower=True, trans="T", check_finite=False)
         return np.ascontiguousarray(draws.T)
 
 
 class Large:
-    """The precision as a linear operator, never written out; variances are estimated from draws."""
+    """The precision of the posterior as a linear operator, if its matrix would be too large.
+
+    Variances are estimated from draws. The arguments are the same as for `Dense`.
+    """
 
     def __init__(self, problem: Answers, weight: F64, precision: F64) -> None:
         size = problem.size
@@ -82,9 +100,10 @@ class Large:
         self._weight = weight
         self._curvature = sparse.csr_array((size, size))
         for start in range(0, len(problem.votes), _VOTES):
-            i, j, x = problem.curvature(weight, slice(start, start + _VOTES))
-            of_block = sparse.csr_array(sparse.coo_array((x, (i, j)), shape=(size, size)))
-            self._curvature = self._curvature + of_block if start else of_block
+            rows, columns, values = problem.curvature(weight, slice(start, start + _VOTES))
+            entries = sparse.coo_array((values, (rows, columns)), shape=(size, size))
+            block = sparse.csr_array(entries)
+            self._curvature = self._curvature + block if start else block
         self._precision = precision
         self._diagonal = self._precision + problem.diagonal(self._curvature.diagonal())
 
@@ -94,49 +113,55 @@ class Large:
         return solution
 
     def root(self, rng: np.random.Generator) -> F64:
-        """(16, d + n + a) a matrix R whose product RᵀR estimates the covariance of the unknowns."""
-        n_draws = 16
-        root: F64 = self.draw(n_draws, rng) / n_draws**0.5
+        """Return a (16, d + n + a) matrix R such that RᵀR estimates the unknowns' covariance."""
+        root: F64 = self.draw(_N_DRAWS, rng) / _N_DRAWS**0.5
         return root
 
     def covariance(self) -> None:
-        """Return None, because the covariance is too large to be written out."""
+        """Return None, because the covariance matrix would be too large."""
         return None
 
     def draw(self, k: int, rng: np.random.Generator) -> F64:
-        """(k, d + n + a) draws of the unknowns, from the posterior shifted to mean zero.
+        """Draw the deviations of the unknowns from their mean k times: (k, d + n + a).
 
-        The right side is noise with the precision as its covariance; the solution has the
-        covariance of the posterior.
+        If the covariance of a noise vector is the precision H, the solution x of H x = noise has
+        the covariance H⁻¹, as the posterior. The precision is the sum of the answers' curvature and
+        the prior's precision, so the noise is the sum of a noise for each of them.
         """
         problem = self._problem
         spread = np.sqrt(self._weight)
         # The noise of one draw is made at a time: for ten million answers, the noise of all draws
         # would take gigabytes.
-        noise = (rng.standard_normal(len(spread)) * spread for _ in range(k))
-        slopes = np.stack([problem.summed(noise_of_draw) for noise_of_draw in noise])
-        prior = rng.standard_normal((k, len(self._precision))) * np.sqrt(self._precision)
-        return self._solve_rows(problem.pull_back(slopes) + prior)
+        answer_noise = (rng.standard_normal(len(spread)) * spread for _ in range(k))
+        slopes = np.stack([problem.summed(noise_of_draw) for noise_of_draw in answer_noise])
+        prior_noise = rng.standard_normal((k, len(self._precision))) * np.sqrt(self._precision)
+        return self._solve_rows(problem.pull_back(slopes) + prior_noise)
 
     def _times(self, x: F64) -> F64:
-        """(k, d + n + a) the product of each row and the precision."""
+        """Multiply the precision by each row of the (k, d + n + a) matrix x."""
         scores = self._problem.to_scores(x)
         product: F64 = self._problem.pull_back((self._curvature @ scores.T).T)
         return product + x * self._precision
 
-    def _solve_rows(self, rhs: F64, tolerance: float = 1e-5, steps: int = 200) -> F64:
-        """(k, d + n + a) the product of each row and the covariance, by conjugate gradients.
+    def _solve_rows(self, rhs: F64) -> F64:
+        """Solve precision x = right side by conjugate gradients, for each row of `rhs`.
 
-        The diagonal is the preconditioner. Names are the usual ones: x is the solution, r the
-        residual, y the preconditioned residual, p the search direction.
+        The diagonal of the precision is the preconditioner. Names are as in textbooks: x is the
+        solution, r the residual, y the preconditioned residual, p the search direction.
+
+        Args:
+            rhs: (k, d + n + a) the right sides.
+
+        Returns:
+            (k, d + n + a) the solutions.
         """
         x = np.zeros_like(rhs)
         r = rhs.copy()
         y = r / self._diagonal
         p = y.copy()
         ry = _products_of_rows(r, y)
-        small_enough = tolerance * np.sqrt(_products_of_rows(rhs, rhs).max())
-        for _ in range(steps):
+        small_enough = _TOLERANCE * np.sqrt(_products_of_rows(rhs, rhs).max())
+        for _ in range(_MOST_STEPS):
             if np.sqrt(_products_of_rows(r, r).max()) <= small_enough:
                 break
             Ap = self._times(p)
@@ -154,6 +179,6 @@ Precision: TypeAlias = Dense | Large
 
 
 def _products_of_rows(a: F64, b: F64) -> F64:
-    """(k, 1) scalar products: row i of a with row i of b."""
+    """Compute the scalar product of row i of a and row i of b, for each of the k rows: (k, 1)."""
     product: F64 = np.einsum("ij,ij->i", a, b)[:, None]
     return product

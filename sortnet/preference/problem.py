@@ -1,8 +1,11 @@
 """The likelihood of the answers as a function of the unknowns, and the posterior at its mode.
 
-Sizes: m answers, n items, d features, a annotators. The score of an item is its features times the
-weights, plus its residual. If models have answered, the errors that they share are modelled in the
-same way; shapes leave the unknowns of these errors out.
+In shapes, m is the number of answers, n of items, d of features, and a of annotators. The score of
+an item is the product of its features and the weights, plus the item's residual.
+
+If language models are among the annotators, they share errors. The shared error of an item is also
+a product of its features and weights, plus a residual. Shapes in this module leave out the shared
+errors and their unknowns.
 """
 
 from __future__ import annotations
@@ -21,10 +24,11 @@ from sortnet.preference.scales import Prior, Scales
 from sortnet.preference.set_answers import SetRows, set_likelihood
 from sortnet.preference.vote_arrays import GOLD, MODEL, Votes
 
-DENSE = 1_000  # unknowns up to which the covariance of the posterior is computed
+DENSE = 1_000  # number of unknowns up to which the covariance of the posterior is computed
 _CERTAIN = 4.0  # reliability of a gold pair's known answer
-# Newton's method stops when a step lowers the loss by a smaller share. Near the mode each step
-# squares the distance to it, so a further step would lower the loss by about 1e-10.
+# Newton's method stops when a step lowers the loss by less than this share of the loss. Near the
+# mode each step squares the distance to the mode, so a further step would lower the loss by about
+# 1e-10.
 _FLAT = 1e-5
 _SMALLEST_STEP = 1e-3  # share of a Newton step below which it is not halved again
 
@@ -34,12 +38,13 @@ class PriorFit(NamedTuple):
 
     Attributes:
         theta: the unknowns at the mode.
-        mean: (n + a,) scores and side biases at the mode; then (n,) shared errors, if there are
-            any.
+        mean: (n + a,) the scores and side biases at the mode, followed by the n shared errors if
+            models have answered.
         covariance: the covariance of the values in `mean`; None if there are too many unknowns.
-        draws: (k, ...) draws of the values in `mean`.
-        weight_draws: (k, d) draws of the weights of features.
-        weight_shifts: (k, d) what the uncertainty of the reliabilities adds to `weight_draws`.
+        draws: (k, ...) k draws of the values in `mean`.
+        weight_draws: (k, d) k draws of the weights of the features, for given reliabilities.
+        weight_shifts: (k, d) the shifts of `weight_draws` that the uncertainty of the reliabilities
+            adds.
     """
 
     theta: F64
@@ -51,68 +56,92 @@ class PriorFit(NamedTuple):
 
 
 class Term(NamedTuple):
-    """A term of z, the argument of the likelihood: in each answer, an unknown times a factor."""
+    """A term of z, the argument of the likelihood: for each answer, a value times a factor.
 
-    place: I64  # (m,) places in the array of scores, biases and shared errors
-    factor: F64  # (m,)
+    Attributes:
+        position: (m,) the position of each value in the array of scores, biases and shared errors.
+        factor: (m,) the factor of each value.
+    """
+
+    position: I64
+    factor: F64
 
 
 @dataclass(frozen=True, eq=False)
 class Problem:
     """The likelihood of the answers as a function of the unknowns.
 
-    The unknowns are, in this order, the weights of features, the residuals of items and the side
-    biases of annotators; if models have answered, also the weights and residuals of the errors that
-    the models share.
+    The unknowns are, in this order, the weights of the features, the residuals of the items and the
+    side biases of the annotators; if models have answered, also the weights and residuals of the
+    errors that the models share.
+
+    Attributes:
+        features: (n, d) the features of the items.
+        votes: the answers.
+        n_annotators: the number of annotators a.
+        scales: the hyperparameters, which stay fixed.
     """
 
-    features: F64  # (n, d)
+    features: F64
     votes: Votes
     n_annotators: int
     scales: Scales
 
     @property
     def large(self) -> bool:
-        """Whether there are too many unknowns to write the precision out as a matrix."""
+        """Whether there are too many unknowns to store the posterior's precision as a matrix."""
         return sum(self.features.shape) + self.n_annotators > DENSE
 
     @cached_property
     def has_shared_errors(self) -> bool:
-        """Whether models have answered, so that there are errors that they share."""
+        """Whether models have answered, so that shared errors of the models are estimated."""
         return bool(self.votes.of_kind(MODEL).any())
 
     @property
     def size(self) -> int:
-        """The number of scores, biases and shared errors."""
+        """Length of the array of scores, side biases and shared errors that `to_scores` returns."""
         n_items = len(self.features)
         n_errors = n_items if self.has_shared_errors else 0
         return n_items + self.n_annotators + n_errors
 
     @property
     def n_unknowns(self) -> int:
-        """The number of unknowns."""
+        """Number of weights, residuals and side biases that are estimated."""
         n_weights = int(self.features.shape[1])
         n_weights_of_errors = n_weights if self.has_shared_errors else 0
         return self.size + n_weights + n_weights_of_errors
 
     def solver(self, weight: F64, prior: Prior) -> Precision:
-        """The precision of the posterior, given the weight of each answer, see `Likelihood`."""
-        precision = Large if self.large else Dense
-        return precision(self, weight, self.precision(prior))
+        """Return the precision of the posterior, with which linear systems are solved.
+
+        Args:
+            weight: (m,) minus the second derivative of each answer's log-likelihood in z.
+            prior: the prior of the unknowns.
+        """
+        if self.large:
+            return Large(self, weight, self.precision(prior))
+        return Dense(self, weight, self.precision(prior))
 
     def precision(self, prior: Prior) -> F64:
-        """Inverse variances of the prior, in the order of the unknowns."""
+        """Return the inverse variance of each unknown under the prior, in the unknowns' order."""
         n, d = self.features.shape
-        of_scores = np.repeat([1 / prior.weight, 1 / prior.residual], [d, n])
-        of_biases = self.scales.annotators.side_sd**-2.0
+        score_precision = np.repeat([1 / prior.weight, 1 / prior.residual], [d, n])
+        bias_precision = self.scales.annotators.side_sd**-2.0
         if not self.has_shared_errors:
-            return np.concatenate((of_scores, of_biases))
-        return np.concatenate((of_scores, of_biases, of_scores / self.scales.shared))
+            return np.concatenate((score_precision, bias_precision))
+        error_precision = score_precision / self.scales.shared
+        return np.concatenate((score_precision, bias_precision, error_precision))
 
     def to_scores(self, theta: F64) -> F64:
-        """Map (..., d + n + a) unknowns to (..., n + a) scores and biases, then shared errors.
+        """Map the unknowns linearly to scores, side biases and shared errors, in this order.
 
-        The map is linear.
+        A score or shared error is the product of features and weights, plus a residual.
+
+        Args:
+            theta: (..., d + n + a) the unknowns.
+
+        Returns:
+            (..., n + a) scores and biases, followed by the n shared errors if models have answered.
         """
         n, d = self.features.shape
         unknowns, unknowns_of_errors = np.split(theta, [d + n + self.n_annotators], axis=-1)
@@ -123,67 +152,80 @@ class Problem:
         return scores
 
     def pull_back(self, slope: F64) -> F64:
-        """Turn derivatives in scores into derivatives in unknowns: the transpose of `to_scores`."""
+        """Turn derivatives in scores, biases and errors into derivatives in the unknowns.
+
+        This is the transpose of the linear map `to_scores`.
+        """
         return self._transposed(slope, self.features)
 
     def diagonal(self, curvature: F64) -> F64:
-        """Approximate the diagonal of the curvature in unknowns from the diagonal in scores."""
+        """Approximate the diagonal of the curvature in the unknowns.
+
+        Args:
+            curvature: the diagonal of the curvature in scores, biases and shared errors.
+        """
         return self._transposed(curvature, self.features**2)
 
     def _transposed(self, slope: F64, X: F64) -> F64:
-        """Apply the transpose of `to_scores` with the matrix X in place of the features."""
+        """Apply the transpose of `to_scores`, with the (n, d) matrix X in place of the features."""
         n = len(X)
-        of_scores, of_errors = np.split(slope, [n + self.n_annotators], axis=-1)
-        columns = [of_scores[..., :n] @ X, of_scores]
+        score_slope, error_slope = np.split(slope, [n + self.n_annotators], axis=-1)
+        columns = [score_slope[..., :n] @ X, score_slope]
         if self.has_shared_errors:
-            columns += [of_errors @ X, of_errors]
+            columns += [error_slope @ X, error_slope]
         return np.concatenate(columns, axis=-1)
 
     @cached_property
     def reliability(self) -> F64:
-        """(m,) reliability of the annotator of each answer; high for a known answer."""
-        of_annotators = self.scales.annotators.reliability[self.votes.annotator]
-        reliability: F64 = np.where(self.votes.of_kind(GOLD), _CERTAIN, of_annotators)
+        """Reliability of the annotator of each answer, (m,); `_CERTAIN` for a known answer."""
+        annotator_reliability = self.scales.annotators.reliability[self.votes.annotator]
+        reliability: F64 = np.where(self.votes.of_kind(GOLD), _CERTAIN, annotator_reliability)
         return reliability
 
     @cached_property
     def by_annotator(self) -> F64:
-        """(m,) 1 for an annotator's answer, 0 for a known answer, which has no bias."""
+        """Factor 1 for an annotator's answer, 0 for a known answer, which has no side bias."""
         return (~self.votes.of_kind(GOLD)).astype(np.float64)
 
     @cached_property
     def by_model(self) -> F64:
-        """(m,) 1 for a model's answer, else 0."""
+        """Factor 1 for an answer of a model, 0 for any other answer."""
         return self.votes.of_kind(MODEL).astype(np.float64)
 
     @cached_property
     def sets(self) -> list[SetRows]:
-        """The rows of the answers about sets, together for all sets with the same layout."""
+        """Rows of the answers about sets, grouped by the layout of the sets."""
         return self.votes.sets
 
     @cached_property
     def side(self) -> F64:
-        """(m,) factor of the annotator's side bias in each answer; 0 in a known answer."""
+        """Factor of the annotator's side bias in each answer, (m,); 0 in a known answer."""
         if self.votes.bias is None:
             return self.by_annotator
         return self.by_annotator * self.votes.bias
 
     @cached_property
     def measured(self) -> I64:
-        """The rows of the measurements by annotators that have a scale, see `measured`."""
-        is_used = self.scales.annotators.scale[self.votes.annotator] > 0
-        return np.flatnonzero(self.votes.is_measured & is_used)
+        """Rows of the answers that count as measurements.
+
+        These are probabilities from annotators whose scale of measurements is not 0.
+        """
+        has_scale = self.scales.annotators.scale[self.votes.annotator] > 0
+        return np.flatnonzero(self.votes.is_measured & has_scale)
 
     @property
     def compares_annotators(self) -> bool:
-        """Whether reliabilities can be estimated: there are two annotators, or shared errors."""
+        """Whether reliabilities can be estimated by comparing annotators with each other.
+
+        This needs two annotators, or a model's answers beside known answers.
+        """
         return self.n_annotators > 1 or self.has_shared_errors
 
     def z(self, theta: F64) -> F64:
-        """(m,) the argument z of the likelihood of each answer.
+        """Return the argument z of the likelihood of each answer, (m,).
 
         z = c (s_left - s_right) + b, with the reliability c, the scores s and the side bias b. In
-        the answer of a model it has the further term e_left - e_right, with the shared errors e.
+        the answer of a model the term e_left - e_right is added, with the shared errors e.
         """
         votes = self.votes
         scores = self.to_scores(theta)
@@ -196,42 +238,55 @@ class Problem:
         return z
 
     def likelihood(self, theta: F64) -> Likelihood:
-        """Log-likelihood of every answer, with its derivatives in z.
+        """Compute the log-likelihood of every answer, with its derivatives in z.
 
-        The log-likelihood of an answer about a set is in its first row, and 0 in its other rows.
+        The log-likelihood of an answer about a set is in the first row of the answer, and 0 in its
+        other rows.
         """
         scales = self.scales
         votes = self.votes
         z = self.z(theta)
-        rows = self.measured
         blind = scales.annotators.blind[votes.annotator] * self.by_annotator
-        of_answers = answers(z, votes.target, scales.tie, blind, scales.ties)
+        likelihood = answers(z, votes.target, scales.tie, blind, scales.ties)
+        rows = self.measured
         if votes.probit is not None and len(rows):
             scale = scales.annotators.scale[votes.annotator[rows]]
-            of_measurements = measured(z[rows], votes.probit[rows], scale)
-            for column, values in zip(of_answers, of_measurements, strict=True):
+            likelihood_of_measurements = measured(z[rows], votes.probit[rows], scale)
+            for column, values in zip(likelihood, likelihood_of_measurements, strict=True):
                 column[rows] = values
         for sets in self.sets:
             first = sets.first
-            of_sets = set_likelihood(sets.layout, z[sets.rows], blind[first], scales.ties)
-            of_answers.log_p[sets.rows] = 0
-            of_answers.log_p[first] = of_sets.log_p
-            of_answers.slope[sets.rows] = of_sets.slope
-            of_answers.weight[sets.rows] = of_sets.weight
+            likelihood_of_sets = set_likelihood(
+                sets.layout, z[sets.rows], blind[first], scales.ties
+            )
+            likelihood.log_p[sets.rows] = 0
+            likelihood.log_p[first] = likelihood_of_sets.log_p
+            likelihood.slope[sets.rows] = likelihood_of_sets.slope
+            likelihood.weight[sets.rows] = likelihood_of_sets.weight
         if votes.weight is None:
-            return of_answers
-        return Likelihood(*(votes.weight * column for column in of_answers))
+            return likelihood
+        return Likelihood(*(votes.weight * column for column in likelihood))
 
     def newton(self, theta: F64, prior: Prior, *, steps: int) -> F64:
-        """Take Newton steps from `theta` towards the mode of the posterior, at most `steps`.
+        """Take Newton steps from the unknowns `theta` towards the mode of the posterior.
 
-        A step that would not lower the loss, minus the log of the posterior, is halved.
+        The loss is minus the logarithm of the posterior. A step that would not lower the loss is
+        halved until it does.
+
+        Args:
+            theta: the unknowns to start from.
+            prior: the prior of the unknowns.
+            steps: the largest number of steps.
+
+        Returns:
+            The unknowns after the last step.
         """
         precision = self.precision(prior)
 
-        def loss_at(theta: F64) -> tuple[float, Likelihood]:
-            likelihood = self.likelihood(theta)
-            return float(0.5 * precision @ theta**2 - likelihood.log_p.sum()), likelihood
+        def loss_at(unknowns: F64) -> tuple[float, Likelihood]:
+            """Return the loss at the given unknowns, and the likelihood of the answers."""
+            likelihood = self.likelihood(unknowns)
+            return float(0.5 * precision @ unknowns**2 - likelihood.log_p.sum()), likelihood
 
         loss, likelihood = loss_at(theta)
         for _ in range(steps):
@@ -249,28 +304,33 @@ class Problem:
             loss, likelihood = next_loss, next_likelihood
         return theta
 
-    def summed(self, pull: F64) -> F64:
-        """Sum derivatives in z, one for each vote, to derivatives in scores, biases and errors."""
+    def summed(self, slope: F64) -> F64:
+        """Sum the answers' derivatives in z to derivatives in scores, biases and shared errors.
+
+        Args:
+            slope: (m,) the derivative of each answer's log-likelihood in z.
+        """
         votes = self.votes
         n = len(self.features)
 
-        def on_items(scaled: F64) -> F64:
-            won = np.bincount(votes.left, scaled, n)
-            lost = np.bincount(votes.right, scaled, n)
-            return np.asarray(won - lost, np.float64)
+        def sum_by_item(scaled_slope: F64) -> F64:
+            """Add each answer's slope to its left item, and subtract it from its right item."""
+            sum_as_left = np.bincount(votes.left, scaled_slope, n)
+            sum_as_right = np.bincount(votes.right, scaled_slope, n)
+            return np.asarray(sum_as_left - sum_as_right, np.float64)
 
         sums = [
-            on_items(pull * self.reliability),
-            np.bincount(votes.annotator, pull * self.side, self.n_annotators),
+            sum_by_item(slope * self.reliability),
+            np.bincount(votes.annotator, slope * self.side, self.n_annotators),
         ]
         if self.has_shared_errors:
-            sums.append(on_items(pull * self.by_model))
+            sums.append(sum_by_item(slope * self.by_model))
         return np.concatenate(sums)
 
     def terms(self) -> list[Term]:
-        """The terms whose sum is z: the scores of the left and the right item, and the side bias.
+        """List the terms whose sum is z: the scores of the left and right item, and the side bias.
 
-        If models share errors, the errors of both items are further terms.
+        If models have answered, the shared errors of both items are further terms.
         """
         votes = self.votes
         n = len(self.features)
@@ -285,52 +345,68 @@ class Problem:
             terms.append(Term(first_error + votes.right, -self.by_model))
         return terms
 
-    def curvature(self, weight: F64, some: slice = slice(None)) -> tuple[I64, I64, F64]:
-        """Minus the second derivatives of the log-likelihood in scores, biases and shared errors.
+    def curvature(self, weight: F64, block: slice = slice(None)) -> tuple[I64, I64, F64]:
+        """Return minus the second derivatives of the log-likelihood in scores, biases and errors.
+
+        If z is a sum of terms with the factors f_i, the entry (i, j) is the sum of
+        weight * f_i * f_j over the answers.
 
         Args:
-            weight: (m,) minus the second derivative of each answer in z.
-            some: the answers that count.
+            weight: (m,) minus the second derivative of each answer's log-likelihood in z.
+            block: the answers that are summed.
 
         Returns:
-            Rows, columns and values of a square matrix, where values at the same place are summed.
+            Rows, columns and values of the entries of a square matrix; values of the same row and
+            column are to be added up.
         """
-        terms = [Term(place[some], factor[some]) for place, factor in self.terms()]
-        weight = weight[some]
+        terms = [Term(position[block], factor[block]) for position, factor in self.terms()]
+        weight_in_block = weight[block]
         rows: list[I64] = []
         columns: list[I64] = []
         values: list[F64] = []
         for first in terms:
             for second in terms:
-                rows.append(first.place)
-                columns.append(second.place)
-                values.append(weight * first.factor * second.factor)
+                rows.append(first.position)
+                columns.append(second.position)
+                values.append(weight_in_block * first.factor * second.factor)
         return np.concatenate(rows), np.concatenate(columns), np.concatenate(values)
 
     def variance(self, root: F64, rows: I64) -> F64:
-        """(m,) variances of z of the answers in some rows.
+        """Compute the variance of z for the answers in the given rows.
 
-        `root` is a matrix R; the covariance of scores, biases and shared errors is RᵀR.
+        Args:
+            root: a matrix R; the covariance of scores, biases and shared errors is RᵀR.
+            rows: the rows of the answers.
         """
-        terms = [Term(place[rows], factor[rows]) for place, factor in self.terms()]
-        if self.large:  # the rows of the root are a few draws: RᵀR would be too large
-            drawn = np.zeros((len(root), len(rows)))
-            for place, factor in terms:
-                drawn += root[:, place] * factor
-            squares: F64 = np.einsum("ij,ij->j", drawn, drawn)
-            return squares
+        terms = [Term(position[rows], factor[rows]) for position, factor in self.terms()]
+        if self.large:
+            # RᵀR would be too large. The rows of R are a few draws, so z is computed in each draw.
+            z_root = np.zeros((len(root), len(rows)))
+            for position, factor in terms:
+                z_root += root[:, position] * factor
+            sums_of_squares: F64 = np.einsum("ij,ij->j", z_root, z_root)
+            return sums_of_squares
         covariance = root.T @ root
         variance = np.zeros(len(rows))
         for first in terms:
             for second in terms:
                 product = first.factor * second.factor
-                variance += product * covariance[first.place, second.place]
+                variance += product * covariance[first.position, second.position]
         return np.maximum(variance, 0)
 
     def fit_under(
         self, prior: Prior, theta: F64, n_draws: int, rng: np.random.Generator
     ) -> PriorFit:
-        """Approximate the posterior at the mode (Laplace), and add uncertainty of reliabilities."""
+        """Approximate the posterior around its mode by a Gaussian (Laplace's approximation).
+
+        The uncertainty of the reliabilities, which are fixed during the fit, is added.
+
+        Args:
+            prior: the prior of the unknowns.
+            theta: the unknowns at the mode.
+            n_draws: the number of draws.
+            rng: the generator of the draws.
+        """
         d = self.features.shape[1]
         solver = self.solver(self.likelihood(theta).weight, prior)
         drawn_unknowns = theta + solver.draw(n_draws, rng)
@@ -339,8 +415,9 @@ class Problem:
         shifts = np.zeros_like(drawn_unknowns)
         if self.compares_annotators and len(self.votes):
             pulls = self.pulls_of_reliabilities(theta)
-            # Each draw is shifted by a random combination of all annotators. This adds the same
-            # covariance to the draws as the exact sum below, which is too large for many unknowns.
+            # Each draw is shifted by a random combination of the shifts of all annotators. This
+            # adds the same covariance to the draws as the exact sum over annotators below, which is
+            # too large for many unknowns.
             noise = rng.standard_normal((n_draws, self.n_annotators))
             shifts = self.shifts(noise @ pulls, solver)
             draws += self.to_scores(shifts)
@@ -357,13 +434,27 @@ class Problem:
         )
 
     def shifts(self, pulls: F64, solver: Precision) -> F64:
-        """(k, d + n + a) shifts of the mode, if (k, n + a) `pulls` are added to the slope there."""
+        """Compute the shifts of the mode that result from changes of the slope at the mode.
+
+        Args:
+            pulls: (k, n + a) k changes of the slope in scores, biases and shared errors.
+            solver: the precision of the posterior at the mode.
+
+        Returns:
+            (k, d + n + a) shifts of the unknowns.
+        """
         return solver.solve(self.pull_back(pulls).T).T
 
     def pulls_of_reliabilities(self, theta: F64) -> sparse.csr_array:
-        """(a, n + a) changes of the slope at the mode by one standard deviation of a reliability.
+        """Compute by how much the slope at the mode changes with the reliability of each annotator.
 
-        The slope is the derivative of the log-likelihood in scores, biases and shared errors.
+        The slope is the derivative of the log-likelihood in scores, biases and shared errors. An
+        answer with the slope g and the weight w in z adds g f to the slope at a term with the
+        factor f. If the reliability c grows by one standard deviation sd, this changes by
+        sd (g df/dc - w (s_left - s_right) f).
+
+        Returns:
+            (a, n + a) the changes for one standard deviation of each annotator's reliability.
         """
         votes = self.votes
         scores = self.to_scores(theta)
@@ -371,13 +462,13 @@ class Problem:
         _, slope, weight = self.likelihood(theta)
         terms = self.terms()
         pulls = [-weight * gap * factor for _, factor in terms]
-        # The reliability is the factor of both scores in z, so they have a second term, which is
-        # the derivative of this factor.
+        # Only the factors of the left and the right score depend on the reliability: they are c and
+        # -c, with the derivatives 1 and -1.
         pulls[0] = pulls[0] + slope
         pulls[1] = pulls[1] - slope
         sd = self.scales.annotators.reliability_sd[votes.annotator] * self.by_annotator
-        pull = np.concatenate([pull * sd for pull in pulls])
-        place = np.concatenate([term.place for term in terms])
-        annotator = np.tile(votes.annotator, len(terms))
+        values = np.concatenate([pull * sd for pull in pulls])
+        columns = np.concatenate([term.position for term in terms])
+        annotators = np.tile(votes.annotator, len(terms))
         shape = self.n_annotators, self.size
-        return sparse.csr_array(sparse.coo_array((pull, (annotator, place)), shape=shape))
+        return sparse.csr_array(sparse.coo_array((values, (annotators, columns)), shape=shape))

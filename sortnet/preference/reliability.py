@@ -1,4 +1,7 @@
-"""Parameters of annotators in a session: reliability, blind answers, scale of measurements."""
+"""Parameters of annotators in a session: reliability, blind answers, scale of measurements.
+
+In shapes, m is the number of answers and a of annotators.
+"""
 
 from __future__ import annotations
 
@@ -14,37 +17,40 @@ from sortnet.preference.likelihood import MOST_PROBIT, chance, genuine
 from sortnet.preference.set_answers import set_likelihood
 from sortnet.preference.vote_arrays import PERSON, Votes
 
-# Reliabilities and blind shares on a grid, and their prior. Few annotators differ from the average,
-# but they may differ a lot (Student's t with three degrees of freedom around 1). Few are blind.
-CANDIDATES = np.linspace(-2.5, 2.5, 41)
-BLIND = np.array([0.0, 0.03, 0.08, 0.15, 0.25, 0.4, 0.6, 0.9])
-SPREAD = 0.3
-SIDE = 0.1  # spread of the prior of a side bias, a Student's t, too
-NU = 3.0
-_FEW_BLIND = 10.0
+# Reliabilities and shares of blind answers are estimated on a grid.
+CANDIDATES = np.linspace(-2.5, 2.5, 41)  # reliabilities
+BLIND = np.array([0.0, 0.03, 0.08, 0.15, 0.25, 0.4, 0.6, 0.9])  # shares of blind answers
 # Annotators that give probabilities may be far more reliable than people who give words.
 _RELIABLE = np.geomspace(2.65, 8.0, 20)
-# Scales of measurements: the error of a probit before any answer, and the spread of its logarithm,
-# which keeps the error above a floor where a few answers seem to have no error.
-SCALE = 0.5
-_SCALE_SPREAD = 1.0
-_FLOOR = 3.0  # number of measurements with the error SCALE that the prior counts for
-_SCALES = np.geomspace(0.02, 8.0, 31)
-_FINER = np.geomspace(0.8, 1.25, 11)  # factors of the likeliest scale
-_MEASURED = 1_000  # measurements of an annotator by which the scale is learned, at most
+# The prior of a reliability is a Student's t around 1 with the spread SPREAD and NU degrees of
+# freedom: few annotators differ from the average, but they may differ a lot. The prior of a side
+# bias is a Student's t around 0 with the spread SIDE.
+SPREAD = 0.3
+SIDE = 0.1
+NU = 3.0
+_FEW_BLIND = 10.0  # the prior density of a blind share is in proportion to (1 - share)^_FEW_BLIND
+# The prior of a scale of measurements is lognormal. Its spread keeps the scale above a floor if a
+# few answers seem to have no error.
+SCALE = 0.5  # median of the prior: the error of a probit
+_SCALE_SPREAD = 1.0  # standard deviation of the logarithm
+_FLOOR = 3.0  # number of measurements with the error SCALE that the prior counts as
+_SCALES = np.geomspace(0.02, 8.0, 31)  # the coarse grid of scales
+_FINER = np.geomspace(0.8, 1.25, 11)  # the fine grid, as factors of the likeliest coarse scale
+_MEASURED = 1_000  # measurements of an annotator from which the scale is learned, at most
+_LEAST_P = 1e-300  # keeps a probability above 0, so that it has a logarithm
 
 
 @dataclass(frozen=True, eq=False)
 class Annotators:
-    """Estimates of the parameters of each annotator, (a,), and their standard deviations.
+    """Estimated parameters of each annotator; names with `_sd` are their standard deviations.
 
     Attributes:
-        reliability: c, 1 for an average annotator, 0 for random answers, negative for inverted
-            answers.
-        side: bias b towards the left side, in units of an answer's noise.
-        blind: share of answers that do not depend on the items.
-        scale: standard deviation of the errors of the probits of their probabilities, see
-            `measured`; 0 if probabilities say no more than the words.
+        reliability, reliability_sd: (a,) the reliability c: 1 for an average annotator, 0 for
+            random answers, negative for inverted answers.
+        side, side_sd: (a,) the bias b towards the left side, in units of an answer's noise.
+        blind, blind_sd: (a,) the share of answers that do not depend on the items.
+        scale: (a,) if answers are probabilities, the standard deviation of the errors of their
+            probits, see `measured`; 0 if an annotator's probabilities say no more than the words.
     """
 
     reliability: F64
@@ -57,23 +63,23 @@ class Annotators:
 
     @classmethod
     def average(cls, n_annotators: int) -> Annotators:
-        """Annotators without answers: estimates by the prior."""
+        """Return average annotators, the estimates before any answer."""
         ones = np.ones(n_annotators)
         zeros = np.zeros(n_annotators)
         return cls(ones, SPREAD * ones, zeros, SIDE * ones, zeros, zeros, SCALE * ones)
 
     def padded(self, n_annotators: int) -> Annotators:
-        """The annotators, and average annotators up to this number."""
+        """Append average annotators, so that there are `n_annotators` annotators."""
         average = vars(Annotators.average(n_annotators - len(self.side)))
-        return Annotators(
-            **{name: np.append(values, average[name]) for name, values in vars(self).items()}
-        )
+        columns = {name: np.append(values, average[name]) for name, values in vars(self).items()}
+        return Annotators(**columns)
 
 
 def side_spread(square: F64) -> F64:
-    """(a,) prior spreads of the side biases, given their expected squares.
+    """Update the prior spread of each annotator's side bias, (a,), given its expected square.
 
-    The prior is a Student's t, a normal distribution whose spread depends on the square.
+    The prior is a Student's t, which is a mixture of normal distributions with different spreads.
+    Given a bias x, the expected inverse variance is (NU + 1) / (NU SIDE² + x²).
     """
     spread: F64 = np.sqrt((NU * SIDE**2 + square) / (NU + 1))
     return spread
@@ -93,13 +99,16 @@ def reliabilities(
     """Estimate reliabilities and blind shares on a grid, and the scales of people's measurements.
 
     Args:
-        before: the present estimates; side biases and the scales of models stay.
-        gap, variance: (m,) mean and variance of s_left - s_right, if the answer were not given.
-        bias: (m,) side bias of the annotator who answers.
+        before: the present estimates. The side biases and the scales of models stay as they are.
+        gap, variance: (m,) the mean and the variance of s_left - s_right, from scores s that are
+            fitted without the answers of the answer's annotator.
+        bias: (m,) the side bias of the answer's annotator.
         votes: the answers.
-        tie, ties: as in `answers`.
-        noise: (m,) variance of z given the gap; more than 1 for models, which share errors.
-        counts: (m,) number of answers that an answer counts for; None: 1.
+        tie: the tie threshold, perhaps one for each answer.
+        ties: the share of ties among blind answers.
+        noise: (m,) the variance of z given the gap. It is 1 for people, and more for models, which
+            share errors.
+        counts: (m,) the number of independent answers that an answer counts as. If None, it is 1.
     """
     n_annotators = len(before.side)
     annotator = votes.annotator
@@ -107,10 +116,9 @@ def reliabilities(
     count = np.ones(len(gap)) if counts is None else counts
     is_measured = votes.is_measured & (before.scale[annotator] > 0)
     c = np.append(CANDIDATES, _RELIABLE) if is_measured.any() else CANDIDATES
-    width = np.gradient(c) / (CANDIDATES[1] - CANDIDATES[0])
-    prior = np.log(width) - (NU + 1) / 2 * np.log1p(((c - 1) / SPREAD) ** 2 / NU)
+    log_prior = _log_prior_of_reliability(c)
     is_word = ~is_measured
-    log_posterior = _of_words(
+    log_posterior = _log_likelihood_of_words(
         c,
         gap[is_word],
         variance[is_word],
@@ -122,65 +130,85 @@ def reliabilities(
         count[is_word],
         n_annotators,
     )
-    log_posterior += prior[:, None] + (_FEW_BLIND * np.log1p(-BLIND))[:, None, None]
+    log_prior_of_blind = _FEW_BLIND * np.log1p(-BLIND)
+    log_posterior += log_prior[:, None] + log_prior_of_blind[:, None, None]
     scale = before.scale.copy()
     for number in np.unique(annotator[is_measured]).tolist():
         all_rows = np.flatnonzero(is_measured & (annotator == number))
         rows = all_rows[:: len(all_rows) // _MEASURED + 1]
-        # The number of answers that each of these rows stands for.
-        weight = count[rows].mean() * len(all_rows) / len(rows)
+        n_answers_per_row = count[rows].mean() * len(all_rows) / len(rows)
         is_person = votes.of_kind(PERSON)[rows[0]]
-        log_p, scales = _of_measurements(
+        log_likelihood, scales = _log_likelihood_of_measurements(
             c,
             gap[rows],
             variance[rows],
             bias[rows],
             _probits(votes, rows),
             noise[rows],
-            None if is_person else before.scale[[number]],
+            scales=None if is_person else before.scale[[number]],
         )
-        log_odds = weight * log_p + _scale_prior(scales)
+        # (candidates, scales), at first without the prior of the reliability, which is already in
+        # `log_posterior`.
+        log_odds = n_answers_per_row * log_likelihood + _log_prior_of_scale(scales)
         log_posterior[:, :, number] += logsumexp(log_odds, axis=1)
-        log_odds += prior[:, None]
+        log_odds += log_prior[:, None]
         odds = np.exp(log_odds - log_odds.max())
         scale[number] = np.exp(odds.sum(axis=0) @ np.log(scales) / odds.sum())
     odds = np.exp(log_posterior - log_posterior.max(axis=(0, 1)))
     odds /= odds.sum(axis=(0, 1))
-    c_mean, c_sd = _mean_and_sd(c, odds.sum(axis=0))
+    reliability, reliability_sd = _mean_and_sd(c, odds.sum(axis=0))
     blind, blind_sd = _mean_and_sd(BLIND, odds.sum(axis=1))
-    # The scores absorb a common factor: the mean over people, or without people over models. An
-    # annotator counts by reliability, so that nobody whose answers are random counts.
-    is_by_person = votes.of_kind(PERSON)
-    counts_for_mean = votes.first & (is_by_person | ~is_by_person.any())
-    n_answers = np.bincount(annotator[counts_for_mean], minlength=n_annotators)
-    common = (n_answers @ c_mean**2) / (n_answers @ np.abs(c_mean))
+    common_factor = _common_factor(reliability, votes)
     return replace(
         before,
-        reliability=c_mean / common,
-        reliability_sd=c_sd / common,
+        reliability=reliability / common_factor,
+        reliability_sd=reliability_sd / common_factor,
         blind=blind,
         blind_sd=blind_sd,
         scale=scale,
     )
 
 
+def _log_prior_of_reliability(c: F64) -> F64:
+    """Compute the log-probability of each reliability on a grid, up to a constant.
+
+    It is the log-density of a Student's t around 1, plus the logarithm of the grid's step.
+    """
+    step = np.gradient(c) / (CANDIDATES[1] - CANDIDATES[0])
+    log_prior: F64 = np.log(step) - (NU + 1) / 2 * np.log1p(((c - 1) / SPREAD) ** 2 / NU)
+    return log_prior
+
+
+def _common_factor(reliability: F64, votes: Votes) -> float:
+    """Compute the factor of all reliabilities that the scores absorb, so that their mean is 1.
+
+    It is a mean over the answers of people, or of models if only models have answered. An annotator
+    counts in proportion to the reliability, so that annotators with random answers do not count.
+    """
+    is_by_person = votes.of_kind(PERSON)
+    is_counted = votes.first & (is_by_person | ~is_by_person.any())
+    n_answers = np.bincount(votes.annotator[is_counted], minlength=len(reliability))
+    return float((n_answers @ reliability**2) / (n_answers @ np.abs(reliability)))
+
+
 def matched_scale(scale: float, sum_of_squares: float, degrees_of_freedom: float) -> float:
-    """Update the scale of an annotator's measurements: the root mean square of their errors.
+    """Update the scale of an annotator's measurements, the root mean square of the errors.
 
     The prior counts as `_FLOOR` more measurements with the error `SCALE`:
 
         scale'^2 = (scale^2 * sum_of_squares + _FLOOR * SCALE^2) / (degrees_of_freedom + _FLOOR)
 
     Args:
-        scale: the present scale, in whose units the errors are given.
-        sum_of_squares: the sum of the squared errors, each divided by the present scale.
-        degrees_of_freedom: number of measurements less the number of unknowns that they determine.
+        scale: the present scale.
+        sum_of_squares: the sum of the squared errors, in units of the present scale.
+        degrees_of_freedom: the number of measurements, less the number of unknowns that the
+            measurements determine.
     """
     squares = scale**2 * sum_of_squares + _FLOOR * SCALE**2
     return float(np.sqrt(squares / (degrees_of_freedom + _FLOOR)))
 
 
-def _of_words(
+def _log_likelihood_of_words(
     c: F64,
     gap: F64,
     variance: F64,
@@ -192,81 +220,128 @@ def _of_words(
     counts: F64,
     n_annotators: int,
 ) -> F64:
-    """(blind, candidates, a) log-likelihoods of each annotator's answers in words."""
+    """Compute the log-likelihood of each annotator's answers in words, on the grid.
+
+    Args:
+        c: the candidate reliabilities.
+        gap, variance: (m,) the mean and the variance of s_left - s_right.
+        bias: (m,) the side bias of the answer's annotator.
+        votes: the answers in words.
+        tie: (m,) the tie threshold.
+        ties: the share of ties among blind answers.
+        noise: (m,) the variance of z given the gap.
+        counts: (m,) the number of independent answers that an answer counts as.
+        n_annotators: the number of annotators a.
+
+    Returns:
+        (blind shares, candidates, a) the log-likelihoods.
+    """
     spread = np.sqrt(noise + c[:, None] ** 2 * variance)
     z = (c[:, None] * gap + bias) / spread
-    looked, by_chance = _probabilities(z, votes, tie / spread, ties)
+    p_genuine, p_blind = _probabilities(z, votes, tie / spread, ties)
     annotator = votes.annotator
     if votes.answer is not None:
-        # An answer is given blindly or not as a whole, however many rows it has.
+        # A whole answer is either blind or not, so only the first of its rows counts.
         first = votes.first
-        looked = looked[:, first]
-        by_chance = by_chance[first]
+        p_genuine = p_genuine[:, first]
+        p_blind = p_blind[first]
         counts = counts[first]
         annotator = annotator[first]
+    # The product with this (answers, a) matrix sums over the answers of each annotator.
     shape = len(annotator), n_annotators
     count_of = sparse.csr_array((counts, (np.arange(len(annotator)), annotator)), shape=shape)
     log_likelihoods = []
     for blind in BLIND:
-        log_p = np.log(blind * by_chance + (1 - blind) * looked + 1e-300)
+        log_p = np.log(blind * p_blind + (1 - blind) * p_genuine + _LEAST_P)
         log_likelihoods.append((count_of.T @ log_p.T).T)
     return np.stack(log_likelihoods)
 
 
-def _of_measurements(
-    c: F64, gap: F64, variance: F64, bias: F64, probit: F64, noise: F64, scales: F64 | None
+def _log_likelihood_of_measurements(
+    c: F64, gap: F64, variance: F64, bias: F64, probit: F64, noise: F64, *, scales: F64 | None
 ) -> tuple[F64, F64]:
-    """(candidates, scales) log-likelihoods of an annotator's measurements, and the scales.
+    """Compute the log-likelihood of an annotator's measurements on a grid, see `measured`.
 
-    If `scales` is None, a fine grid around the likeliest scale of a coarse grid is used.
+    Args:
+        c: the candidate reliabilities.
+        gap, variance: (m,) the mean and the variance of s_left - s_right.
+        bias: (m,) the side bias of the annotator.
+        probit: (m,) the measurements.
+        noise: (m,) the variance of z given the gap.
+        scales: the scales of the grid. If None, a fine grid around the likeliest scale of a coarse
+            grid is used.
+
+    Returns:
+        (candidates, scales) the log-likelihoods; and the scales of the grid.
     """
     mean = c[:, None] * gap + bias
     spread = np.sqrt(noise + c[:, None] ** 2 * variance)
     sign = np.sign(probit)
-    is_beyond = np.abs(probit) >= MOST_PROBIT  # such a probit means "at least"
+    is_bound = np.abs(probit) >= MOST_PROBIT
 
-    def log_p(scale: float) -> F64:
+    def log_likelihood(scale: float) -> F64:
+        """Compute the log-likelihood of all measurements for each candidate reliability."""
         error = (probit / scale - mean) / spread
-        within = -0.5 * error**2 - np.log(scale * spread)
-        beyond = log_ndtr(sign * (mean - sign * MOST_PROBIT / scale) / spread)
-        total: F64 = np.where(is_beyond, beyond, within).sum(axis=1)
+        log_density = -0.5 * error**2 - np.log(scale * spread)
+        log_p_beyond = log_ndtr(sign * (mean - sign * MOST_PROBIT / scale) / spread)
+        total: F64 = np.where(is_bound, log_p_beyond, log_density).sum(axis=1)
         return total
 
     if scales is not None:
-        return np.stack([log_p(scale) for scale in scales], axis=1), scales
-    coarse = np.stack([log_p(scale) for scale in _SCALES], axis=1)
-    likeliest = np.argmax((coarse + _scale_prior(_SCALES)).max(axis=0))
-    finer = _SCALES[likeliest] * _FINER
-    return np.stack([log_p(scale) for scale in finer], axis=1), finer
+        return np.stack([log_likelihood(scale) for scale in scales], axis=1), scales
+    coarse = np.stack([log_likelihood(scale) for scale in _SCALES], axis=1)
+    likeliest = np.argmax((coarse + _log_prior_of_scale(_SCALES)).max(axis=0))
+    fine_scales = _SCALES[likeliest] * _FINER
+    fine = np.stack([log_likelihood(scale) for scale in fine_scales], axis=1)
+    return fine, fine_scales
 
 
 def _probits(votes: Votes, rows: NDArray[np.intp]) -> F64:
+    """Return the probits of votes that are measurements."""
     assert votes.probit is not None
     return votes.probit[rows]
 
 
-def _scale_prior(scales: F64) -> F64:
-    """Log-density of the prior of each scale, up to a constant."""
+def _log_prior_of_scale(scales: F64) -> F64:
+    """Compute the log-density of the prior of each scale, up to a constant."""
     return -0.5 * (np.log(scales / SCALE) / _SCALE_SPREAD) ** 2
 
 
 def _probabilities(z: F64, votes: Votes, tie: float | F64, ties: float) -> tuple[F64, F64]:
-    """Probabilities of the answers: (candidates, m) if an annotator looks, (m,) if blindly given.
+    """Compute the probability of each answer, genuine or blind, for each candidate reliability.
 
     The first row of an answer about a set has the probability of the whole answer.
+
+    Args:
+        z: (candidates, m) the argument of the likelihood.
+        votes: the answers.
+        tie: the tie threshold.
+        ties: the share of ties among blind answers.
+
+    Returns:
+        (candidates, m) the probability if the answer depends on the items, and (m,) the probability
+        if it is given blindly.
     """
-    looked = np.exp(genuine(z, np.broadcast_to(votes.target, z.shape), tie).log_p)
-    by_chance = chance(votes.target, ties)
+    p_genuine = np.exp(genuine(z, np.broadcast_to(votes.target, z.shape), tie).log_p)
+    p_blind = chance(votes.target, ties)
     for sets in votes.sets:
         first = sets.first
-        sighted = np.zeros((len(z), len(first)))
-        of_sets = set_likelihood(sets.layout, z[:, sets.rows], sighted, ties)
-        looked[:, first] = np.exp(of_sets.log_p)
-        by_chance[first] = sets.layout.chance(ties)
-    return looked, by_chance
+        no_blind_answers = np.zeros((len(z), len(first)))
+        likelihood = set_likelihood(sets.layout, z[:, sets.rows], no_blind_answers, ties)
+        p_genuine[:, first] = np.exp(likelihood.log_p)
+        p_blind[first] = sets.layout.chance(ties)
+    return p_genuine, p_blind
 
 
 def _mean_and_sd(values: F64, odds: F64) -> tuple[F64, F64]:
-    """Mean and standard deviation of values with these probabilities, (v, a), by column."""
+    """Compute the mean and the standard deviation of the values under each annotator's odds.
+
+    Args:
+        values: (v,) the values of the grid.
+        odds: (v, a) the probability of each value, for each annotator.
+
+    Returns:
+        (a,) the means, and (a,) the standard deviations.
+    """
     mean = values @ odds
     return mean, np.sqrt(np.maximum(values**2 @ odds - mean**2, 0))

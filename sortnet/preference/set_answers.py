@@ -1,14 +1,19 @@
-"""Likelihood of answers about more than two items: the best of them, and perhaps the worst.
+"""Likelihood of answers about sets: the best of three to six items, and perhaps the worst.
 
 The best item of a set is drawn by a softmax of the utilities (Luce, 1959). The worst item is drawn
-from the other items by a softmax of minus the utilities (Marley and Louviere, 2005). An answer has
-several rows of `Votes`, each about two items of the set, because the logarithm of a softmax has
-slopes and curvatures along differences of two utilities:
+from the other items by a softmax of minus the utilities (Marley and Louviere, 2005).
 
-    d log p_b / du = f Σ_j p_j (e_b - e_j)          (rows of the chosen item and each other one)
+An answer has several rows of `Votes`, and each row compares two items of the set. This is possible
+because the derivatives of the logarithm of a softmax are sums over pairs of items. If item b is
+chosen, with the utilities u, the probabilities p, the factor f of the utilities, and the unit
+vectors e:
+
+    d log p_b / du = f Σ_j p_j (e_b - e_j)                  (rows of b and each other item)
     -d² log p_b / du² = f² Σ_{i<j} p_i p_j (e_i - e_j)(e_i - e_j)ᵀ          (rows of every pair)
 
-So sums over rows are right for answers about sets as for answers about pairs.
+So code that sums over the rows of answers about pairs is right for answers about sets, too.
+
+In shapes, q is the number of answers, r the number of rows of an answer, k of items of a set.
 """
 
 from __future__ import annotations
@@ -24,31 +29,33 @@ from sortnet.core import F64, I64
 from sortnet.preference.base import MOST_ITEMS
 from sortnet.preference.likelihood import Likelihood
 
-# Factors of a utility in the softmax, by the number of items. They bring the softmax nearest to a
-# choice by utilities with normal noise: the likeliest factors of 400,000 simulated answers whose
-# scores vary with the variance of the noise of a pair. The worst item is chosen from the items
-# without the best.
+# Factors of a utility in the softmax, by the number of items of the set. They bring the softmax
+# nearest to a choice by utilities with normal noise: they have the highest likelihood for 400,000
+# simulated answers, where the variance of the scores is the variance of the noise of a pair. The
+# worst item is chosen from all items but the best.
 BEST_FACTOR = {3: 1.85, 4: 1.92, 5: 1.98, 6: 2.03}
 WORST_FACTOR = {3: 1.48, 4: 1.71, 5: 1.85, 6: 1.94}
 
-_PAIR_FACTOR = 1.7  # σ(1.7 z) is nearest to the normal distribution function Φ(z)
+_PAIR_FACTOR = 1.7  # the sigmoid σ(1.7 z) is nearest to the normal distribution function Φ(z)
+_LEAST_P = 1e-300  # keeps a probability above 0, so that it has a logarithm and can be a divisor
 _NEWTON_STEPS = 20
 _SMALLEST_STEP = 1e-3  # share of a Newton step below which the step is not halved again
-_SETTLED = 1e-6  # change of a pull below which there is no further step
+_SETTLED = 1e-6  # largest change of an unknown below which there is no further step
+_ROUNDING = 1e-12  # by this much a loss may grow because of rounding errors
 
 
 @dataclass(frozen=True)
 class Layout:
-    """The rows of an answer about a set: each pair of its items, with the better item on the left.
+    """The rows of an answer about a set: one row for each pair of items, the better on the left.
 
     The items are ordered: the best item is first, the worst item is last, and the other items are
-    between them in the order of their places. If all items are called alike, all are in the order
-    of their places.
+    between them in the order of their places in the question. If all items are called equally good,
+    all are in the order of their places.
 
     Attributes:
-        n_items: the number of items of the set, from three on.
+        n_items: the number of items of the set, at least 3.
         has_worst: whether the answer names the worst item.
-        is_alike: whether the answer calls all items alike.
+        is_alike: whether the answer calls all items equally good.
 
     >>> layout = Layout(3, has_worst=True)
     >>> layout.left.tolist(), layout.right.tolist()
@@ -61,42 +68,53 @@ class Layout:
 
     @property
     def left(self) -> I64:
-        """(r,) the left item of each row, as a position in the ordered items."""
+        """Left item of each row, as a position among the ordered items, (r,)."""
         return np.triu_indices(self.n_items, 1)[0]
 
     @property
     def right(self) -> I64:
-        """(r,) the right item of each row, as a position in the ordered items."""
+        """Right item of each row, as a position among the ordered items, (r,)."""
         return np.triu_indices(self.n_items, 1)[1]
 
     @property
     def n_rows(self) -> int:
-        """The number of rows."""
+        """Number of rows, which is the number of pairs of items."""
         return self.n_items * (self.n_items - 1) // 2
 
     @property
     def n_answers(self) -> int:
-        """The number of different choices of a best item, or of a best and a worst item."""
+        """Number of possible answers: choices of a best item, or of a best and a worst item."""
         if self.is_alike:
             return 1
-        return self.n_items * (self.n_items - 1 if self.has_worst else 1)
+        n_choices_of_worst = self.n_items - 1 if self.has_worst else 1
+        return self.n_items * n_choices_of_worst
 
     def chance(self, ties: float) -> float:
-        """The probability that a blind answer is this answer, given the share of ties."""
+        """Return the probability of this answer if it is given blindly.
+
+        Args:
+            ties: the share of blind answers that call all items equally good.
+        """
         return ties if self.is_alike else (1 - ties) / self.n_answers
 
     @property
     def comparisons(self) -> I64:
-        """The rows of the pairs whose order follows from the answer."""
+        """Rows of the pairs of items whose order follows from the answer.
+
+        These are the pairs with the best item, and the pairs with the worst item, if it is named.
+        """
         if self.is_alike:
             return np.arange(self.n_rows)
-        with_best = np.arange(self.n_items - 1)
+        rows_with_best = np.arange(self.n_items - 1)
         n_with_worst = self.n_items - 2 if self.has_worst else 0
-        return np.append(with_best, self.rows_of_worst[:n_with_worst])
+        return np.append(rows_with_best, self.rows_of_worst[:n_with_worst])
 
     @property
     def rows_of_worst(self) -> I64:
-        """The rows without the best item; rows with the worst item come first."""
+        """Rows of the pairs without the best item, first the pairs with the worst item.
+
+        The worst item is chosen from the items of these pairs.
+        """
         without_best = self.left > 0
         with_worst = self.right == self.n_items - 1
         return np.append(
@@ -105,10 +123,11 @@ class Layout:
 
     @property
     def weight(self) -> float:
-        """The weight of each comparison in training, where an answer about a pair has weight 1.
+        """Weight in training of each comparison that follows from the answer.
 
-        If items are chosen, the weights add up to the bits of a choice among all answers. If all
-        items are alike, they add up to the number of independent differences of scores.
+        An answer about a pair has the weight 1, which is one bit. If items are chosen, the weights
+        of the comparisons add up to the bits of a choice among all possible answers. If all items
+        are equally good, they add up to the number of independent differences of scores.
         """
         if self.is_alike:
             return (self.n_items - 1) / self.n_rows
@@ -117,16 +136,16 @@ class Layout:
 
 CHOICES = [Layout(n, has_worst) for n in range(3, MOST_ITEMS + 1) for has_worst in (False, True)]
 ALIKE = [Layout(n, is_alike=True) for n in range(3, MOST_ITEMS + 1)]
-LAYOUTS = [*CHOICES, *ALIKE]  # by their number in `Votes`
+LAYOUTS = [*CHOICES, *ALIKE]  # the column `layout` of `Votes` has indices in this list
 
 
 @dataclass(frozen=True, eq=False)
 class SetRows:
-    """The rows of all answers of one layout.
+    """The rows of all answers with the same layout.
 
     Attributes:
         layout: the layout of the answers.
-        rows: (q, r) the rows of each answer, which follow each other.
+        rows: (q, r) the row numbers of each answer, which follow each other.
     """
 
     layout: Layout
@@ -134,37 +153,42 @@ class SetRows:
 
     @property
     def first(self) -> I64:
-        """(q,) the first row of each answer, which stands for the answer."""
+        """First row of each answer, (q,); it represents the answer."""
         return self.rows[:, 0]
 
 
 def rows_by_layout(answer: I64, layout: I64) -> list[SetRows]:
-    """The rows of all answers about sets, given the (m,) columns of `Votes`.
+    """Group the rows of all answers about sets by the layout of the answers.
 
-    Rows of one answer follow each other; the number of answers about pairs is -1.
+    Args:
+        answer: (m,) the number of each row's answer, the same in all rows of the answer, which
+            follow each other; -1 if the row is an answer about a pair.
+        layout: (m,) the index in `LAYOUTS` of each row's layout.
     """
     starts = np.flatnonzero((answer >= 0) & (np.diff(answer, prepend=-2) != 0))
     layout_of_start = layout[starts]
     sets = []
-    for number in np.unique(layout_of_start).tolist():
-        starts_of_layout = starts[layout_of_start == number]
-        rows = starts_of_layout[:, None] + np.arange(LAYOUTS[number].n_rows)
-        sets.append(SetRows(LAYOUTS[number], rows))
+    for layout_index in np.unique(layout_of_start).tolist():
+        starts_of_layout = starts[layout_of_start == layout_index]
+        rows = starts_of_layout[:, None] + np.arange(LAYOUTS[layout_index].n_rows)
+        sets.append(SetRows(LAYOUTS[layout_index], rows))
     return sets
 
 
 def set_likelihood(layout: Layout, z: F64, blind: F64, ties: float) -> Likelihood:
-    """Log-likelihood of answers about sets, and the slope and the weight of each row.
+    """Compute the log-likelihood of answers about sets, with the slope and weight of each row.
 
     Args:
         layout: the layout of the answers.
-        z: (..., r) differences of two utilities, in units of the noise of an answer about a pair.
-        blind: (...,) share of answers that do not depend on the items.
-        ties: share of the blind answers that are ties.
+        z: (..., r) the difference of two utilities in each row, in units of the noise of an answer
+            about a pair.
+        blind: (...,) the share of answers that do not depend on the items.
+        ties: the share of blind answers that call all items equally good.
 
     Returns:
-        log p (...,), slopes and weights (..., r). With blind answers log p is not concave any more;
-        then weights are cut so far that their sum over the rows is never above the curvature.
+        log p (...,), and slopes and weights (..., r). If a share of answers is blind, log p is not
+        concave; then the weights are reduced, so that their sum over the rows is at most the
+        curvature.
     """
     if layout.is_alike:
         log_p, slope, weight, excess = _all_alike(z, layout.n_items)
@@ -190,18 +214,18 @@ def set_likelihood(layout: Layout, z: F64, blind: F64, ties: float) -> Likelihoo
 def _with_blind_answers(
     log_p: F64, slope: F64, weight: F64, excess: F64, blind: F64, by_chance: float
 ) -> Likelihood:
-    """The likelihood if a share of the answers is given blindly; see `set_likelihood`.
+    """Mix the likelihood of answers that depend on the items with the likelihood of blind answers.
 
     Args:
-        log_p, slope, weight: the likelihood of answers that depend on the items.
-        excess: (...,) gᵀ H⁻¹ g of the slope g and the curvature H of this likelihood.
+        log_p, slope, weight: the likelihood of answers that depend on the items, see `_Choice`.
+        excess: (...,) the number gᵀ H⁻¹ g, with the slope g and the curvature H of this likelihood.
         blind: (...,) the share of blind answers.
         by_chance: the probability of the answer if it is given blindly.
     """
     if not np.any(blind):
         return Likelihood(log_p, slope, weight)
     p_genuine = (1 - blind) * np.exp(log_p)
-    p = np.maximum(p_genuine + blind * by_chance, 1e-300)
+    p = np.maximum(p_genuine + blind * by_chance, _LEAST_P)
     share = np.where(blind > 0, p_genuine / p, 1.0)
     mixed_log_p = np.where(blind > 0, np.log(p), log_p)
     # The curvature is share (H - (1 - share) g gᵀ), and g gᵀ is at most (gᵀ H⁻¹ g) H.
@@ -213,9 +237,11 @@ class _Choice(NamedTuple):
     """The likelihood of a choice of an item.
 
     Attributes:
-        log_p: (...,) log p.
-        slope, weight: (..., r) the slope and the weight of each row.
-        excess: (...,) gᵀ H⁻¹ g of the slope g and the curvature H.
+        log_p: (...,) the log-likelihood.
+        slope: (..., r) the derivative of the log-likelihood in the z of each row.
+        weight: (..., r) the weight of each row; the sum over rows is minus the second derivative.
+        excess: (...,) the number gᵀ H⁻¹ g, with the slope g and the curvature H of the answer in
+            the utilities.
     """
 
     log_p: F64
@@ -225,11 +251,15 @@ class _Choice(NamedTuple):
 
 
 def _choice(z: F64, n_items: int) -> _Choice:
-    """The likelihood that a softmax chooses an item.
+    """Compute the likelihood that a softmax chooses an item from a set of items.
 
-    The first rows compare the chosen item with each other item: z is how far the chosen item is
-    ahead, in log odds. The further rows compare the other items with each other.
+    Args:
+        z: (..., r) the log odds of two items in each row. The first rows compare the chosen item
+            with each other item; the further rows compare the other items with each other.
+        n_items: the number of items of the set.
     """
+    # Log odds of each other item against the chosen item. The largest exponent, with the chosen
+    # item's 0, is subtracted before exp, so that exp does not overflow.
     behind = -z[..., : n_items - 1]
     highest = np.maximum(behind.max(axis=-1, keepdims=True), 0)
     sum_of_exp = np.exp(-highest[..., 0]) + np.exp(behind - highest).sum(axis=-1)
@@ -240,58 +270,78 @@ def _choice(z: F64, n_items: int) -> _Choice:
     among_others = p_of_others[..., first] * p_of_others[..., second]
     weight = np.concatenate((p_of_chosen[..., None] * p_of_others, among_others), axis=-1)
     slope = np.concatenate((p_of_others, np.zeros_like(among_others)), axis=-1)
-    excess = p_of_others.sum(axis=-1) / np.maximum(p_of_chosen, 1e-300)
+    excess = p_of_others.sum(axis=-1) / np.maximum(p_of_chosen, _LEAST_P)
     return _Choice(-log_sum, slope, weight, excess)
 
 
 def _all_alike(z: F64, n_items: int) -> _Choice:
-    """The likelihood that n items are alike.
+    """Compute the likelihood of the answer that all items of a set are equally good.
 
-    Each pair counts as half an answer for each of its items, and all pairs together count as n - 1
-    answers.
+    Each pair counts as half an answer for the left item and half an answer for the right item. All
+    n (n - 1) / 2 pairs of n items together count as n - 1 answers, so a pair has the share 2 / n.
+
+    Args:
+        z: (..., r) the difference of two utilities in each row.
+        n_items: the number of items of the set.
     """
     share = 2 / n_items
-    left = expit(_PAIR_FACTOR * z)
-    log_p = share / 2 * (np.log(np.maximum(left, 1e-300)) + np.log(np.maximum(1 - left, 1e-300)))
-    slope = share * _PAIR_FACTOR * (0.5 - left)
-    weight = share * _PAIR_FACTOR**2 * left * (1 - left)
-    excess = np.sum(slope**2 / np.maximum(weight, 1e-300), axis=-1)
+    p_left = expit(_PAIR_FACTOR * z)
+    log_p_left = np.log(np.maximum(p_left, _LEAST_P))
+    log_p_right = np.log(np.maximum(1 - p_left, _LEAST_P))
+    log_p = share / 2 * (log_p_left + log_p_right)
+    slope = share * _PAIR_FACTOR * (0.5 - p_left)
+    weight = share * _PAIR_FACTOR**2 * p_left * (1 - p_left)
+    excess = np.sum(slope**2 / np.maximum(weight, _LEAST_P), axis=-1)
     return _Choice(log_p.sum(axis=-1), slope, weight, excess)
 
 
 def observed_set(
     layout: Layout, mean: F64, variance: F64, blind: float, ties: float
 ) -> tuple[F64, F64]:
-    """Slope (k - 1,) and precision (k - 1, k - 1) of an answer at the mode of the utilities.
+    """Find the mode of the utilities given one answer, by Newton's method.
 
-    The unknowns z are the differences between the best item and each other item. Before the answer
-    they are normal with `mean` and `variance`; at the mode z = mean + variance @ slope.
+    The unknowns z are the differences of utility between the best item and each other item.
+
+    Args:
+        layout: the layout of the answer.
+        mean: (k - 1,) the mean of z before the answer.
+        variance: (k - 1, k - 1) the covariance of z before the answer.
+        blind: the share of blind answers.
+        ties: the share of blind answers that call all items equally good.
+
+    Returns:
+        The slope of the log-likelihood at the mode, (k - 1,), and minus the second derivative,
+        (k - 1, k - 1). The mode is z = mean + variance @ slope.
     """
     n_others = layout.n_items - 1
-    # Each row's difference of two items, in terms of the differences z from the best item.
+    # `rows @ z` is the difference of two utilities in each row. Relative to the best item, the
+    # utility of the best item is 0, and the utility of another item is -z.
     by_item = np.concatenate((np.zeros((1, n_others)), -np.eye(n_others)))
     rows = by_item[layout.left] - by_item[layout.right]
     blind_share = np.array([blind])
 
-    def at(z: F64) -> tuple[float, F64, F64]:
-        """log p of the answer at z, its slope, and its precision."""
+    def likelihood_at(z: F64) -> tuple[float, F64, F64]:
+        """Return log p of the answer at z, the slope in z, and minus the second derivative."""
         likelihood = set_likelihood(layout, (rows @ z)[None], blind_share, ties)
         precision = (rows.T * likelihood.weight[0]) @ rows
         return float(likelihood.log_p[0]), rows.T @ likelihood.slope[0], precision
 
     def loss(pull: F64, log_p: float) -> float:
+        """Return minus the logarithm of the posterior at z = mean + variance @ pull."""
         return float(0.5 * pull @ variance @ pull) - log_p
 
-    pull = np.zeros(n_others)  # z = mean + variance @ pull, so that a flat prior needs no inverse
-    log_p, slope, precision = at(mean)
+    # The search is for `pull`, with z = mean + variance @ pull, so that the variance need not be
+    # inverted. At the mode the pull is the slope.
+    pull = np.zeros(n_others)
+    log_p, slope, precision = likelihood_at(mean)
     for _ in range(_NEWTON_STEPS):
         step = np.linalg.solve(np.eye(n_others) + precision @ variance, slope - pull)
-        loss_before = loss(pull, log_p)
+        largest_loss = loss(pull, log_p) + _ROUNDING
         share = 1.0
         while True:
             new_pull = pull + share * step
-            log_p, slope, precision = at(mean + variance @ new_pull)
-            if loss(new_pull, log_p) <= loss_before + 1e-12 or share < _SMALLEST_STEP:
+            log_p, slope, precision = likelihood_at(mean + variance @ new_pull)
+            if loss(new_pull, log_p) <= largest_loss or share < _SMALLEST_STEP:
                 break
             share /= 2
         pull = new_pull
@@ -301,28 +351,37 @@ def observed_set(
 
 
 def summed_over_answers(layout: Layout, slope: F64, weight: F64) -> tuple[F64, F64]:
-    """Slope and weight of a whole answer along the difference of the two items of each row.
+    """Sum slopes and weights over the rows of an answer, along each difference of two items.
 
-    Slope and weight are approximate, as if the items of an answer were known equally well, and
-    independently: g · x / 2 and xᵀ H x / 4 for the difference x of two items. For an answer about a
-    pair they are exact.
+    The answer has the slope g and the curvature H in the utilities. Along the difference x, a
+    vector with 1 for the left item and -1 for the right item, the slope is g · x / 2 and the weight
+    xᵀ H x / 4, as if the utilities had the same variance and were independent. For an answer about
+    a pair the result is exact.
 
     Args:
         layout: the layout of the answers.
         slope, weight: (q, r) the slope and the weight of each row.
+
+    Returns:
+        (q, r) the slope and the weight of the whole answer along the difference of each row.
     """
-    left, right = layout.left, layout.right
     differences = np.zeros((layout.n_rows, layout.n_items))
     rows = np.arange(layout.n_rows)
-    differences[rows, left], differences[rows, right] = 1, -1
-    common = differences @ differences.T
-    return slope @ common / 2, weight @ common**2 / 4
+    differences[rows, layout.left] = 1
+    differences[rows, layout.right] = -1
+    products = differences @ differences.T
+    return slope @ products / 2, weight @ products**2 / 4
 
 
 class SetColumns(NamedTuple):
-    """Rows of answers about sets, of one layout; columns are as in `Votes`.
+    """The rows of answers about sets with the same layout, as columns of `Votes`.
 
-    `event` is the place of the answer among the events.
+    Attributes:
+        left, right: the items of each row.
+        target: the target of all rows.
+        event: the number of each row's answer among the events.
+        layout: the index of the layout in `LAYOUTS`.
+        bias: the factor of the annotator's side bias in each row.
     """
 
     left: I64
@@ -334,12 +393,12 @@ class SetColumns(NamedTuple):
 
 
 def rows_of_choices(items: I64, chosen: I64, event: I64) -> list[SetColumns]:
-    """The rows of answers that name the best item, and perhaps the worst item.
+    """Make the rows of answers that name the best item, and perhaps the worst item.
 
     Args:
-        items: (q, 6) the items of each answer in the order of their places; -1: no item.
-        chosen: (q, 2) the best and the worst item; -1: no item.
-        event: (q,) the places of the answers among the events.
+        items: (q, 6) the items of each answer in the order of their places, filled up with -1.
+        chosen: (q, 2) the best and the worst item; -1 if no worst item is named.
+        event: (q,) the number of each answer among the events.
     """
     n_items = np.count_nonzero(items >= 0, axis=1)
     best, worst = chosen.T
@@ -349,17 +408,23 @@ def rows_of_choices(items: I64, chosen: I64, event: I64) -> list[SetColumns]:
         if not has_layout.any():
             continue
         shown = items[has_layout, : layout.n_items]
-        position = np.zeros(shown.shape, np.int64)
-        position[shown == best[has_layout, None]] = -1
-        position[shown == worst[has_layout, None]] = 1
-        places = np.argsort(position, axis=1, kind="stable")
+        # A stable sort by this rank puts the best item first and the worst item last.
+        rank = np.zeros(shown.shape, np.int64)
+        rank[shown == best[has_layout, None]] = -1
+        rank[shown == worst[has_layout, None]] = 1
+        places = np.argsort(rank, axis=1, kind="stable")
         ordered = np.take_along_axis(shown, places, axis=1)
         columns.append(_columns_of(layout, ordered, places, event[has_layout]))
     return columns
 
 
 def rows_of_alike(items: I64, event: I64) -> list[SetColumns]:
-    """The rows of answers that call all items alike; arguments are as in `rows_of_choices`."""
+    """Make the rows of answers that call all items equally good.
+
+    Args:
+        items: (q, 6) the items of each answer in the order of their places, filled up with -1.
+        event: (q,) the number of each answer among the events.
+    """
     n_items = np.count_nonzero(items >= 0, axis=1)
     columns = []
     for layout in ALIKE:
@@ -373,30 +438,34 @@ def rows_of_alike(items: I64, event: I64) -> list[SetColumns]:
 
 
 def _columns_of(layout: Layout, ordered: I64, places: I64, event: I64) -> SetColumns:
-    """The rows of answers of one layout.
+    """Make the rows of answers with the same layout.
 
     Args:
         layout: the layout of the answers.
         ordered: (q, k) the items of each answer in the order of the layout.
-        places: (q, k) the place of each of these items in the question.
-        event: (q,) the places of the answers among the events.
+        places: (q, k) the place of each ordered item in the question.
+        event: (q,) the number of each answer among the events.
     """
-    i, j = layout.left, layout.right
+    bias = place_bias(places[:, layout.left], places[:, layout.right], layout.n_items)
     return SetColumns(
-        ordered[:, i].ravel(),
-        ordered[:, j].ravel(),
-        0.5 if layout.is_alike else 1.0,
-        np.repeat(event, layout.n_rows),
-        LAYOUTS.index(layout),
-        place_bias(places[:, i], places[:, j], layout.n_items).ravel(),
+        left=ordered[:, layout.left].ravel(),
+        right=ordered[:, layout.right].ravel(),
+        target=0.5 if layout.is_alike else 1.0,
+        event=np.repeat(event, layout.n_rows),
+        layout=LAYOUTS.index(layout),
+        bias=bias.ravel(),
     )
 
 
 def place_bias(left: I64, right: I64, n_items: int) -> F64:
-    """The share of an annotator's side bias that favours the item in one place over another item.
+    """Compute the factor of an annotator's side bias in the comparison of two items of a set.
 
-    The bias falls evenly from the first place to the last, by 1. Of two items, the item on the left
-    has all of it.
+    The bias falls evenly from the first to the last place of the question, in total by 1. So the
+    factor is 1 if the set is a pair.
+
+    Args:
+        left, right: the places of the left and the right item of the comparison, numbered from 0.
+        n_items: the number of items of the set.
     """
     bias: F64 = (right - left) / (n_items - 1)
     return bias

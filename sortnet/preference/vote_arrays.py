@@ -1,4 +1,7 @@
-"""Answers that compare items, as arrays; and predictions of answers from the other answers."""
+"""Answers that compare items, as arrays; and leave-one-out predictions of answers.
+
+In shapes, m is the number of rows.
+"""
 
 from __future__ import annotations
 
@@ -22,8 +25,12 @@ from sortnet.preference.set_answers import (
 )
 
 _BLOCK = 128  # answers left out together, at most
+_LEAST_SHARE = 0.1  # of 1 - weight variance, which `unseen` divides by
+_LEAST_VARIANCE = 1e-12  # keeps variances positive despite rounding errors
 # Kinds of answers. Models share errors with each other; the answer to a gold pair is known.
-PERSON, MODEL, GOLD = range(3)
+PERSON = 0
+MODEL = 1
+GOLD = 2
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,18 +41,19 @@ class Votes:
 
     Attributes:
         left, right: (m,) the two items that a row compares.
-        target: (m,) 1 for left, 0 for right, ½ for a tie.
-        annotator: (m,) numbers of the annotators.
-        weight: (m,) how many answers each row counts for; None: 1.
-        kind: (m,) `PERSON`, `MODEL` or `GOLD`; the annotator of a `GOLD` row does not matter. None:
-            all answers are of people.
-        answer: (m,) for an answer about a set its number, the same in all its rows; these follow
-            each other as in `Layout`. -1 for an answer about a pair; None: all are about pairs.
-        layout: (m,) for an answer about a set the number of its layout, see `LAYOUTS`; else -1.
-            None: all answers are about pairs.
-        bias: (m,) factor of the annotator's side bias for the left item; None: 1.
-        probit: (m,) probit of the probability that the left item is better, where an answer is a
-            measurement, see `measured`; elsewhere NaN. None: no answer is a measurement.
+        target: (m,) 1 if the left item is better, 0 if the right item is better, ½ for a tie.
+        annotator: (m,) the number of the annotator.
+        weight: (m,) the number of answers that a row counts for. If None, each row counts for 1.
+        kind: (m,) `PERSON`, `MODEL` or `GOLD`; the annotator of a `GOLD` row does not matter. If
+            None, all answers are of people.
+        answer: (m,) the number of the answer about a set, the same in all rows of the answer, which
+            follow each other in the order of the `Layout`; -1 for an answer about a pair. If None,
+            all answers are about pairs.
+        layout: (m,) the index in `LAYOUTS` for an answer about a set; -1 for an answer about a
+            pair. If None, all answers are about pairs.
+        bias: (m,) the factor of the annotator's side bias for the left item. If None, it is 1.
+        probit: (m,) the probit of the probability that the left item is better if the answer is a
+            measurement, see `measured`; else NaN. If None, no answer is a measurement.
     """
 
     left: I64
@@ -63,17 +71,17 @@ class Votes:
         return len(self.left)
 
     def marked(self, models: Collection[int]) -> Votes:
-        """The same votes, where the votes of the annotators `models` have the kind `MODEL`."""
+        """Return the same votes, with the kind `MODEL` for the votes of the annotators `models`."""
         by_model = np.isin(self.annotator, [*models])
         if not by_model.any():
             return self
         return replace(self, kind=np.where(by_model, MODEL, PERSON))
 
     def with_known(self, models: Collection[int], gold: Iterable[Pair]) -> Votes:
-        """The same votes with models marked, followed by the known answers to gold pairs.
+        """Mark the votes of models, and append the known answers to gold pairs.
 
-        Without gold pairs a model that answers alone is not marked, because its errors cannot be
-        told from its true preferences. If there are no votes, no known answers are added.
+        Without gold pairs, a model that is the only annotator is not marked, because errors of the
+        model cannot be told from true differences. Without votes, no known answers are added.
 
         Args:
             models: numbers of the annotators that are models.
@@ -100,35 +108,40 @@ class Votes:
         }
         by_model = np.isin(self.annotator, [*models])
         votes = replace(self, kind=np.where(by_model, MODEL, PERSON))
-        return Votes(
-            **{name: np.append(column, known_columns[name]) for name, column in votes._columns()}
-        )
+        columns = {
+            name: np.append(column, known_columns[name]) for name, column in votes._columns()
+        }
+        return Votes(**columns)
 
     def _columns(self) -> Iterator[tuple[str, NDArray[Any]]]:
-        """The columns that are not None, with their names."""
+        """Iterate over the columns that are not None, with their names."""
         return ((name, column) for name, column in vars(self).items() if column is not None)
 
     @property
     def only_of_models(self) -> bool:
-        """Whether there are neither answers of people nor known answers."""
+        """Whether all answers are of models, without people's answers and known answers."""
         return bool(self.of_kind(MODEL).all())
 
-    def others_beside_one(self) -> Votes:
-        """The same votes, where the busiest annotator counts as a person, the rest as models."""
+    def busiest_as_person(self) -> Votes:
+        """Return the same votes; the annotator with the most rows counts as a person.
+
+        All other annotators count as models.
+        """
         busiest = np.bincount(self.annotator).argmax()
         return replace(self, kind=np.where(self.annotator == busiest, PERSON, MODEL))
 
     @property
     def is_measured(self) -> Bool:
-        """(m,) whether an answer is a measurement: a probability in place of a word."""
+        """Whether each answer is a measurement, which gives a probability and not only a word."""
         if self.probit is None:
             return np.zeros(len(self), np.bool_)
         return ~np.isnan(self.probit)
 
     def in_words(self, annotators: Collection[int] | None = None) -> Votes:
-        """The same votes, where measurements of the given annotators count as words.
+        """Return the same votes, without the probabilities of the given annotators.
 
-        None: the measurements of all annotators.
+        Their measurements then count as words, left or right. If `annotators` is None, the
+        measurements of all annotators count as words.
         """
         if self.probit is None or annotators is None:
             return replace(self, probit=None)
@@ -136,24 +149,25 @@ class Votes:
         return replace(self, probit=None if np.isnan(probit).all() else probit)
 
     def of_kind(self, *kinds: int) -> Bool:
-        """(m,) whether an answer has one of the given kinds."""
+        """Tell for each row whether the answer has one of the given kinds, (m,)."""
         kind = np.full(len(self), PERSON) if self.kind is None else self.kind
         return np.isin(kind, kinds)
 
     @classmethod
     def of_one(cls, left: I64, right: I64, target: F64) -> Votes:
-        """Make the votes of one annotator, or of several annotators treated as one."""
+        """Make votes about pairs, as if a single annotator had given all answers."""
         return cls(left, right, target, np.zeros(len(left), np.int64))
 
     @classmethod
     def of_judgements(cls, judgements: Sequence[Judgement]) -> Votes:
-        """Make votes from answers about pairs, as if all were given by one annotator."""
-        target = np.array([TARGETS[j.answer] for j in judgements])
-        left, right = np.array([(j.left, j.right) for j in judgements], np.int64).T
+        """Make votes from judgements about pairs, as if a single annotator had answered."""
+        target = np.array([TARGETS[judgement.answer] for judgement in judgements])
+        sides = [(judgement.left, judgement.right) for judgement in judgements]
+        left, right = np.array(sides, np.int64).T
         return cls.of_one(left, right, target)
 
     def rows(self) -> Iterator[tuple[int, int, float, int]]:
-        """Iterate over the votes as tuples (left, right, target, annotator)."""
+        """Iterate over the rows as tuples (left, right, target, annotator)."""
         return zip(
             self.left.tolist(),
             self.right.tolist(),
@@ -163,45 +177,44 @@ class Votes:
         )
 
     def with_sets(self, judgements: Judgements, rows: I64) -> Votes:
-        """These votes, which are about pairs, followed by the votes of judgements about sets.
+        """Append the votes of judgements about sets to these votes, which are about pairs.
 
         Args:
-            judgements: all judgements.
-            rows: the rows of the judgements about sets.
+            judgements: a table of judgements.
+            rows: the rows of the judgements about sets in the table.
         """
         has_best = judgements.best[rows] >= 0
         choices = rows[has_best]
         alike = rows[~has_best]
-        chosen = np.column_stack((judgements.best[choices], judgements.worst[choices]))
+        best_and_worst = np.column_stack((judgements.best[choices], judgements.worst[choices]))
         columns_of_sets = [
-            *rows_of_choices(judgements.items(choices), chosen.astype(np.int64), choices),
+            *rows_of_choices(judgements.items(choices), best_and_worst.astype(np.int64), choices),
             *rows_of_alike(judgements.items(alike), alike),
         ]
-        of_no_set = np.full(len(self), -1)
-        of_pairs = replace(self, answer=of_no_set, layout=of_no_set, bias=np.ones(len(self)))
-        parts = [of_pairs, *(_votes_of_sets(judgements, columns) for columns in columns_of_sets)]
-        return Votes(
-            **{
-                name: np.concatenate([getattr(part, name) for part in parts])
-                for name, _ in of_pairs._columns()
-            }
-        )
+        no_set = np.full(len(self), -1)
+        pair_votes = replace(self, answer=no_set, layout=no_set, bias=np.ones(len(self)))
+        set_votes = [_votes_of_sets(judgements, columns) for columns in columns_of_sets]
+        columns = {
+            name: np.concatenate([column, *(getattr(votes, name) for votes in set_votes)])
+            for name, column in pair_votes._columns()
+        }
+        return Votes(**columns)
 
     def probits(self) -> list[float]:
-        """The probit of each vote that is a measurement; NaN for each other vote."""
+        """List the probit of each vote that is a measurement, and NaN for any other vote."""
         if self.probit is None:
             return [float("nan")] * len(self)
         probits: list[float] = self.probit.tolist()
         return probits
 
     def renumbered(self, items: I64) -> Votes:
-        """The same votes with other item numbers: each item's index in the ascending `items`."""
+        """Renumber the items: the new number is an item's index in the ascending `items`."""
         left = np.searchsorted(items, self.left)
         right = np.searchsorted(items, self.right)
         return replace(self, left=left, right=right)
 
     def where(self, mask: Bool | I64) -> Votes:
-        """Select votes by a mask or by their rows.
+        """Select votes by a mask or by row numbers.
 
         A mask selects an answer about a set only if it selects all rows of the answer.
         """
@@ -212,45 +225,45 @@ class Votes:
 
     @property
     def sets(self) -> list[SetRows]:
-        """The rows of the answers about sets, together for all sets with the same layout."""
+        """Rows of the answers about sets, grouped by the layout of the answers."""
         if self.answer is None or self.layout is None:
             return []
         return rows_by_layout(self.answer, self.layout)
 
     @property
     def of_pairs(self) -> Bool:
-        """(m,) whether a row is an answer about a pair, or else a part of an answer about a set."""
+        """Whether each row is an answer about a pair, and not a part of an answer about a set."""
         if self.answer is None:
             return np.ones(len(self), np.bool_)
         return self.answer < 0
 
     @property
     def n_answers(self) -> int:
-        """The number of answers; an answer about a set counts once."""
+        """Number of answers; all rows of an answer about a set count as one answer."""
         n_sets = sum(len(sets.rows) for sets in self.sets)
         return int(np.count_nonzero(self.of_pairs)) + n_sets
 
     @property
     def first(self) -> Bool:
-        """(m,) whether a row is the first of its answer; an answer about a pair has one row."""
+        """Whether each row is the first row of an answer; an answer about a pair has one row."""
         first = self.of_pairs.copy()
         for sets in self.sets:
             first[sets.first] = True
         return first
 
     def drawn(self, share: float, rng: np.random.Generator) -> Bool:
-        """Draw a random share of the answers; return (m,) whether a row's answer is drawn."""
-        drawn = rng.random(len(self)) < share
+        """Draw a random share of the answers; return a mask of the rows of the drawn answers."""
+        is_drawn = rng.random(len(self)) < share
         for sets in self.sets:
-            drawn[sets.rows] = drawn[sets.first, None]
-        return drawn
+            is_drawn[sets.rows] = is_drawn[sets.first, None]
+        return is_drawn
 
     def comparisons(self) -> Votes:
-        """The same votes, where answers about sets are replaced by comparisons of two items.
+        """Replace each answer about a set by the comparisons of two items that follow from it.
 
-        In these comparisons the item with the lower number is on the left: if the better item were
-        always on the left, a side bias would explain all answers. Each of them weighs less than 1,
-        see `Layout.weight`.
+        The item with the lower number is on the left in these comparisons: if the better item were
+        always on the left, a side bias would explain all answers. A comparison counts for less than
+        one answer, see `Layout.weight`.
         """
         if self.answer is None:
             return self
@@ -275,7 +288,7 @@ class Votes:
 
 
 def _votes_of_sets(judgements: Judgements, columns: SetColumns) -> Votes:
-    """Make votes from the columns of answers about sets."""
+    """Make votes from the columns of answers about sets with the same layout."""
     n_rows = len(columns.event)
     return Votes(
         columns.left,
@@ -290,18 +303,19 @@ def _votes_of_sets(judgements: Judgements, columns: SetColumns) -> Votes:
 
 
 def unseen(mean: F64, variance: F64, slope: F64, weight: F64) -> tuple[F64, F64]:
-    """Mean and variance of each answer's z as if the answer itself had not been fitted.
+    """Approximate the mean and the variance of each answer's z as if it had not been fitted.
 
-    Laplace's approximation of leaving one out (Vehtari and others, 2016, eq. 29):
+    Laplace's approximation of leaving one answer out (Vehtari and others, 2016, eq. 29):
     variance' = variance / (1 - weight variance), mean' = mean - variance' slope.
 
     Args:
-        mean, variance: (m,) of z, with all answers.
-        slope, weight: (m,) derivatives of each answer's log-likelihood, see `Likelihood`.
+        mean, variance: (m,) the mean and the variance of z, given all answers.
+        slope, weight: (m,) the derivative of each answer's log-likelihood in z, and minus the
+            second derivative.
     """
     # The bound keeps the variance positive where the approximation fails.
-    without = variance / np.maximum(1 - weight * variance, 0.1)
-    return mean - without * slope, without
+    unseen_variance = variance / np.maximum(1 - weight * variance, _LEAST_SHARE)
+    return mean - unseen_variance * slope, unseen_variance
 
 
 def unseen_in_blocks(
@@ -313,21 +327,23 @@ def unseen_in_blocks(
     side: F64,
     n_items: int,
 ) -> tuple[F64, F64]:
-    """Mean and variance of each gap s_left - s_right as if its annotator had not answered.
+    """Approximate the mean and variance of each answer's gap as if its annotator had not answered.
 
-    If an annotator gave many answers, they are left out in blocks. In a block, K is the covariance
-    of the arguments z of the answers, k the covariance of the gaps with z, and W the diagonal
-    matrix of the weights. With k' = k (I - W K)⁻¹, diag(k' W kᵀ) is added to the variances of the
-    gaps, and k' times the slopes is subtracted from the means.
+    The gap of an answer is s_left - s_right. The answers of an annotator are left out in blocks of
+    at most 128 answers. In a block, K is the covariance of the arguments z of the answers, k the
+    covariance of the gaps with z, and W the diagonal matrix of the weights. With
+    k' = k (I - W K)⁻¹, diag(k' W kᵀ) is added to the variances of the gaps, and k' times the slopes
+    is subtracted from the means.
 
     Args:
-        mean: (m,) the means of the gaps, with all answers.
-        C: (n + a, n + a) covariance of the scores and the side biases.
+        mean: (m,) the mean of each gap, given all answers.
+        C: (n + a, n + a) the covariance of n scores and a side biases.
         votes: the answers.
-        likelihood: (m,), (m,) slope and weight of each answer's log-likelihood in z, where z is
-            reliability (s_left - s_right) + side b, with the annotator's side bias b.
-        reliability, side: (m,) the factors of each answer's z.
-        n_items: the number of items, n.
+        likelihood: (m,), (m,) the slope and the weight of each answer's log-likelihood in z. This
+            argument is z = reliability (s_left - s_right) + side b, with the annotator's side bias
+            b.
+        reliability, side: (m,) the factors in each answer's z.
+        n_items: the number of items n.
     """
     slope, weight = likelihood
     mean = mean.copy()
@@ -340,15 +356,17 @@ def unseen_in_blocks(
             i = votes.left[block]
             j = votes.right[block]
             c = reliability[block]
-            own_side = side[block]
+            b = side[block]
+            w = weight[block]
             bias = n_items + votes.annotator[block]
+            # Covariances of the gaps, of the gaps with the biases, and of the biases.
             gaps = C[np.ix_(i, i)] - C[np.ix_(i, j)] - C[np.ix_(j, i)] + C[np.ix_(j, j)]
-            gaps_with_bias = own_side * (C[np.ix_(i, bias)] - C[np.ix_(j, bias)])
-            biases = np.outer(own_side, own_side) * C[np.ix_(bias, bias)]
-            gaps_with_z = c * gaps + gaps_with_bias
-            z_with_z = c[:, None] * gaps_with_z + c * gaps_with_bias.T + biases
-            A = np.eye(len(block)) - weight[block][:, None] * z_with_z
-            without = np.linalg.solve(A.T, gaps_with_z.T).T
-            variance[block] = np.diag(gaps) + np.sum(without * weight[block] * gaps_with_z, axis=1)
-            mean[block] -= without @ slope[block]
-    return mean, np.maximum(variance, 1e-12)
+            gaps_with_bias = b * (C[np.ix_(i, bias)] - C[np.ix_(j, bias)])
+            biases = np.outer(b, b) * C[np.ix_(bias, bias)]
+            k = c * gaps + gaps_with_bias
+            K = c[:, None] * k + c * gaps_with_bias.T + biases
+            identity_minus_WK = np.eye(len(block)) - w[:, None] * K
+            unseen_k = np.linalg.solve(identity_minus_WK.T, k.T).T
+            variance[block] = np.diag(gaps) + np.sum(unseen_k * w * k, axis=1)
+            mean[block] -= unseen_k @ slope[block]
+    return mean, np.maximum(variance, _LEAST_VARIANCE)

@@ -1,4 +1,7 @@
-"""Access to the database: its URL (SORTNET_STORE), transactions, and errors in one line."""
+"""Open the database of a store by its URL, and run transactions.
+
+Errors are raised as a StoreError, with a message of one line.
+"""
 
 from __future__ import annotations
 
@@ -21,12 +24,12 @@ from sortnet.errors import SortNetError, StoreError
 from sortnet.files import plain
 
 BUSY_SECONDS = 60
-RETRY_SECONDS = 60.0  # in which a server may be restarted
+RETRY_SECONDS = 60.0  # how long an operation is tried again while a server is restarted
 LONGEST_WAIT = 5.0  # seconds between two attempts
 T = TypeVar("T")
 POSTGRESQL = ("postgresql", "postgres", "postgresql+psycopg")
-SECRETS = ("password", "sslpassword")  # parts of a URL's query
-# The beginning of a connection string of keywords, which psql takes, or a password in it.
+SECRETS = ("password", "sslpassword")  # secret parameters in the query of a URL
+# Matches a connection string of keywords, which psql accepts, by its first keyword or a password.
 _KEYWORDS = re.compile(
     r"\s*(host|hostaddr|port|dbname|user|service|passfile|sslmode)\s*=|.*\b(ssl)?password\s*=",
     re.IGNORECASE | re.DOTALL,
@@ -34,9 +37,14 @@ _KEYWORDS = re.compile(
 
 
 class Database:
-    """An engine and its name in messages, which never shows a password.
+    """A database, which is opened to read or to write by an engine of SQLAlchemy.
 
-    Without `write` a SQLite file and its folder stay unchanged.
+    Opened without `write`, it leaves a SQLite file and its folder unchanged.
+
+    Attributes:
+        url: the URL.
+        name: the name of the database in messages, which never shows a password.
+        engine: the engine.
     """
 
     def __init__(self, url: str | Path | URL | None = None, *, write: bool = True) -> None:
@@ -48,23 +56,23 @@ class Database:
 
     @property
     def dialect(self) -> str:
-        """`sqlite` or `postgresql`."""
+        """The kind of database: `sqlite` or `postgresql`."""
         return self.engine.dialect.name
 
     @property
     def exists(self) -> bool:
-        """Whether the file exists; assumed for a server."""
+        """Whether the SQLite file exists; always true for a server."""
         return self.dialect != "sqlite" or Path(self.url.database or "").exists()
 
     def to_write(self) -> Database:
-        """The same database, opened to write."""
+        """Return the same database, opened to write."""
         if self.dialect != "sqlite":
             return self
         self.close()
         return Database(self.url)
 
     def before_reading(self, *statements: str) -> None:
-        """Run these statements at the start of every new connection."""
+        """Run SQL statements at the start of every connection that is opened from now on."""
 
         def begin(connection: Any, _record: Any) -> None:
             for statement in statements:
@@ -76,10 +84,10 @@ class Database:
 
     @contextmanager
     def transaction(self, *, write: bool = False, durable: bool = True) -> Iterator[Connection]:
-        """Open a transaction: committed on leaving, rolled back on an error.
+        """Open a transaction in a `with` block; it is committed, or rolled back on an error.
 
         A transaction that is not `durable` does not wait for the disk, and may be lost in a power
-        cut. The next durable transaction includes it, so the order of transactions is kept.
+        cut. The next durable transaction saves earlier transactions too, so their order is kept.
         """
         engine = self.engine.execution_options(sortnet_write=write, sortnet_durable=durable)
         with self._faults(), engine.begin() as connection:
@@ -88,10 +96,11 @@ class Database:
             yield connection
 
     def retrying(self, work: Callable[[Connection], T], *, write: bool = False) -> T:
-        """Run `work` in a transaction, and retry while a server is unavailable.
+        """Run `work` in a transaction, and run it again while a server is unavailable.
 
-        `work` must be idempotent: a commit without a reply may have succeeded. A server may be
-        away for a minute; after that every call fails at once until it is back.
+        `work` must be idempotent, because a commit may have succeeded though its reply was lost.
+        A server may be unavailable for a minute. After this minute every call fails at once, until
+        a call reaches the server.
         """
         last_attempt = time.monotonic() + self._retry_seconds
         wait = 0.1
@@ -116,10 +125,12 @@ class Database:
         return self.dialect != "sqlite" and isinstance(cause, InterfaceError | OperationalError)
 
     def close(self) -> None:
+        """Close all connections."""
         self.engine.dispose()
 
     @contextmanager
     def _faults(self) -> Iterator[None]:
+        """Raise errors of the `with` block as a StoreError that names the database."""
         try:
             yield
         except ImportError as error:
@@ -130,12 +141,12 @@ class Database:
             raise StoreError(f"{self.name}: {self._message(error)}") from error
         except SortNetError:
             raise
-        except (ValueError, TypeError, RecursionError) as error:  # a broken date, JSON, ...
+        except (ValueError, TypeError, RecursionError) as error:  # such as a damaged date or JSON
             message = _one_line(error)[:120]
             raise StoreError(f"{self.name} holds data SortNet does not write: {message}") from error
 
     def _message(self, error: SQLAlchemyError) -> str:
-        """The driver's message on one line, without any password of the URL."""
+        """Return the driver's message on one line, without any password of the URL."""
         message = _one_line(getattr(error, "orig", None) or error)
         for secret in _secrets(self.url):
             message = message.replace(secret, "***")
@@ -149,14 +160,16 @@ class Database:
 
 
 def _one_line(error: BaseException) -> str:
+    """Return the message of an error with all white space replaced by single spaces."""
     return " ".join(str(error).split())
 
 
 def parse_url(url: str | Path | URL | None = None) -> URL:
-    """The URL of a store, from a path, `sqlite:///...` or `postgresql://...`, or the default.
+    """Make the URL of a store from a path or a text.
 
-    The default, for None, is the environment's SORTNET_STORE, else `sortnet/sortnet.db` in the
-    user's data folder (XDG_DATA_HOME).
+    Args:
+        url: a path of a file, `sqlite:///...` or `postgresql://...`. If None, the environment's
+            SORTNET_STORE, else `sortnet/sortnet.db` in the user's data folder (XDG_DATA_HOME).
 
     Raises:
         StoreError: on any other URL, and on a connection string such as `host=... password=...`.
@@ -199,27 +212,28 @@ def parse_url(url: str | Path | URL | None = None) -> URL:
 
 
 def stored_url(url: URL) -> str:
-    """The URL to show and store: without passwords, which PGPASSWORD may give.
+    """Return a URL as a text to show and to store, without its passwords.
 
     >>> stored_url(parse_url("postgresql://ann:secret@db/x?sslmode=require&password=secret"))
     'postgresql+psycopg://ann@db/x?sslmode=require'
     """
-    # URL.set(password=None) would not change the URL.
+    # `URL.set(password=None)` would keep the password.
     without_secrets = url._replace(password=None).difference_update_query(SECRETS)
     return without_secrets.render_as_string(hide_password=False)
 
 
-# The password of a connection string of keywords: quoted, perhaps cut, or up to a space.
+# Matches a password in a connection string of keywords. The password is quoted, and perhaps cut
+# before its last quote, or it ends at a space.
 _KEYWORD_PASSWORD = re.compile(
     r"(?<![?&\w])((?:ssl)?password\s*=\s*+)(?!\*\*\*)(?:'(?:\\.|[^'\\])*'?|\S+)",
     re.IGNORECASE | re.DOTALL,
 )
-# The text before the host of a URL, also where a path has merged two slashes to one slash.
+# Matches a URL up to its user's name, also where a path has merged two slashes to one slash.
 _BEGIN = r"((?:://|\bpostgres(?:ql)?(?:\+\w+)?:/)[^:/@]*)"
 
 
 def without_keyword_passwords(text: str) -> str:
-    """Hide the passwords of connection strings in a text, even if the strings are cut.
+    """Hide the passwords of connection strings in a text, even if a string is cut short.
 
     >>> without_keyword_passwords("'host=db password=secret user=me': no such file")
     "'host=db password=*** user=me': no such file"
@@ -230,7 +244,9 @@ def without_keyword_passwords(text: str) -> str:
 
 
 def without_passwords(word: str) -> str:
-    """Remove the password of a URL or a connection string from a word, even if cut or malformed.
+    """Remove the passwords of a URL or a connection string from a word.
+
+    The URL may be cut short or malformed.
 
     >>> without_passwords("--store=postgresql://ann:p@ss/word@db/x?password=secret&a=b")
     '--store=postgresql://ann@db/x?password=&a=b'
@@ -238,29 +254,36 @@ def without_passwords(word: str) -> str:
     ("'postgresql://ann", 'http://127.0.0.1:80/x')
     """
     word = without_keyword_passwords(word)
+    # A password may have an @ itself, so it ends at the last @.
     word = re.sub(rf"{_BEGIN}:.*@", r"\1@", word, flags=re.DOTALL)
-    word = re.sub(rf"{_BEGIN}:(?!\d+\b|\Z).*", r"\1", word, flags=re.DOTALL)  # no port
+    # Without an @, the text after a colon is a password, unless it is the number of a port.
+    word = re.sub(rf"{_BEGIN}:(?!\d+\b|\Z).*", r"\1", word, flags=re.DOTALL)
+    # The query of a URL may have passwords too.
     return re.sub(rf"([?&](?:{'|'.join(SECRETS)})=)[^&]*", r"\1", word)
 
 
 def reading_uri(path: Path) -> str:
-    """The URI to read a SQLite file without changing the file or its WAL and journal."""
+    """Return the URI to read a SQLite file without changing the file, its WAL or its journal."""
     logs = [path.with_name(f"{path.name}{suffix}") for suffix in ("-wal", "-journal")]
     if any(log.exists() and log.stat().st_size for log in logs):
-        mode = "ro"  # a process writes, or was killed while it wrote: "rw" would remove the logs
+        # Another process writes, or was killed while it wrote. The mode "rw" would remove the logs.
+        mode = "ro"
     elif os.access(path, os.W_OK) and os.access(path.parent, os.W_OK):
-        mode = "rw"  # a reader of a WAL database makes files, and removes them in this mode only
+        # Reading a WAL database creates files, which SQLite removes again only in this mode.
+        mode = "rw"
     else:
+        # SQLite cannot create the files of a WAL here, and reads without them in this mode.
         mode = "ro&immutable=1"
     return f"{path.resolve().as_uri()}?mode={mode}"
 
 
 def utc_now() -> datetime:
-    """The time in UTC without a zone, which the tables store."""
+    """Return the present time in UTC without a time zone, as the tables store times."""
     return datetime.now(UTC).replace(tzinfo=None)
 
 
 def _name_in_messages(url: URL) -> str:
+    """Return the name of a store in messages, without the user and the password of its URL."""
     if url.drivername == "sqlite":
         return f"store {url.database}"
     server = url.host or ""
@@ -270,7 +293,11 @@ def _name_in_messages(url: URL) -> str:
 
 
 def _refuse_unescaped(text: str, url: URL) -> None:
-    """Refuse an ambiguous URL: its parts may be parts of a password."""
+    """Refuse a URL with an unescaped @ in its user's name or password.
+
+    Such a URL is split at the wrong @, so that messages might show a part of the password as the
+    host.
+    """
     if text.count("@") > 1 or "@" in f"{url.host}{url.database}":
         raise StoreError(
             "store URL postgresql://...: an '@' too many; in a user's name or password write @ as "
@@ -279,11 +306,15 @@ def _refuse_unescaped(text: str, url: URL) -> None:
 
 
 def _secrets(url: URL) -> list[str]:
-    in_query = [value for name in SECRETS for value in url.normalized_query.get(name, ())]
-    return [secret for secret in (url.password, *in_query) if secret]
+    """List the passwords in a URL."""
+    passwords = [url.password]
+    for name in SECRETS:
+        passwords += url.normalized_query.get(name, ())
+    return [password for password in passwords if password]
 
 
 def _engine(url: URL, *, write: bool) -> Engine:
+    """Make the engine of a database; an engine that writes creates a SQLite file if necessary."""
     options: dict[str, Any] = {
         "hide_parameters": True,
         "json_serializer": lambda value: json.dumps(plain(value), allow_nan=False),
@@ -303,9 +334,10 @@ def _engine(url: URL, *, write: bool) -> Engine:
 
 
 def _reading_engine(path: Path, options: dict[str, Any]) -> Engine:
-    """An engine that only reads a SQLite file.
+    """Make an engine that only reads a SQLite file.
 
-    It connects for each transaction, because another process may have begun or ended to write.
+    The engine opens a connection for each transaction, because the mode of reading depends on
+    whether another process writes at this time.
     """
 
     def connect() -> sqlite3.Connection:
@@ -318,28 +350,36 @@ def _reading_engine(path: Path, options: dict[str, Any]) -> Engine:
 
 
 def _make_file(path: Path, name: str) -> None:
-    """Make an empty file that only its owner may read: it holds the annotators' tokens."""
+    """Create an empty file that only its owner may read, because it will have secret tokens.
+
+    Args:
+        path: the file; its folder is created too.
+        name: the name of the store in messages.
+    """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         if not path.exists():
             os.close(os.open(path, os.O_CREAT | os.O_WRONLY, 0o600))
     except OSError as error:
-        failed = error.filename or path
-        raise StoreError(f"{name}: cannot make {failed}: {error.strerror}") from error
+        failed_path = error.filename or path
+        raise StoreError(f"{name}: cannot make {failed_path}: {error.strerror}") from error
 
 
 def _begin_reading(connection: Connection) -> None:
+    """Begin a transaction in which SQLite refuses to write."""
     connection.exec_driver_sql("PRAGMA query_only = ON")
     connection.exec_driver_sql("BEGIN")
 
 
 def _set_up_sqlite(connection: Any, _record: Any) -> None:
-    connection.isolation_level = None  # transactions start in `_begin_sqlite`, not in Python
+    """Set the options of a new connection that writes to SQLite."""
+    # Without an isolation level, Python's driver begins no transactions: `_begin_sqlite` does.
+    connection.isolation_level = None
     for pragma in (
         f"busy_timeout = {BUSY_SECONDS * 1000}",
         "journal_mode = WAL",
-        # NORMAL survives a kill but not a power cut. FULL costs one fsync a commit, and an
-        # iteration commits three times. `_begin_sqlite` chooses between them per transaction.
+        # With NORMAL, the last commits survive a killed process but not a power cut. FULL waits
+        # for the disk at each commit. `_begin_sqlite` chooses one of the two per transaction.
         "synchronous = FULL",
         "foreign_keys = ON",
     ):
@@ -347,8 +387,11 @@ def _set_up_sqlite(connection: Any, _record: Any) -> None:
 
 
 def _begin_sqlite(connection: Connection) -> None:
-    # SQLite refuses at once a transaction that starts by reading and then waits for another
-    # writer. So a transaction that will write takes the lock at the start.
+    """Begin a transaction; a transaction that will write takes the lock at its start.
+
+    A transaction that starts by reading could not wait for the lock of another writer later: SQLite
+    would refuse it at once.
+    """
     options = connection.get_execution_options()
     if not options.get("sortnet_write"):
         connection.exec_driver_sql("BEGIN")

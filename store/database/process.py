@@ -1,4 +1,4 @@
-"""The process of a run, a lease or a server, and whether it is still alive."""
+"""Describe the process of a run, a lease or a server, and tell whether it is still alive."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ class Process(NamedTuple):
     """A process as it is stored in the tables of runs, leases and servers.
 
     Attributes:
-        host: name of its machine.
-        pid: None in rows of a version that stored no process.
-        process_start: see the function `process_start`; None in rows of a version that stored no
-            start, and if the system does not tell it.
+        host: name of the machine.
+        pid: number of the process; None in rows of a version that stored no process.
+        process_start: the start of the process, see the function `process_start`; None in rows of a
+            version that stored no start, and if the system does not tell the start.
     """
 
     host: str | None
@@ -32,7 +32,7 @@ class Process(NamedTuple):
 
     @classmethod
     def here(cls) -> Process:
-        """Describe this process."""
+        """Return the process in which this code runs."""
         pid = os.getpid()
         return cls(socket.gethostname(), pid, process_start(pid))
 
@@ -42,24 +42,24 @@ class Process(NamedTuple):
             return False
         start = process_start(self.pid)
         if start is not None and self.process_start is not None and start != self.process_start:
-            return True  # another process has the same number now
+            return True  # another process has got the same number
         return not is_process(self.pid)
 
 
 def this_process() -> dict[str, Any]:
-    """Return host, pid and start of this process, by the names of their columns."""
+    """Return {column: value} with the host, the number and the start of this process."""
     return Process.here()._asdict()
 
 
 def status_of(row: Any) -> str:
-    """Return a run's status: `killed` if the row says `running`, but the process has ended."""
+    """Return the status of a run's row, or `killed` if a running run's process has ended."""
     if row.status == "running" and Process.of(row).has_ended():
         return "killed"
     return str(row.status)
 
 
 def in_words(status: str, host: str | None) -> str:
-    """Return a run's status for a message, with the host's name if it runs on another host.
+    """Return the text of a run's status, with the host's name if the run runs on another host.
 
     >>> in_words("running", "another-host"), in_words("done", "another-host")
     ('running on another-host', 'done')
@@ -75,21 +75,25 @@ def is_process(pid: int) -> bool:
     except ProcessLookupError:
         return False
     except PermissionError:
-        return True  # a process of another user
+        return True  # the process exists, and is another user's
     return process_start(pid) != "ended"
 
 
 def process_start(pid: int) -> str | None:
-    """Return the time a process was started, to tell it from later processes of the same number.
+    """Return a text that identifies the time at which a process was started.
 
-    The text is `ended` for a zombie, and None if the system does not tell the time.
+    The time tells a process from a later process with the same number. The text is `ended` for a
+    process that has ended but is still listed, and None if the system does not tell the time.
     """
     with suppress(OSError, IndexError):
-        # Fields are counted from the last bracket: a program's name may hold spaces and brackets.
+        # See `man 5 proc`. Field 2, the name of the program, is in brackets. It may have spaces and
+        # brackets itself, so the text is divided at its last bracket.
         stat = Path(f"/proc/{pid}/stat").read_text(errors="replace")
-        facts = stat.rpartition(")")[2].split()
-        state, ticks_since_boot = facts[0], facts[19]
-        if state in ("Z", "X"):
+        _, _, text_from_field_3 = stat.rpartition(")")
+        fields = text_from_field_3.split()
+        state = fields[0]
+        ticks_since_boot = fields[22 - 3]  # field 22 is the time of the start
+        if state in ("Z", "X"):  # zombie, dead
             return "ended"
         return f"{_BOOT.read_text().strip()} {ticks_since_boot}"
     return None

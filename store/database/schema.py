@@ -1,4 +1,4 @@
-"""The tables: runs with their iterations and pairs; collections with items and judgements."""
+"""The tables of the database: runs with iterations and pairs, collections with judgements."""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ from sortnet.preference.base import SET_FIELDS
 
 
 class Base(DeclarativeBase):
-    # SQLAlchemy 2.0 and 2.1 map a float to different types.
+    """The base class of all tables."""
+
+    # `float` is listed because SQLAlchemy 2.0 and 2.1 map it to different types.
     type_annotation_map: ClassVar = {dict[str, Any]: JSON, list[str]: JSON, float: Double}
 
 
@@ -24,19 +26,21 @@ _TO_COLLECTION = ForeignKey("collections.number", ondelete="CASCADE")
 Big = Annotated[int, mapped_column(BigInteger)]
 Key = Annotated[int, mapped_column(primary_key=True)]
 RunKey = Annotated[int, mapped_column(_TO_RUN, primary_key=True)]
-# A part of a key whose value the program sets: the database must not count it up.
+# A column of a key whose value the program sets, so that the database must not number the rows.
 Part = Annotated[int, mapped_column(primary_key=True, autoincrement=False)]
 CollectionKey = Annotated[int, mapped_column(_TO_COLLECTION, primary_key=True, autoincrement=False)]
 
 
 class RunRow(Base):
-    """A training run. Times are UTC; `data` is {split: {path, fingerprint, n_queries, ...}}.
+    """A training run.
 
-    `host`, `pid` and `process_start` name the run's process, see `store.database.process`. `kept`
-    says which model the folder `out` holds: {kind, measure, figures, reason}, where figures are
-    {kind: figure of its model}; NULL until the run has ended, and in runs before m0011. `judge` has
-    the options of the program or model that the run asks, to resume it; NULL if the run asks
-    nobody.
+    Times are UTC. `data` is {split: {path, fingerprint, n_queries, ...}}. `host`, `pid` and
+    `process_start` describe the run's process, see `store.database.process`.
+
+    `kept` is {kind, measure, figures, reason} and tells which model the folder `out` has. The
+    figures are {kind: value of the measure for the model of this kind}. `kept` is NULL until the
+    run has ended, and in runs of schemas before m0011. `judge` has the options of the program or
+    model that the run asks, for resuming; it is NULL if the run has no judge.
     """
 
     __tablename__ = "runs"
@@ -60,7 +64,7 @@ class RunRow(Base):
 
 
 class QueryRow(Base):
-    """A query of a run: its name, and the document numbers `first .. first + size - 1`."""
+    """A query of a run; its documents have the numbers from `first` to `first + size - 1`."""
 
     __tablename__ = "queries"
 
@@ -101,15 +105,16 @@ class IterationRow(Base):
 
 
 class PairRow(Base):
-    """A pair of documents in TP or VP, or compared wrongly; `winner` should be before `loser`.
+    """A pair of documents that a run learned from, or that its comparator put in the wrong order.
 
-    TP and VP are the sets of training and validation pairs of Algorithm 3.1.
+    `winner` should be before `loser`. TP and VP are the sets of training and validation pairs of
+    Algorithm 3.1.
 
-    `first_iteration` is the iteration that added the pair to TP or VP, NEVER_ADDED if it is in
-    neither; resuming reads it. `times` counts the iterations in which the comparator put the loser
-    first; `first_wrong` and `last_wrong` are the first and the last such iteration, or NEVER_WRONG.
-    Stores before m0011 did not count all of this: there `first_wrong` is NULL, and the column of
-    `last_wrong` has the last iteration that chose the pair, right or wrong.
+    `first_iteration` is the iteration that added the pair to TP or VP, or NEVER_ADDED; a resumed
+    run reads it. `times` counts the iterations in which the comparator put the loser first;
+    `first_wrong` and `last_wrong` are the first and the last of these iterations, or NEVER_WRONG.
+    Schemas before m0011 did not count all of this: in their rows `first_wrong` is NULL, and the
+    column of `last_wrong` has the last iteration that chose the pair, right or wrong.
 
     Each document belongs to one query, so (run, split, winner, loser) identifies a pair. Reading in
     this order gives the order of `PairSink.pairs` without a sort. `run` is no foreign key: checking
@@ -162,12 +167,12 @@ class AnswerRow(Base):
 class CollectionRow(Base):
     """A named set of items to sort, with the random seed and the settings of its sessions.
 
-    A criterion of a collection is a row too, without items of its own: `items_of` is the number of
-    the collection whose items it asks about.
+    A criterion of a collection is a row too, without items: `items_of` is the number of the
+    collection that has the items which the criterion asks about.
     """
 
     __tablename__ = "collections"
-    # A number is never reused: a process may still hold the number of a removed collection.
+    # Numbers are never reused, because a process may still use the number of a removed collection.
     __table_args__ = ({"sqlite_autoincrement": True},)
 
     number: Mapped[Key]
@@ -182,9 +187,10 @@ class CollectionRow(Base):
 
 
 class ItemRow(Base):
-    """An item of a collection; `features` are little-endian float32, `context` describes the group.
+    """An item of a collection, with its texts and features.
 
-    `shown` are further columns that annotators see, {name: text}.
+    `features` are little-endian float32. `context` is a text about the item's group. `shown` is
+    {name: text} of further columns that annotators see.
     """
 
     __tablename__ = "items"
@@ -203,7 +209,10 @@ class ItemRow(Base):
 
 
 class AllowedPairRow(Base):
-    """A pair of items that may be asked; a collection without such rows allows all pairs."""
+    """A pair of items that annotators may be asked about.
+
+    If a collection has no such rows, annotators may be asked about all pairs.
+    """
 
     __tablename__ = "allowed_pairs"
     __table_args__ = ({"sqlite_with_rowid": False},)
@@ -227,12 +236,12 @@ class AnnotatorRow(Base):
 
 
 class JudgementRow(Base):
-    """An annotator's answer about two or more items; a later row may undo it, none changes it.
+    """An annotator's answer about two or more items, or an undo of an earlier answer.
 
-    `number` counts the judgements of the collection from 1 without gaps. Imports recognise a
-    judgement by its `id`. `at` is in seconds since 1970. If there are more than two items, they
-    are in `JudgementItemRow`, and `left` and `right` are NULL, so that no reader takes the answer
-    for an answer about a pair.
+    Rows are never changed: an undo is a row that names the undone judgement in `undoes`. `number`
+    counts the judgements of the collection from 1 without gaps. Imports recognise a judgement by
+    its `id`. `at` is in seconds since 1970. More than two items are in `JudgementItemRow`, and
+    `left` and `right` are NULL, so that no reader takes the answer for an answer about a pair.
     """
 
     __tablename__ = "judgements"
@@ -301,9 +310,9 @@ class LeaseRow(Base):
     `low`, `high`, `left` and `right` are NULL if the question is about more than two items, which
     are then in `LeaseItemRow`.
 
-    `host`, `pid` and `process_start` name the process that asks the question, see
-    `store.database.process`; they are NULL in leases from before m0011. `batch` is the name of the
-    batch with which the question was written to a file, else NULL.
+    `host`, `pid` and `process_start` describe the process that asks the question, see
+    `store.database.process`; they are NULL in leases of schemas before m0011. `batch` is the name
+    of the batch with which the question was written to a file, else NULL.
     """
 
     __tablename__ = "leases"
@@ -341,8 +350,8 @@ class LeaseRow(Base):
 class BatchRow(Base):
     """Questions that were written to a file for a provider's batch endpoint.
 
-    `about` has the facts that are stored with each answer, see `store.collections.batches`. Times
-    are in seconds since 1970.
+    A provider answers the questions later, all at once. `about` has the facts that are stored with
+    each answer, see `store.collections.batches`. Times are in seconds since 1970.
     """
 
     __tablename__ = "batches"
@@ -372,8 +381,8 @@ class LeaseItemRow(Base):
 class ServerRow(Base):
     """The process that serves a collection; `heartbeat` is in seconds since 1970.
 
-    `host`, `pid` and `process_start` name the process, see `store.database.process`;
-    `process_start` is NULL in rows from before m0013.
+    `host`, `pid` and `process_start` describe the process, see `store.database.process`;
+    `process_start` is NULL in rows of schemas before m0013.
     """
 
     __tablename__ = "servers"
@@ -389,8 +398,8 @@ class ServerRow(Base):
 class CellRow(Base):
     """The stored result of one cell of an experiment, see `sortnet.lab.cells`.
 
-    `ranking` holds the test documents' numbers as little-endian int32, the best of each query
-    first; `part` is the name of the division of the data.
+    `ranking` has the numbers of the test documents as little-endian int32, the best document of
+    each query first. `part` is the name of the division of the data.
     """
 
     __tablename__ = "cells"
@@ -405,13 +414,24 @@ class CellRow(Base):
 
 
 def columns_of(record: Any, row: type[Base]) -> list[Any]:
-    """List a table's columns for a dataclass; `annotator` is the name from the joined table."""
+    """List the columns of a table that have the fields of a dataclass.
+
+    The field `annotator` is the annotator's name, from the table of annotators, which the query
+    must join. Fields about more than two items have no columns.
+    """
     names = [field.name for field in fields(record) if field.name not in SET_FIELDS]
     return [AnnotatorRow.name if name == "annotator" else getattr(row, name) for name in names]
 
 
 def upsert(dialect: str, table: type[Base], keys: Sequence[str], changed: Iterable[str]) -> Any:
-    """Make a statement that inserts rows, or changes the columns `changed` where keys exist."""
+    """Make a statement that inserts rows, and updates the columns `changed` of existing rows.
+
+    Args:
+        dialect: `sqlite` or `postgresql`.
+        table: the table.
+        keys: the columns by which an existing row is recognised.
+        changed: the columns to update.
+    """
     insert = sqlite.insert(table) if dialect == "sqlite" else postgresql.insert(table)
     values = {name: insert.excluded[name] for name in changed}
     return insert.on_conflict_do_update(index_elements=keys, set_=values)

@@ -1,7 +1,7 @@
-"""Upgrade an empty or older database to the schema; refuse a newer database.
+"""Upgrade an empty or older database to the newest schema; refuse a database of a newer SortNet.
 
-The schema itself is in `schema`. An upgrade compares it with the database: it adds missing tables
-and columns, which may all be NULL, and lets columns be NULL that the schema allows to be NULL.
+An upgrade compares the tables of `schema` with the database. It adds missing tables and missing
+columns, which may all be NULL. Columns that may be NULL in the schema may be NULL afterwards.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from contextlib import closing
 from itertools import count
 from pathlib import Path
+from typing import Any
 
 from sqlalchemy import Connection, cast, column, false, inspect, null, select, table, text, true
 from sqlalchemy.schema import CreateColumn, CreateTable, Table
@@ -20,49 +21,57 @@ from sortnet.errors import StoreError
 from store.database.engine import reading_uri
 from store.database.schema import Base
 
-# Our own name: a team's database may hold another program's tables.
+# The name tells SortNet's tables from tables of other programs in a team's database.
 VERSION_TABLE = "sortnet_schema"
 APPLICATION_ID = 0x536F7274  # "Sort": identifies SortNet's files to SQLite
-OLDEST, NEWEST = "m0003", "m0015"  # of version 0.1.0; one more with each change of `schema`
-LOCK = 0x536F72744E6574  # "SortNet": PostgreSQL's advisory locks are numbers
+# The revision of the schema in version 0.1.0, and the present revision. A change of `schema` needs
+# the next number.
+OLDEST = "m0003"
+NEWEST = "m0015"
+LOCK = 0x536F72744E6574  # "SortNet" as a number, which names the advisory lock in PostgreSQL
 
 
 def upgrade(connection: Connection, *, name: str) -> Path | None:
-    """Upgrade the database within the open transaction; returns the copy of the old SQLite file."""
-    sqlite = connection.dialect.name == "sqlite"
-    if not sqlite:
+    """Upgrade the database within the open transaction to the newest schema.
+
+    Returns the path of a copy of the old SQLite file; None if nothing was copied.
+    """
+    is_sqlite = connection.dialect.name == "sqlite"
+    if not is_sqlite:
         connection.execute(text(f"SELECT pg_advisory_xact_lock({LOCK})"))
     stored_revision = look(connection, name=name)
     if stored_revision == NEWEST:
         return None
     copy = None
-    if stored_revision is not None and sqlite:
+    if stored_revision is not None and is_sqlite:
         copy = _copy_file(Path(connection.engine.url.database or ""), stored_revision)
-    # This is done before new tables are created, because these may refer to a table that is
-    # created again here.
-    for new, names in _columns_to_let_be_null(connection).items():
-        _let_be_null(connection, new, names)
+    # `_let_be_null` may create a table again, so it comes before new tables refer to this table.
+    for schema_table, names in _columns_to_let_be_null(connection).items():
+        _let_be_null(connection, schema_table, names)
     Base.metadata.create_all(connection)
-    for new, stored_names in _incomplete_tables(connection):
-        for new_column in new.columns:
-            if new_column.name not in stored_names:
-                definition = CreateColumn(new_column).compile(dialect=connection.dialect)
-                connection.execute(text(f"ALTER TABLE {new.name} ADD COLUMN {definition}"))
+    for schema_table, stored_names in _incomplete_tables(connection):
+        for schema_column in schema_table.columns:
+            if schema_column.name not in stored_names:
+                definition = CreateColumn(schema_column).compile(dialect=connection.dialect)
+                add = f"ALTER TABLE {schema_table.name} ADD COLUMN {definition}"
+                connection.execute(text(add))
     if stored_revision is None:
         connection.execute(text(f"CREATE TABLE {VERSION_TABLE} (version_num VARCHAR(32) NOT NULL)"))
         connection.execute(text(f"INSERT INTO {VERSION_TABLE} VALUES ('{NEWEST}')"))
     connection.execute(text(f"UPDATE {VERSION_TABLE} SET version_num = '{NEWEST}'"))
-    if sqlite:
+    if is_sqlite:
         connection.exec_driver_sql(f"PRAGMA application_id = {APPLICATION_ID}")
     else:
-        # Version 0.1.0 had this constraint; without it pairs are added three times as fast.
+        # Version 0.1.0 created this constraint, with which adding pairs takes three times as long.
         drop = "ALTER TABLE pairs DROP CONSTRAINT IF EXISTS pairs_run_fkey"
         connection.execute(text(drop))
     return copy
 
 
 def look(connection: Connection, *, name: str) -> str | None:
-    """The revision of the database's schema, None if the database is empty; changes nothing.
+    """Read the revision of the database's schema and check that it can be used; change nothing.
+
+    Returns None if the database is empty.
 
     Raises:
         StoreError: if the database is another program's, or of an unknown revision.
@@ -87,98 +96,111 @@ def look(connection: Connection, *, name: str) -> str | None:
 
 
 def as_newest(connection: Connection) -> Iterator[str]:
-    """Statements that let a connection read an old schema as the newest.
+    """Yield statements that let a connection read an old schema as the newest schema.
 
-    A temporary view hides each table that lacks columns or does not exist.
+    Each table that lacks columns or does not exist is hidden by a temporary view of its name, in
+    which missing columns are NULL. The view of a table that does not exist has no rows.
     """
-    schema = inspect(connection).default_schema_name
-    for new, stored_names in _incomplete_tables(connection):
-        stored = table(new.name, *map(column, stored_names), schema=schema)
-        columns = [
-            stored.c[new_column.name]
-            if new_column.name in stored_names
-            else cast(null(), new_column.type).label(new_column.name)
-            for new_column in new.columns
-        ]
-        rows = select(*columns).where(true() if stored_names else false())
+    name_of_schema = inspect(connection).default_schema_name
+    for schema_table, stored_names in _incomplete_tables(connection):
+        stored_table = table(schema_table.name, *map(column, stored_names), schema=name_of_schema)
+        columns: list[Any] = []
+        for schema_column in schema_table.columns:
+            name = schema_column.name
+            if name in stored_names:
+                columns.append(stored_table.c[name])
+            else:
+                columns.append(cast(null(), schema_column.type).label(name))
+        has_rows = true() if stored_names else false()
+        rows = select(*columns).where(has_rows)
         query = rows.compile(connection, compile_kwargs={"literal_binds": True})
-        yield f"CREATE TEMPORARY VIEW {new.name} AS {query}"
+        yield f"CREATE TEMPORARY VIEW {schema_table.name} AS {query}"
 
 
 def _stored_columns(connection: Connection) -> Iterator[tuple[Table, dict[str, bool]]]:
-    """Each table of the schema, and {name: whether it may be NULL} of its columns in the database.
+    """Yield each table of the schema, with the columns that the table has in the database.
 
-    A table that does not exist has no columns.
+    The second value is {name of a column: whether it may be NULL} for the columns in the database.
+    It is empty for a table that the database does not have.
     """
     inspector = inspect(connection)
-    for new in Base.metadata.sorted_tables:
-        stored = inspector.get_columns(new.name) if inspector.has_table(new.name) else ()
-        yield new, {column["name"]: column["nullable"] for column in stored}
+    for schema_table in Base.metadata.sorted_tables:
+        may_be_null: dict[str, bool] = {}
+        if inspector.has_table(schema_table.name):
+            for stored_column in inspector.get_columns(schema_table.name):
+                may_be_null[stored_column["name"]] = stored_column["nullable"]
+        yield schema_table, may_be_null
 
 
 def _incomplete_tables(connection: Connection) -> Iterator[tuple[Table, set[str]]]:
-    """The tables that lack columns or do not exist, with the names of their stored columns."""
-    for new, may_be_null in _stored_columns(connection):
-        names = set(may_be_null)
-        if not names >= {column.name for column in new.columns}:
-            yield new, names
+    """Yield the schema's tables that lack columns in the database, or do not exist there.
+
+    Each table comes with the names of the columns that the database has.
+    """
+    for schema_table, may_be_null in _stored_columns(connection):
+        stored_names = set(may_be_null)
+        if not stored_names >= {column.name for column in schema_table.columns}:
+            yield schema_table, stored_names
 
 
 def _columns_to_let_be_null(connection: Connection) -> dict[Table, list[str]]:
-    """The columns by table that may be NULL in the schema, but not in the database."""
-    columns_of: dict[Table, list[str]] = {}
-    for new, may_be_null in _stored_columns(connection):
+    """Return {table: its columns that may be NULL in the schema, but not in the database}."""
+    columns_of_table: dict[Table, list[str]] = {}
+    for schema_table, may_be_null in _stored_columns(connection):
         names = [
             column.name
-            for column in new.columns
+            for column in schema_table.columns
             if column.nullable and not may_be_null.get(column.name, True)
         ]
         if names:
-            columns_of[new] = names
-    return columns_of
+            columns_of_table[schema_table] = names
+    return columns_of_table
 
 
-def _let_be_null(connection: Connection, new: Table, names: list[str]) -> None:
+def _let_be_null(connection: Connection, schema_table: Table, names: list[str]) -> None:
     """Let columns of a table be NULL.
 
-    SQLite cannot change a column: the table is created again, with all columns of the schema, and
-    filled. No other table may refer to the old table then: its rows would be removed with it.
+    SQLite cannot change a column, so the table is created again by the schema, and filled. No other
+    table may refer to the old table at this time, because its rows would be removed too.
     """
+    table_name = schema_table.name
     if connection.dialect.name != "sqlite":
         for name in names:
-            change = f"ALTER TABLE {new.name} ALTER COLUMN {name} DROP NOT NULL"
+            change = f"ALTER TABLE {table_name} ALTER COLUMN {name} DROP NOT NULL"
             connection.execute(text(change))
         return
-    begin = f"CREATE TABLE {new.name} "
-    create = str(CreateTable(new).compile(dialect=connection.dialect))
-    create = create.replace(begin, f"CREATE TABLE new_{new.name} ", 1)
-    stored_names = {stored["name"] for stored in inspect(connection).get_columns(new.name)}
-    shared = ", ".join(column.name for column in new.columns if column.name in stored_names)
+    create = str(CreateTable(schema_table).compile(dialect=connection.dialect))
+    create = create.replace(f"CREATE TABLE {table_name} ", f"CREATE TABLE new_{table_name} ", 1)
+    stored_names = {column["name"] for column in inspect(connection).get_columns(table_name)}
+    shared = ", ".join(
+        column.name for column in schema_table.columns if column.name in stored_names
+    )
     connection.execute(text(create))
     connection.execute(
-        text(f"INSERT INTO new_{new.name} ({shared}) SELECT {shared} FROM {new.name}")
+        text(f"INSERT INTO new_{table_name} ({shared}) SELECT {shared} FROM {table_name}")
     )
-    connection.execute(text(f"DROP TABLE {new.name}"))
-    connection.execute(text(f"ALTER TABLE new_{new.name} RENAME TO {new.name}"))
-    for index in new.indexes:
+    connection.execute(text(f"DROP TABLE {table_name}"))
+    connection.execute(text(f"ALTER TABLE new_{table_name} RENAME TO {table_name}"))
+    for index in schema_table.indexes:
         index.create(connection)
 
 
 def revision(connection: Connection) -> str | None:
-    """The revision of the database's schema; None for a database without SortNet's tables."""
+    """Read the revision of the database's schema; None for a database without SortNet's tables."""
     if not inspect(connection).has_table(VERSION_TABLE):
         return None
     return connection.execute(text(f"SELECT version_num FROM {VERSION_TABLE}")).scalar()
 
 
 def _copy_file(file: Path, stored_revision: str) -> Path:
-    """Copy a SQLite file into its folder, under an unused name that has the revision."""
+    """Copy a SQLite file into its folder, under an unused name that ends in the revision."""
     to = file.with_name(f"{file.name}.{stored_revision}")
     for number in count(1):
         if not to.exists():
             break
         to = file.with_name(f"{file.name}.{stored_revision}-{number}")
     try:
+        # Only the owner may read the copy, because it has the annotators' secret tokens.
         os.close(os.open(to, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
         with (
             closing(sqlite3.connect(reading_uri(file), uri=True)) as source,
@@ -192,6 +214,7 @@ def _copy_file(file: Path, stored_revision: str) -> Path:
 
 
 def _refuse_foreign_tables(connection: Connection, name: str) -> None:
+    """Raise a StoreError if the database, which has no table of SortNet, has any table or view."""
     inspector = inspect(connection)
     names = sorted(inspector.get_table_names()) or sorted(inspector.get_view_names())
     if names:

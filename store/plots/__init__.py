@@ -1,4 +1,4 @@
-"""Figures of frames."""
+"""Draw figures of frames."""
 
 from store.plots.comparisons import critical_difference_diagram, curves, p_value_matrix
 from store.plots.figures import (

@@ -1,7 +1,8 @@
-"""Plots that compare rankers: p values, mean ranks with a critical difference, curves of a study.
+"""Draw comparisons of rankers: p values, mean ranks with a critical difference, curves of a study.
 
-As in `store.plots.figures`, nothing is global, and marks or texts repeat the meaning of colours.
-Fewer than two rankers, sizes that do not fit, or no point to draw are a DataError.
+As in `store.plots.figures`, no global state of Matplotlib is changed, and marks or texts repeat the
+meaning of colours. A function raises a DataError on fewer than two rankers, on arrays of different
+lengths, and if there is nothing to draw.
 """
 
 from __future__ import annotations
@@ -24,7 +25,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _SIGNIFICANT = 0.05
-# A p value below a level has its colour: the darker, the more certain.
+# (bound, colour of p values below the bound): the darker the colour, the more certain it is that
+# two rankers differ.
 _LEVELS = ((_SIGNIFICANT, "#cfe1f2"), (0.01, "#93c4de"), (0.001, "#2f7ebc"))
 _NOT_SIGNIFICANT = "#f2f2f2"
 _COLOURS = (draw.BLUE, draw.ORANGE, "#009E73", "#CC79A7", "#E69F00", "#56B4E9", INK)
@@ -33,31 +35,36 @@ _MARKS = "os^DvPX"
 
 
 def p_value_matrix(p: ArrayLike, names: Sequence[str], means: ArrayLike) -> Figure:
-    """The p value of each two rankers; if it is below .05, an arrow points to the better ranker.
+    """Draw a table with the p value of each pair of rankers.
+
+    In cells with a p value below .05, an arrow points to the better ranker.
 
     Args:
-        p: (k, k) symmetric, such as `sortnet.lab.significance.as_matrix` gives; NaN if it is
-            unknown.
+        p: symmetric (k, k) p values of k rankers, as `sortnet.lab.significance.as_matrix` returns
+            them; NaN if a value is unknown.
         names: names of the k rankers, in the order of the rows and columns of p.
-        means: (k,) the mean figure of each ranker; higher is better.
+        means: (k,) the mean of the compared measure for each ranker; higher is better.
     """
     p_values = np.asarray(p, dtype=np.float64)
-    figures = np.asarray(means, dtype=np.float64)
-    k = _check_sizes(names, figures, p_values)
+    mean_values = np.asarray(means, dtype=np.float64)
+    n_rankers = _check_sizes(names, mean_values, p_values)
     labels = [
-        f"{draw.literal(name)}  {mean:.3f}" for name, mean in zip(names, figures, strict=True)
+        f"{draw.literal(name)}  {mean:.3f}" for name, mean in zip(names, mean_values, strict=True)
     ]
-    side = 0.9 + 0.46 * k + 0.07 * max(map(len, labels))  # the cells are squares
+    # Cells are squares, so the figure is as high as it is wide. Both are the length of the cells
+    # and of the longest label.
+    side = 0.9 + 0.46 * n_rankers + 0.07 * max(map(len, labels))
     title = "p values of the differences between rankers"
     remark = f"an arrow points to the better one where p < {_SIGNIFICANT:g}"
     figure, (axes,) = draw.new_figure(max(side, 4.6), side, 1, 1, title, remark)
-    for row in range(1, k):
+    # The matrix is symmetric, so only the cells below its diagonal are drawn.
+    for row in range(1, n_rankers):
         for column in range(row):
-            row_is_better = figures[row] > figures[column]
-            _draw_p(axes, column, row, p_values[row, column], row_is_better)
-    axes.set_xticks(range(k - 1), labels[:-1], fontsize=8, rotation=90)
-    axes.set_yticks(range(1, k), labels[1:], fontsize=8)
-    axes.set(xlim=(-0.5, k - 1.5), ylim=(k - 0.5, 0.5), aspect="equal")
+            is_row_better = mean_values[row] > mean_values[column]
+            _draw_p(axes, column, row, p_values[row, column], is_row_better)
+    axes.set_xticks(range(n_rankers - 1), labels[:-1], fontsize=8, rotation=90)
+    axes.set_yticks(range(1, n_rankers), labels[1:], fontsize=8)
+    axes.set(xlim=(-0.5, n_rankers - 1.5), ylim=(n_rankers - 0.5, 0.5), aspect="equal")
     axes.grid(visible=False)
     axes.spines[:].set_visible(False)
     axes.tick_params(length=0)
@@ -65,33 +72,39 @@ def p_value_matrix(p: ArrayLike, names: Sequence[str], means: ArrayLike) -> Figu
 
 
 def critical_difference_diagram(mean_ranks: ArrayLike, names: Sequence[str], cd: float) -> Figure:
-    """Demsar's diagram: rankers at their mean ranks; a bar joins rankers that do not differ.
+    """Draw Demsar's diagram: an axis of mean ranks with a line from each ranker's rank to its name.
+
+    A bar joins rankers that do not differ significantly. The better half of the names is on the
+    left of the diagram, the other half on the right.
 
     Args:
-        mean_ranks: (k,) mean ranks, as `sortnet.lab.significance.friedman` gives; 1 is the best.
+        mean_ranks: (k,) mean ranks of k rankers, as `sortnet.lab.significance.friedman` returns
+            them; 1 is the best.
         names: names of the k rankers.
         cd: the critical difference, see `sortnet.lab.significance.critical_difference`.
     """
     ranks = np.asarray(mean_ranks, dtype=np.float64)
-    k = _check_sizes(names, ranks)
+    n_rankers = _check_sizes(names, ranks)
     order = np.argsort(ranks, kind="stable")
     bars = indistinguishable_runs(ranks[order], cd)
-    n_on_the_left = (k + 1) // 2
-    first_row = 0.7 + 0.55 * len(bars)  # of the names, below the axis
-    n_rows = first_row + 0.5 + n_on_the_left
+    n_left = (n_rankers + 1) // 2
+    # Rows count downwards from the axis: first the bars, then the names.
+    first_row_of_names = 0.7 + 0.55 * len(bars)
+    n_rows = first_row_of_names + 0.5 + n_left
     remark = "a bar joins rankers that do not differ significantly"
     figure, (axes,) = draw.new_figure(7.4, 1.4 + 0.23 * (n_rows + 1.5), 1, 1, "Mean ranks", remark)
-    for place, number in enumerate(order):
-        on_the_left = place < n_on_the_left
-        row = first_row + (place if on_the_left else k - 1 - place)
-        _draw_rank(axes, ranks[number], row, draw.literal(names[number]), on_the_left, k)
-    for level, (first, last) in enumerate(bars):
+    for position, ranker in enumerate(order):
+        is_left = position < n_left
+        row = first_row_of_names + (position if is_left else n_rankers - 1 - position)
+        _draw_rank(axes, ranks[ranker], row, draw.literal(names[ranker]), is_left, n_rankers)
+    for bar, (first, last) in enumerate(bars):
+        # The ends stand out a little, so that they cover the lines of both rankers.
         ends = ranks[order[first]] - 0.04, ranks[order[last]] + 0.04
-        height = 0.5 + 0.55 * level
-        axes.plot(ends, [height, height], color=INK, linewidth=3.2, gid="alike",
+        row = 0.5 + 0.55 * bar
+        axes.plot(ends, [row, row], color=INK, linewidth=3.2, gid="alike",
                   solid_capstyle="butt")  # fmt: skip
     _draw_cd(axes, cd)
-    _rank_axis(axes, k, n_rows)
+    _rank_axis(axes, n_rankers, n_rows)
     return figure
 
 
@@ -105,15 +118,18 @@ def curves(
     title: str = "",
     remark: str | None = None,
 ) -> Figure:
-    """A line of y over x for each value of the column `by`, in a band of one standard error.
+    """Draw y over x as a line for each value of the column `by`, in a band of one standard error.
 
-    If the column x has names in place of numbers, there are marks with error bars in place of
+    If the column x has names in place of numbers, marks with error bars are drawn in place of
     lines. The names keep the order in which they occur.
 
     Args:
-        frame: a row for each point. A column `<y>_error` has its standard error.
+        frame: a row for each point. The column `<y>_error`, if there is one, has standard errors.
+        x: name of the column with the horizontal positions.
+        y: name of the column with the vertical positions.
+        by: name of the column whose values are groups of points. If None, all points are one group.
         log: whether the scale of x is logarithmic.
-        title: title of the figure; empty: y by x.
+        title: title of the figure. If empty, the title is made of the names of y and x.
         remark: a text below the title, such as the conventions of the measure.
     """
     check(frame, [name for name in (x, y, by) if name], "run the study first")
@@ -122,20 +138,14 @@ def curves(
     figure, (axes,) = draw.new_figure(7, height, 1, 1, title or f"{y} by {x}", remark)
     axes.set(xlabel=x, ylabel=y)
     if frame[x].dtype.kind in "iufb":
-        band_alpha = min(0.15, 1 / len(groups))
-        for points, look in groups:
-            _draw_line(axes, points.sort_values(x, kind="stable"), x, y, look, band_alpha)
+        _draw_lines(axes, groups, x, y)
         if log:
             axes.set(xscale="log")
         elif frame[x].dtype.kind in "iu":
             axes.xaxis.set_major_locator(draw.whole_numbers())
     else:
         x_names = list(dict.fromkeys(frame[x]))
-        for number, (points, look) in enumerate(groups):
-            # The groups stand side by side, so that their error bars do not cover each other.
-            shift = 0.12 * (number - (len(groups) - 1) / 2)
-            places = [x_names.index(x_name) + shift for x_name in points[x]]
-            _draw_marks(axes, places, points, y, look)
+        _draw_marks(axes, groups, x, y, x_names)
         _label_names(axes, x_names)
     axes.margins(y=0.08)
     if by is not None:  # the legend is beside the lines: many names do not fit below them
@@ -145,7 +155,7 @@ def curves(
 
 
 def _groups(frame: pd.DataFrame, by: str | None) -> list[tuple[pd.DataFrame, dict[str, Any]]]:
-    """The points of each value of the column `by`, and the look of their line and marks."""
+    """List the points of each value of the column `by`, with the style of their line or marks."""
     named_groups: list[tuple[Any, pd.DataFrame]]
     if by is None:
         named_groups = [("", frame)]
@@ -158,38 +168,55 @@ def _groups(frame: pd.DataFrame, by: str | None) -> list[tuple[pd.DataFrame, dic
     ]
 
 
-def _draw_line(
-    axes: Axes, points: pd.DataFrame, x: str, y: str, look: dict[str, Any], band_alpha: float
+def _draw_lines(
+    axes: Axes, groups: Sequence[tuple[pd.DataFrame, dict[str, Any]]], x: str, y: str
 ) -> None:
-    """Draw a line, in a band of its errors if there are errors."""
-    places = points[x].tolist()
-    heights = points[y].to_numpy(np.float64)
-    axes.plot(places, heights, **look)
-    error = _errors(points, y)
-    if error is not None:
-        axes.fill_between(places, heights - error, heights + error, color=look["color"],
-                          alpha=band_alpha, linewidth=0, gid=look["gid"])  # fmt: skip
+    """Draw a line for each group, in a band of the points' standard errors if these are known."""
+    band_alpha = min(0.15, 1 / len(groups))  # many bands lie over each other, so they are lighter
+    for unsorted_points, style in groups:
+        points = unsorted_points.sort_values(x, kind="stable")
+        positions = points[x].tolist()
+        heights = points[y].to_numpy(np.float64)
+        axes.plot(positions, heights, **style)
+        error = _errors(points, y)
+        if error is not None:
+            axes.fill_between(positions, heights - error, heights + error, color=style["color"],
+                              alpha=band_alpha, linewidth=0, gid=style["gid"])  # fmt: skip
 
 
 def _draw_marks(
-    axes: Axes, places: list[float], points: pd.DataFrame, y: str, look: dict[str, Any]
+    axes: Axes,
+    groups: Sequence[tuple[pd.DataFrame, dict[str, Any]]],
+    x: str,
+    y: str,
+    x_names: Sequence[str],
 ) -> None:
-    """Draw marks with error bars; no line joins them, because nothing is between two names."""
-    heights = points[y].to_numpy(np.float64)
-    look = {**look, "linestyle": "none"}
-    axes.errorbar(places, heights, yerr=_errors(points, y), capsize=2, elinewidth=1.0, **look)
+    """Draw marks with error bars; no line joins marks, because no value is between two names."""
+    for number, (points, style) in enumerate(groups):
+        # The groups stand side by side, so that their error bars do not cover each other.
+        shift = 0.12 * (number - (len(groups) - 1) / 2)
+        positions = [x_names.index(x_name) + shift for x_name in points[x]]
+        heights = points[y].to_numpy(np.float64)
+        errors = _errors(points, y)
+        style_of_marks = {**style, "linestyle": "none"}
+        axes.errorbar(positions, heights, yerr=errors, capsize=2, elinewidth=1.0, **style_of_marks)
 
 
 def _errors(points: pd.DataFrame, y: str) -> F64 | None:
-    """The errors of the points, 0 where an error is missing; None without a column of errors."""
+    """Return the standard errors of the points; a missing error is 0.
+
+    Return None if the frame has no column of errors.
+    """
     if f"{y}_error" not in points:
         return None
     return points[f"{y}_error"].fillna(0).to_numpy(np.float64)
 
 
 def _label_names(axes: Axes, names: Sequence[str]) -> None:
+    """Label the horizontal axis with names, aslant if they do not fit beside each other."""
     labels = [draw.literal(name) for name in names]
-    if max(map(len, names)) > 60 // len(names):
+    n_characters_a_name = 60 // len(names)  # the axis is about 60 characters long
+    if max(map(len, names)) > n_characters_a_name:
         axes.set_xticks(range(len(names)), labels, rotation=30, ha="right")
     else:
         axes.set_xticks(range(len(names)), labels, rotation=0, ha="center")
@@ -197,13 +224,18 @@ def _label_names(axes: Axes, names: Sequence[str]) -> None:
 
 
 def indistinguishable_runs(ranks: F64, cd: float) -> list[tuple[int, int]]:
-    """The longest runs (first, last) of ascending mean ranks that are at most cd apart.
+    """Find the longest runs of rankers whose mean ranks are at most `cd` apart.
+
+    A run (first, last) is a range of positions in `ranks`, which are ascending mean ranks. A run
+    has at least two rankers, and no run is within another run.
 
     >>> indistinguishable_runs(np.array([1.0, 2.0, 2.5, 4.0]), 1.6)
     [(0, 2), (2, 3)]
     """
+    # The last position of the run that begins at each position.
     last = np.searchsorted(ranks, ranks + cd, side="right") - 1
-    is_longest = np.diff(last, prepend=-1) > 0  # else it is within the run before
+    # If two runs end at the same position, the second run is a part of the first run.
+    is_longest = np.diff(last, prepend=-1) > 0
     return [
         (int(first), int(last[first]))
         for first in np.flatnonzero(is_longest)
@@ -211,32 +243,40 @@ def indistinguishable_runs(ranks: F64, cd: float) -> list[tuple[int, int]]:
     ]
 
 
-def _check_sizes(names: Sequence[str], figures: F64, p: F64 | None = None) -> int:
-    k = len(names)
-    if k < 2:
+def _check_sizes(names: Sequence[str], values: F64, p: F64 | None = None) -> int:
+    """Return the number of rankers; raise a DataError if an array has another length."""
+    n_rankers = len(names)
+    if n_rankers < 2:
         raise DataError("nothing to draw: a comparison needs two or more rankers")
-    if figures.shape != (k,) or (p is not None and p.shape != (k, k)):
-        raise DataError(f"there are {k} names of rankers, and not as many figures")
-    return k
+    are_p_wrong = p is not None and p.shape != (n_rankers, n_rankers)
+    if values.shape != (n_rankers,) or are_p_wrong:
+        raise DataError(f"there are {n_rankers} names of rankers, and not as many figures")
+    return n_rankers
 
 
-def _draw_p(axes: Axes, x: int, y: int, p: float, row_is_better: bool) -> None:
-    """Draw a cell; an arrow points to the better ranker, of its row or of its column."""
+def _draw_p(axes: Axes, x: int, y: int, p: float, is_row_better: bool) -> None:
+    """Draw a cell of the table of p values.
+
+    If the p value is significant, an arrow points left to the name of the row's ranker, or down to
+    the name of the column's ranker, whichever is better.
+    """
     text_style: dict[str, Any] = {"color": FAINT, "fontweight": "normal"}
     cell_colour = _NOT_SIGNIFICANT
     text = _p_text(p)
     if p < _SIGNIFICANT:
-        cell_colour = [colour for level, colour in _LEVELS if p < level][-1]
-        is_darkest = cell_colour == _LEVELS[-1][1]
-        text_style = {"color": "white" if is_darkest else INK, "fontweight": "bold"}
-        arrow = "←" if row_is_better else "↓"
+        # The bounds fall, so the last bound above p is the lowest of them.
+        cell_colour = [colour for bound, colour in _LEVELS if p < bound][-1]
+        _, darkest_colour = _LEVELS[-1]
+        text_colour = "white" if cell_colour == darkest_colour else INK
+        text_style = {"color": text_colour, "fontweight": "bold"}
+        arrow = "←" if is_row_better else "↓"
         text = f"{arrow}\n{text}"
     axes.bar(x, 0.94, 0.94, y - 0.47, color=cell_colour, gid="p")
     axes.text(x, y, text, ha="center", va="center", fontsize=7.5, linespacing=0.95, **text_style)
 
 
 def _p_text(p: float) -> str:
-    """A p value in at most five characters; a dash if it is unknown."""
+    """Write a p value in at most five characters, or a dash if it is NaN."""
     if np.isnan(p):
         return "–"
     if p < 0.001:
@@ -244,44 +284,58 @@ def _p_text(p: float) -> str:
     return f"{p:.3f}".lstrip("0")
 
 
-def _draw_rank(axes: Axes, rank: float, row: float, name: str, on_the_left: bool, k: int) -> None:
-    """Draw a line from the axis down to the ranker's row, and on to its name at the side."""
-    side = 0.8 if on_the_left else k + 0.2
-    label = f"{name}  {rank:.2f}" if on_the_left else f"{rank:.2f}  {name}"
+def _draw_rank(
+    axes: Axes, rank: float, row: float, name: str, is_left: bool, n_rankers: int
+) -> None:
+    """Draw a ranker: a line from its rank on the axis down to its row, and aside to its name."""
+    if is_left:
+        side = 0.8
+        label = f"{name}  {rank:.2f}"
+        alignment = "right"
+        shift = -3
+    else:
+        side = n_rankers + 0.2
+        label = f"{rank:.2f}  {name}"
+        alignment = "left"
+        shift = 3
     axes.plot([rank, rank, side], [0, row, row], color=FAINT, linewidth=0.8, gid=name)
     axes.annotate(
         label,
         (side, row),
-        (-3 if on_the_left else 3, 0),
+        (shift, 0),
         textcoords="offset points",
         fontsize=8,
         va="center",
-        ha="right" if on_the_left else "left",
+        ha=alignment,
         color=INK,
         annotation_clip=False,
     )
 
 
 def _draw_cd(axes: Axes, cd: float) -> None:
-    """Draw the length of the critical difference above the axis, from rank 1 on."""
+    """Draw a bar as long as the critical difference above the axis, beginning at rank 1."""
     axes.annotate("", (1 + cd, -2.1), (1, -2.1), annotation_clip=False,
                   arrowprops={"arrowstyle": "|-|,widthA=0.25,widthB=0.25", "color": INK,
                               "shrinkA": 0, "shrinkB": 0})  # fmt: skip
     axes.text(1 + cd / 2, -2.3, f"CD {cd:.2f}", ha="center", va="bottom", fontsize=8, color=INK)
 
 
-def _rank_axis(axes: Axes, k: int, n_rows: float) -> None:
-    axes.set(xlim=(0.8, k + 0.2), ylim=(n_rows, -2.9))
+def _rank_axis(axes: Axes, n_rankers: int, n_rows: float) -> None:
+    """Set the axis of ranks 1 to `n_rankers`, above `n_rows` rows of bars and names."""
+    axes.set(xlim=(0.8, n_rankers + 0.2), ylim=(n_rows, -2.9))
     axes.xaxis.set_ticks_position("top")
     axes.spines[:].set_visible(False)
     axes.spines["top"].set(visible=True, position=("data", 0))
-    axes.set_xticks(range(1, k + 1))
+    axes.set_xticks(range(1, n_rankers + 1))
     axes.set_yticks([])
     axes.grid(visible=False)
 
 
 def _styles(n: int) -> list[dict[str, Any]]:
-    """Styles of n lines: colour and mark differ; once all are used, the dashes differ, too."""
+    """Return styles of n lines, whose colours, marks and dashes tell the lines apart.
+
+    The first seven lines differ in colour and mark, and further lines also in their dashes.
+    """
     styles = [
         {"color": colour, "marker": mark, "linestyle": dash, "markersize": 4.5, "linewidth": 1.4}
         for dash in _DASHES

@@ -1,4 +1,4 @@
-"""Shared parts of all plots: sizes, colours, lines, bars, the mark of the kept iteration."""
+"""Make the shared parts of all plots, such as figures, colours, lines and legends."""
 
 from __future__ import annotations
 
@@ -15,7 +15,11 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-BLUE, ORANGE, INK, FAINT = "#0072B2", "#D55E00", "#222222", "#767676"  # of Okabe and Ito
+# The palette of Okabe and Ito has blue and orange, which colour-blind readers can tell apart.
+BLUE = "#0072B2"
+ORANGE = "#D55E00"
+INK = "#222222"
+FAINT = "#767676"
 LINES: Mapping[str, Mapping[str, Any]] = {
     "train": {"color": BLUE, "linestyle": "-", "marker": "o", "markersize": 5.5},
     "vali": {"color": ORANGE, "linestyle": "--", "marker": "s", "markersize": 3.5},
@@ -38,7 +42,7 @@ def check(frame: pd.DataFrame, columns: Sequence[str], next_step: str) -> None:
 
 
 def of_split(frame: pd.DataFrame, split: str) -> pd.DataFrame:
-    """The rows of a split; a DataError if the frame has no such rows."""
+    """Return the rows of a split; raise a DataError if the frame has no such rows."""
     rows = frame[frame["split"] == split]
     if rows.empty:
         raise DataError(f"nothing to draw of {split!r}; the frame has {', '.join(SPLITS)}")
@@ -49,16 +53,28 @@ def new_figure(
     width: float, height: float, rows: int, columns: int, title: str, remark: str | None = None,
     share: bool = False,
 ) -> tuple[Figure, list[Axes]]:  # fmt: skip
-    """A figure of rows and columns of panels; width and height are in inches."""
+    """Make a figure with rows and columns of panels.
+
+    Args:
+        width: width in inches.
+        height: height in inches.
+        rows: number of rows of panels.
+        columns: number of columns of panels.
+        title: title of the figure.
+        remark: clauses below the title, separated by "; ".
+        share: whether all panels have the same range of x and of y.
+
+    Returns the figure, and its panels row by row.
+    """
     import textwrap
 
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(width, height), dpi=110, layout="constrained", facecolor="white")
-    FigureCanvasAgg(figure)
-    n_characters = int(width * 13)  # in a line
-    # Break lines between clauses, and within a clause only if it is longer than a line.
+    FigureCanvasAgg(figure)  # attaches itself to the figure, as pyplot would do with global state
+    n_characters = int(width * 13)  # length of a line: an inch has about 13 characters
+    # Lines are broken between clauses, and within a clause only if it is longer than a line.
     clauses = [
         clause.replace(" ", "\N{NO-BREAK SPACE}") if len(clause) < n_characters else clause
         for clause in (remark or "").split("; ")
@@ -79,15 +95,16 @@ def new_figure(
 def grid(
     n: int, most: int, title: str, remark: str | None = None, share: bool = False
 ) -> tuple[Figure, list[Axes]]:
-    """A figure of n panels, at most `most` in a row."""
+    """Make a figure of n panels, with at most `most` panels in a row; see `new_figure`."""
     columns = min(n, most)
     rows = -(-n // columns)
     figure, panels = new_figure(
         max(2.9 * columns, 5), 1.4 + 2.2 * rows, rows, columns, title, remark, share
     )
-    for k in range(n, len(panels)):
-        panels[k].remove()
-        panels[k - columns].tick_params(labelbottom=True)  # which shared axes hide
+    for empty in range(n, len(panels)):
+        panels[empty].remove()
+        # Shared axes have labels in the last row only, and the panel above is the last one now.
+        panels[empty - columns].tick_params(labelbottom=True)
     return figure, panels[:n]
 
 
@@ -98,7 +115,7 @@ def line(axes: Axes, frame: pd.DataFrame, column: str, split: str, label: str | 
 
 
 def by_iteration(axes: Axes, frame: pd.DataFrame) -> None:
-    """Label the axis of iterations, with a line at the iteration whose comparator is kept."""
+    """Label the axis of iterations, and mark the iteration whose comparator is kept by a line."""
     axes.set_xlabel("iteration")
     axes.xaxis.set_major_locator(whole_numbers())
     kept = frame.attrs.get("kept")
@@ -118,11 +135,14 @@ def legend(figure: Figure, axes: Axes) -> None:
 
 
 def some_of(iterations: list[int], kept: int | None, most: int) -> list[int]:
-    """Choose at most `most` iterations, evenly spaced, among them the first, last and kept one."""
+    """Choose at most `most` evenly spaced iterations, which include the kept iteration.
+
+    They also include the first and the last iteration, if `most` is 3 or more.
+    """
     if len(iterations) <= most:
         return iterations
-    places = np.linspace(0, len(iterations) - 1, most)
-    chosen = {iterations[round(place)] for place in places}
+    positions = np.linspace(0, len(iterations) - 1, most)
+    chosen = {iterations[round(position)] for position in positions}
     if kept in iterations and kept not in chosen:
         # The kept iteration takes the place of its neighbour, but not of the first or the last.
         replaceable = sorted(chosen)[1:-1] or sorted(chosen)[:1]
@@ -132,21 +152,25 @@ def some_of(iterations: list[int], kept: int | None, most: int) -> list[int]:
 
 
 def grade_styles(grades: list[int]) -> dict[int, dict[str, Any]]:
-    """Styles of grades from light and thin to dark and thick, distinct also in grey print."""
+    """Return {grade: style of its lines}, from light and thin to dark and thick.
+
+    The styles are distinct also in grey print.
+    """
     from matplotlib import colormaps
 
     ordered = sorted(grades)
-    tones = np.linspace(0.85, 0.0, len(ordered)) if len(ordered) > 1 else [0.0]
+    n_grades = len(ordered)
+    tones = np.linspace(0.85, 0.0, n_grades) if n_grades > 1 else [0.0]
     marks = "osD^vP*X"
-    return {
-        grade: {
+    styles = {}
+    for number, (grade, tone) in enumerate(zip(ordered, tones, strict=True)):
+        styles[grade] = {
             "color": colormaps["cividis"](tone),
-            "linewidth": 0.9 + 0.5 * k,
-            "marker": marks[k % len(marks)],
+            "linewidth": 0.9 + 0.5 * number,
+            "marker": marks[number % len(marks)],
             "markersize": 4,
         }
-        for k, (grade, tone) in enumerate(zip(ordered, tones, strict=True))
-    }
+    return styles
 
 
 def literal(name: str) -> str:
@@ -159,29 +183,34 @@ def literal(name: str) -> str:
 
 
 def brief(name: str) -> str:
-    """A name for an axis; a long name is cut in its middle, because its end may tell it apart.
+    """Shorten a name for the label of an axis.
+
+    A long name is cut in its middle, because names may differ only at their ends.
 
     >>> brief("should-tea-be-served-at-four_yes-it-should")
     'should-tea-be-served...es-it-should'
     """
-    return literal(name if len(name) <= 35 else f"{name[:20]}...{name[-12:]}")
+    if len(name) > 35:
+        name = f"{name[:20]}...{name[-12:]}"
+    return literal(name)
 
 
 def whole_numbers() -> Any:
-    """Ticks at whole numbers only."""
+    """Return a locator that puts the ticks of an axis at whole numbers."""
     from matplotlib.ticker import MaxNLocator
 
     return MaxNLocator(integer=True, min_n_ticks=1)
 
 
 def percent() -> Any:
+    """Return a formatter that labels the shares of an axis, 0 to 1, in percent."""
     from matplotlib.ticker import PercentFormatter
 
     return PercentFormatter(1)
 
 
 def short(count: int) -> str:
-    """A count in at most five characters.
+    """Write a count in a few characters, in thousands if it has five digits or more.
 
     >>> short(950), short(12_345)
     ('950', '12k')

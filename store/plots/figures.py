@@ -1,15 +1,15 @@
-"""Plots of a run: every function takes a frame and returns a matplotlib Figure.
+"""Plot a run: every function takes a frame and returns a Figure of Matplotlib.
 
 A function raises a DataError if there is nothing to draw. `split` is `train` or `vali`.
 
-Colours are distinct for colour-blind readers; markers, dashes and hatches are distinct in grey
-print. Nothing is global: no pyplot, no settings changed. `figure.savefig(path)` writes a file.
+Colour-blind readers can tell the colours apart; in grey print, markers, dashes and hatches differ.
+No global state of Matplotlib is changed, and pyplot is not used. `figure.savefig(path)` writes a
+file.
 """
 
 from __future__ import annotations
 
 from fractions import Fraction
-from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -26,15 +26,18 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 TRAIN_FIRST = "run an iteration first: sortnet train DATA --out MODEL"
-# Sizes of the picture of a ranking before and after.
+# Sizes of the figure of `before_after`.
 _FRAME_INCHES = 1.5  # height of title and axis
 _RANK_INCHES = 0.2  # height of a rank
 _POINTS_PER_INCH = 72
-_LABEL_POINTS = 9.5  # least distance of two labels
+_LABEL_POINTS = 9.5  # least distance of two labels, in points
+_DARK_SHARE = 0.55  # a cell is dark if its value is above this share of the highest value
 
 
 def pair_growth(iterations: pd.DataFrame) -> Figure:
-    """The sizes of TP and VP, the new pairs and the share wrong, of every iteration.
+    """Plot the number of learned pairs, new pairs and the share of wrong comparisons by iteration.
+
+    TP and VP are the sets of training and validation pairs.
 
     Args:
         iterations: frame of `Run.iterations_frame`.
@@ -61,7 +64,7 @@ def pair_growth(iterations: pd.DataFrame) -> Figure:
     wrong.set_title("comparisons that were wrong", fontsize=9)
     wrong.yaxis.set_major_formatter(draw.percent())
     for axes in (sizes, new, wrong):
-        axes.margins(y=0.12)  # room for the word that marks the kept iteration
+        axes.margins(y=0.12)  # leaves space for the word that marks the kept iteration
         axes.set_ylim(bottom=0)
         draw.by_iteration(axes, iterations)
     draw.legend(figure, sizes)
@@ -69,7 +72,10 @@ def pair_growth(iterations: pd.DataFrame) -> Figure:
 
 
 def _title_of_pairs(strategy: str | None) -> str:
-    """The title of `pair_growth`, by the strategy that chose the pairs, if it is known."""
+    """Return the title of `pair_growth`, which names the strategy that chose the pairs.
+
+    Frames of older versions do not have the strategy.
+    """
     if strategy is None:
         return "Pairs kept"
     if strategy == "wrong":
@@ -78,9 +84,12 @@ def _title_of_pairs(strategy: str | None) -> str:
 
 
 def measures(iterations: pd.DataFrame, *, conventions: str | None = None) -> Figure:
-    """A panel for each metric of `Run.iterations_frame`, whose columns are `<split>_<metric>`.
+    """Plot the measures by iteration, with a panel for each metric.
 
-    `conventions` of the measures are for the title; None: the conventions of the frame's run.
+    Args:
+        iterations: frame of `Run.iterations_frame`, with columns `<split>_<metric>`.
+        conventions: the conventions of the measures, for the title. If None, the conventions of the
+            frame's run.
     """
     check(iterations, ("iteration",), TRAIN_FIRST)
     names = measure_names(iterations)
@@ -101,22 +110,30 @@ def measures(iterations: pd.DataFrame, *, conventions: str | None = None) -> Fig
 
 
 def margins(margins: pd.DataFrame, *, split: str = "vali", most: int = 6) -> Figure:
-    """Histograms of margins of `Run.margins_frame`: pairs that the comparator got right, and wrong.
+    """Plot histograms of the margins of pairs that the comparator got right, and got wrong.
 
-    A panel for each of at most `most` iterations: the first, the kept and the last iteration, and
-    iterations evenly between.
+    There is a panel for each of at most `most` iterations: the first, the kept and the last
+    iteration, and iterations spaced evenly between them.
+
+    Args:
+        margins: frame of `Run.margins_frame`.
+        split: the split of the pairs.
+        most: the most panels.
     """
     check(margins, ("iteration", "split", "outcome", "low", "high", "pairs"), OBSERVE_FIRST)
     frame = draw.of_split(margins, split)
     kept = margins.attrs.get("kept")
     chosen = draw.some_of(frame["iteration"].unique().tolist(), kept, most)
     title = f"Margins of compared {PARTS[split]} pairs with a known order"
-    figure, panels = draw.grid(len(chosen), 3, title, share=True)
+    n_columns = 3
+    figure, panels = draw.grid(len(chosen), n_columns, title, share=True)
     for axes, iteration in zip(panels, chosen, strict=True):
         _margins_panel(axes, frame[frame["iteration"] == iteration])
         remark = " (kept)" if iteration == kept else ""
         axes.set_title(f"iteration {iteration}{remark}", fontsize=9)
-        axes.set(xlabel="|margin|", ylabel="pairs" if axes in panels[::3] else "")
+        axes.set_xlabel("|margin|")
+    for first_in_row in panels[::n_columns]:
+        first_in_row.set_ylabel("pairs")
     draw.legend(figure, panels[0])
     return figure
 
@@ -124,25 +141,25 @@ def margins(margins: pd.DataFrame, *, split: str = "vali", most: int = 6) -> Fig
 def mistakes_by_rank(
     mistakes: pd.DataFrame, *, iteration: int | None = None, split: str = "vali"
 ) -> Figure:
-    """The share of compared pairs that were wrong, by their two ranks, of `Run.mistakes_frame`.
+    """Draw the share of compared pairs that were wrong, as a table by the two ranks of a pair.
 
-    `iteration` None is the kept iteration, else the last; an unknown iteration is a DataError.
+    Args:
+        mistakes: frame of `Run.mistakes_frame`.
+        iteration: the iteration. If None, the kept iteration, and the last iteration if none was
+            kept.
+        split: the split of the pairs.
+
+    Raises:
+        DataError: on an unknown iteration.
     """
     check(mistakes, ("iteration", "split", "upper", "lower", "compared", "wrong"), OBSERVE_FIRST)
     frame = draw.of_split(mistakes, split)
-    numbers = frame["iteration"].unique().tolist()
-    if iteration is None:
-        kept = mistakes.attrs.get("kept")
-        iteration = kept if kept in numbers else numbers[-1]
-    if iteration not in numbers:
-        raise DataError(
-            f"no iteration {iteration} to draw; there are {numbers[0]} to {numbers[-1]}"
-        )
+    iteration = _iteration_to_draw(frame, iteration, mistakes.attrs.get("kept"))
     of_iteration = frame[frame["iteration"] == iteration]
-    table_of = partial(of_iteration.pivot, index="upper", columns="lower")
-    wrong_table = table_of(values="wrong").fillna(0)
+    wrong_table = of_iteration.pivot(index="upper", columns="lower", values="wrong").fillna(0)
+    compared_table = of_iteration.pivot(index="upper", columns="lower", values="compared")
     n_wrong = wrong_table.to_numpy()
-    n_compared = table_of(values="compared").fillna(0).to_numpy()
+    n_compared = compared_table.fillna(0).to_numpy()
     title = f"Mistakes by rank, {PARTS[split]}, iteration {iteration}"
     remark = "colour: share of the pairs compared that were wrong; figures: how many were"
     figure, (axes,) = draw.new_figure(6.4, 5.4, 1, 1, title, remark)
@@ -150,11 +167,10 @@ def mistakes_by_rank(
     image = axes.imshow(share, cmap="Blues", vmin=0)
     figure.colorbar(image, ax=axes, format=draw.percent(), shrink=0.8)
     for row, column in np.argwhere(n_compared > 0):
-        is_dark = share[row, column] > 0.55 * np.nanmax(share)
-        axes.text(
-            column, row, draw.short(int(n_wrong[row, column])), ha="center", va="center",
-            fontsize=7.5, color="white" if is_dark else INK,
-        )  # fmt: skip
+        is_dark = share[row, column] > _DARK_SHARE * np.nanmax(share)
+        text = draw.short(int(n_wrong[row, column]))
+        axes.text(column, row, text, ha="center", va="center", fontsize=7.5,
+                  color="white" if is_dark else INK)  # fmt: skip
     axes.set_xticks(range(len(wrong_table.columns)), list(wrong_table.columns), fontsize=8)
     axes.set_yticks(range(len(wrong_table.index)), list(wrong_table.index), fontsize=8)
     axes.set(xlabel="rank of the lower document", ylabel="rank of the upper document")
@@ -162,10 +178,30 @@ def mistakes_by_rank(
     return figure
 
 
-def hard_queries(pairs: pd.DataFrame, *, top: int = 20) -> Figure:
-    """The queries with the most mistakes from iteration 1 on, of `Run.pairs_frame`.
+def _iteration_to_draw(frame: pd.DataFrame, iteration: int | None, kept: int | None) -> int:
+    """Return the given iteration, else the kept iteration, else the last iteration of the frame.
 
-    Iteration 0 sorts with random weights: its mistakes say nothing about a query.
+    Raises:
+        DataError: if the frame does not have the given iteration.
+    """
+    iterations: list[int] = frame["iteration"].unique().tolist()
+    if iteration is None:
+        return kept if kept in iterations else iterations[-1]
+    if iteration not in iterations:
+        raise DataError(
+            f"no iteration {iteration} to draw; there are {iterations[0]} to {iterations[-1]}"
+        )
+    return iteration
+
+
+def hard_queries(pairs: pd.DataFrame, *, top: int = 20) -> Figure:
+    """Plot the `top` queries with the most mistakes from iteration 1 on, as bars.
+
+    Iteration 0 sorts with random weights, so its mistakes tell nothing about a query.
+
+    Args:
+        pairs: frame of `Run.pairs_frame`.
+        top: the number of queries.
     """
     check(pairs, ("split", "qid", "times", "first_wrong", "last_wrong"), TRAIN_FIRST)
     counted = after_the_first(pairs)
@@ -189,7 +225,7 @@ def hard_queries(pairs: pd.DataFrame, *, top: int = 20) -> Figure:
                       va="center", color=INK)  # fmt: skip
     axes.set_yticks(worst.index, [draw.brief(name) for name in names], fontsize=7.5)
     iterations = counted_iterations(counted)
-    # Long names of queries leave no room for this label in a single line.
+    # The label has two lines, because long names of queries leave too little space for one line.
     axes.set(xlabel=f"times wrong, summed over the query's pairs,\n{iterations}", ylabel="query")
     axes.set(xlim=(0, float(worst["sum"].max()) * 1.25), ylim=(len(names) - 0.4, -0.6))
     axes.xaxis.set_major_locator(draw.whole_numbers())
@@ -199,11 +235,18 @@ def hard_queries(pairs: pd.DataFrame, *, top: int = 20) -> Figure:
 
 
 def _count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+    """Write a number with its noun, in the plural unless the number is 1."""
+    if number == 1:
+        return f"{number:,} {noun}"
+    return f"{number:,} {noun}s"
 
 
 def cycles(cycles: pd.DataFrame) -> Figure:
-    """The share of the sampled triples that are cyclic, of `Run.cycles_frame`."""
+    """Plot the share of sampled triples that are cyclic, by iteration.
+
+    Args:
+        cycles: frame of `Run.cycles_frame`.
+    """
     check(cycles, ("iteration", "split", "share", "sampled"), OBSERVE_FIRST)
     sampled = int(cycles["sampled"].max())
     remark = f"share of {sampled:,} sampled triples; tossing coins: 25 %"
@@ -223,9 +266,13 @@ def cycles(cycles: pd.DataFrame) -> Figure:
 
 
 def before_after(order: pd.DataFrame, *, top: int = 30) -> Figure:
-    """The documents of a query in two rankings, with their grades, joined by lines.
+    """Draw the documents of a query in two rankings; a line joins both ranks of a document.
 
-    The frame is of `store.frames.order_frame`; `top` counts documents of the ranking after.
+    The style of a line is that of the document's grade.
+
+    Args:
+        order: frame of `store.frames.order_frame`.
+        top: the number of documents to draw, the first of the ranking `after`.
     """
     check(order, ("document", "grade", "before", "after"), "give the rankings of a query")
     documents = order.sort_values("after").head(top)
@@ -240,20 +287,11 @@ def before_after(order: pd.DataFrame, *, top: int = 30) -> Figure:
     height = _FRAME_INCHES + _RANK_INCHES * n_lines
     figure, (axes,) = draw.new_figure(5.6, height, 1, 1, title, remark)
     styles = draw.grade_styles(order["grade"].unique().tolist())
-    points_per_rank = _POINTS_PER_INCH * (height - _FRAME_INCHES) / lowest_rank
-    least_distance = _LABEL_POINTS / points_per_rank
-    label_rank = 0.0  # where the label of the document above stands
     for row in documents.to_dict("records"):
-        before, after = row["before"], row["after"]
-        axes.plot([0, 1], [before, after], gid=str(row["document"]), **styles[row["grade"]])
-        # A label that would cover the label above moves down, and a line leads to it.
-        label_rank = max(after, label_rank + least_distance)
-        is_moved = label_rank != after
-        label = f"{after}. {draw.brief(str(row['document']))}"
-        shift = (18 if is_moved else 8, (after - label_rank) * points_per_rank)
-        axes.annotate(label, (1, after), textcoords="offset points", xytext=shift, fontsize=7.5,
-                      va="center", color=INK,
-                      arrowprops=draw.LEADER if is_moved else None)  # fmt: skip
+        ranks = [row["before"], row["after"]]
+        axes.plot([0, 1], ranks, gid=str(row["document"]), **styles[row["grade"]])
+    points_per_rank = _POINTS_PER_INCH * (height - _FRAME_INCHES) / lowest_rank
+    _label_documents(axes, documents, points_per_rank)
     axes.set_xticks([0, 1], ["before", "after"])
     axes.set(ylabel="rank", xlim=(-0.08, 1.08))
     axes.set_ylim(lowest_rank + 0.7, 0.3)
@@ -266,8 +304,31 @@ def before_after(order: pd.DataFrame, *, top: int = 30) -> Figure:
     return figure
 
 
+def _label_documents(axes: Axes, documents: pd.DataFrame, points_per_rank: float) -> None:
+    """Write the rank and the name of each document beside its rank `after`.
+
+    A label that would cover the label above is moved down, and a line leads to it.
+    """
+    least_distance = _LABEL_POINTS / points_per_rank  # in ranks
+    label_rank = 0.0  # vertical position of the last label, as a rank
+    for row in documents.to_dict("records"):
+        after = row["after"]
+        label_rank = max(after, label_rank + least_distance)
+        is_moved = label_rank != after
+        label = f"{after}. {draw.brief(str(row['document']))}"
+        points_right = 18 if is_moved else 8
+        points_up = (after - label_rank) * points_per_rank
+        axes.annotate(label, (1, after), textcoords="offset points",
+                      xytext=(points_right, points_up), fontsize=7.5, va="center", color=INK,
+                      arrowprops=draw.LEADER if is_moved else None)  # fmt: skip
+
+
 def seconds(iterations: pd.DataFrame) -> Figure:
-    """Wall-clock seconds of sorting and training in each iteration of `Run.iterations_frame`."""
+    """Plot the wall-clock seconds of sorting and training in each iteration, as bars.
+
+    Args:
+        iterations: frame of `Run.iterations_frame`.
+    """
     check(iterations, ("iteration", "seconds_sort", "seconds_train"), TRAIN_FIRST)
     total = float(iterations[["seconds_sort", "seconds_train"]].sum().sum())
     remark = f"{total:,.1f} seconds in all"
@@ -285,6 +346,7 @@ def seconds(iterations: pd.DataFrame) -> Figure:
 
 
 def _margins_panel(axes: Axes, margins_of_iteration: pd.DataFrame) -> None:
+    """Draw the histograms of an iteration's right and wrong pairs over each other."""
     styles = {
         "right": {"color": draw.BLUE, "fill": True, "alpha": 0.35},
         "wrong": {"color": draw.ORANGE, "fill": False, "linewidth": 1.8},
@@ -292,6 +354,7 @@ def _margins_panel(axes: Axes, margins_of_iteration: pd.DataFrame) -> None:
     for outcome, style in styles.items():
         bins = margins_of_iteration[margins_of_iteration["outcome"] == outcome]
         axes.stairs(bins["pairs"], np.arange(len(bins) + 1), label=outcome, gid=outcome, **style)  # type: ignore[arg-type]
-    low = bins["low"].to_numpy()  # the same for both outcomes
+    low = bins["low"].to_numpy()  # the bins are the same for both outcomes
+    # Bins double their width, so every fourth bin is labelled by its lower bound, as a fraction.
     ticks = np.arange(1, len(low), 4)
     axes.set_xticks(ticks, [str(Fraction(low[tick])) for tick in ticks])

@@ -1,8 +1,7 @@
 """Plot a collection's labelling: rank intervals, growth of certainty, answers by annotator.
 
 As in `store.plots.figures`, no global state of Matplotlib is changed, and marks or texts repeat the
-meaning of colours.
-A frame without rows, or without a column that is drawn, is a DataError.
+meaning of colours. A function raises a DataError if the frame has no rows, or lacks a column.
 """
 
 from __future__ import annotations
@@ -20,9 +19,9 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
 
-NAMED = 40  # most items that are shown with their names
-ANNOTATORS = 20  # most annotators with an own bar
-_POINTS = 200  # most points of a band
+NAMED = 40  # the most items that are drawn with their names
+ANNOTATORS = 20  # the most annotators that have a bar each
+_POINTS = 200  # the most points of a band
 LABEL_FIRST = "compare items first: sortnet label NAME"
 _INTERVAL_TITLE = "How sure each rank is"
 _INTERVAL_REMARK = "the 90 % interval of each rank; the mark is the rank itself"
@@ -31,9 +30,12 @@ _INTERVAL_REMARK = "the 90 % interval of each rank; the mark is the rank itself"
 def ranking_intervals(ranking: pd.DataFrame, *, most: int = NAMED) -> Figure:
     """Plot the rank of each item, and the interval that has the rank with a probability of 90 %.
 
-    The frame has the columns `rank`, `id`, `low` and `high` of one group. Up to `most` items are
-    named, one on each line. More items are drawn as a band over the ranks; with more than 200
-    items, the band shows medians of neighbouring items.
+    Up to `most` items are drawn one below the other with their names. More items are drawn as a
+    band over the ranks; with more than 200 items, the band shows medians of neighbouring items.
+
+    Args:
+        ranking: the items of one group, with the columns `rank`, `id`, `low` and `high`.
+        most: the most items that are drawn with their names.
     """
     check(ranking, ("rank", "id", "low", "high"), "add items first: sortnet items add")
     ordered = ranking.sort_values("rank")
@@ -44,11 +46,15 @@ def ranking_intervals(ranking: pd.DataFrame, *, most: int = NAMED) -> Figure:
 
 def _interval_band(ordered: pd.DataFrame) -> Figure:
     """Draw the intervals of many items as a band over the ranks, without the items' names."""
-    rank, low, high = (ordered[name].to_numpy() for name in ("rank", "low", "high"))
+    rank = ordered["rank"].to_numpy()
+    low = ordered["low"].to_numpy()
+    high = ordered["high"].to_numpy()
     remark = _INTERVAL_REMARK
-    n_items_a_point = -(-len(ordered) // _POINTS)
+    n_items_a_point = -(-len(ordered) // _POINTS)  # rounded up
     if n_items_a_point > 1:
-        rank, low, high = (_medians(values, n_items_a_point) for values in (rank, low, high))
+        rank = _medians(rank, n_items_a_point)
+        low = _medians(low, n_items_a_point)
+        high = _medians(high, n_items_a_point)
         remark = f"the 90 % interval of the ranks, medians of {n_items_a_point} items each"
     figure, (axes,) = draw.new_figure(7.4, 4.6, 1, 1, _INTERVAL_TITLE, remark)
     axes.fill_between(rank, low, high, color=BLUE, alpha=0.25, linewidth=0, gid="interval")
@@ -62,7 +68,9 @@ def _interval_band(ordered: pd.DataFrame) -> Figure:
 
 def _intervals_of_named_items(ordered: pd.DataFrame) -> Figure:
     """Draw the interval of each item on a line with the item's name."""
-    rank, low, high = (ordered[name].to_numpy() for name in ("rank", "low", "high"))
+    rank = ordered["rank"].to_numpy()
+    low = ordered["low"].to_numpy()
+    high = ordered["high"].to_numpy()
     height = 1.4 + 0.19 * max(len(ordered), 4)
     figure, (axes,) = draw.new_figure(7.4, height, 1, 1, _INTERVAL_TITLE, _INTERVAL_REMARK)
     axes.hlines(rank, low, high, color=BLUE, linewidth=3.0, alpha=0.5, gid="interval")
@@ -77,16 +85,23 @@ def _intervals_of_named_items(ordered: pd.DataFrame) -> Figure:
 
 
 def _medians(values: F64, size: int) -> F64:
-    """The median of each `size` neighbouring values; the last median may have fewer values."""
+    """Return the median of each `size` neighbouring values.
+
+    The last median may be over fewer values.
+    """
     starts = range(0, len(values), size)
     return np.array([np.median(values[start : start + size]) for start in starts])
 
 
 def certainty_growth(fits: pd.DataFrame, *, goal: float | None = None) -> Figure:
-    """Plot two shares in the right order by the number of answers: expected, and in the hold-out.
+    """Plot how the share of pairs in the right order grows with the number of answers.
 
-    The frame has the columns `answers`, `expected` and `holdout`, whose values may be missing.
-    `goal` is the share to reach.
+    One line is the expected share, the other the share of the hold-out answers.
+
+    Args:
+        fits: a row for each fit, with the number of `answers` and both shares, `expected` and
+            `holdout`. A share may be missing.
+        goal: the share to reach, drawn as a line.
     """
     from matplotlib.ticker import PercentFormatter
 
@@ -114,28 +129,30 @@ def certainty_growth(fits: pd.DataFrame, *, goal: float | None = None) -> Figure
 
 
 def answers_by_annotator(annotators: pd.DataFrame, *, most: int = ANNOTATORS) -> Figure:
-    """Plot the number of answers of each annotator as bars, the highest number first.
+    """Plot the number of answers of each annotator as a bar, the highest number first.
 
-    The frame has the columns `annotator` and `answers`. Annotators after the first `most` share a
-    bar.
+    Args:
+        annotators: a row for each annotator, with the columns `annotator` and `answers`.
+        most: the most annotators with a bar each; all further annotators share one bar.
     """
     check(annotators, ("annotator", "answers"), LABEL_FIRST)
     ordered = annotators.sort_values("answers", ascending=False, kind="stable")
-    names = [draw.brief(name) for name in ordered["annotator"].astype(str)][:most]
     all_counts = ordered["answers"].tolist()
-    counts, other_counts = all_counts[:most], all_counts[most:]
+    counts = all_counts[:most]
+    other_counts = all_counts[most:]
+    names = [draw.brief(name) for name in ordered["annotator"].head(most).astype(str)]
     if other_counts:
         names.append(f"{len(other_counts)} others")
         counts.append(sum(other_counts))
-    places = np.arange(len(counts))
+    rows = np.arange(len(counts))
     figure, (axes,) = draw.new_figure(
         5.6, 1.3 + 0.24 * max(len(counts), 2), 1, 1, "Who answered how many"
     )
-    axes.barh(places, counts, 0.7, color=BLUE)
-    for place, number in zip(places, counts, strict=True):
-        axes.annotate(f"{number:,}", (number, place), (4, 0), textcoords="offset points",
+    axes.barh(rows, counts, 0.7, color=BLUE)
+    for row, n_answers in zip(rows, counts, strict=True):
+        axes.annotate(f"{n_answers:,}", (n_answers, row), (4, 0), textcoords="offset points",
                       fontsize=7.5, va="center", color=INK)  # fmt: skip
-    axes.set_yticks(places, names, fontsize=7.5)
+    axes.set_yticks(rows, names, fontsize=7.5)
     axes.set(xlabel="answers", xlim=(0, 1.15 * max(max(counts), 1)))
     axes.set_ylim(len(counts) - 0.4, -0.6)
     axes.xaxis.set_major_locator(draw.whole_numbers())

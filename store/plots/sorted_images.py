@@ -1,4 +1,4 @@
-"""Draw the images of a query in the orders of several comparators."""
+"""Draw the images of a query, sorted by each of several comparators."""
 
 from __future__ import annotations
 
@@ -15,17 +15,23 @@ from numpy.typing import NDArray
 from sortnet.core import F32, I32, I64
 
 COLUMNS = 18  # images per line
-_FAINT, _WRONG = "#767676", "#c44e00"  # distinguishable for colour-blind readers
-_TINT = np.array([1.0, 0.91, 0.83])  # paper of an image in a wrong place
-# The unit of these sizes is the width of an image.
-_LINE = 1.5  # height of a line of images and of the numbers below
+_FAINT, _WRONG = "#767676", "#c44e00"  # colours that colour-blind readers can tell apart
+_TINT = np.array([1.0, 0.91, 0.83])  # colour of the paper of an image in a wrong place
+# The unit of the next three sizes is the width of an image.
+_LINE = 1.5  # height of a line of images with the numbers below
 _STRIP = 0.6  # height of a line of small images
-_MARGINS = 3.5, 2.4  # left and right of small images, for their caption and remark
-_INCHES = 0.56  # width of an image with its margin
+_MARGINS = 3.5, 2.4  # widths to the left and right of small images, for their caption and remark
+_INCHES = 0.56  # width of an image with its margin, in inches
 
 
 class Panel(NamedTuple):
-    """An order (n,) of the images, best first, with the two texts drawn beside it."""
+    """An order of images, with the two texts that are drawn beside it.
+
+    Attributes:
+        caption: the text on the left.
+        remark: the text on the right.
+        order: (n,) numbers of the images, best first.
+    """
 
     caption: str
     remark: str
@@ -41,10 +47,10 @@ def draw(
     title: str,
     strips: Sequence[Panel] = (),
 ) -> None:
-    """Write a PNG with one panel per order of the images.
+    """Write a PNG file with one panel for each order of the images.
 
-    An image in the place of another number is drawn on tinted paper, with its own number coloured
-    and bold.
+    An image whose place belongs to another number is drawn on tinted paper, and the number below
+    the image is coloured and bold.
 
     Args:
         path: the file to write.
@@ -55,8 +61,8 @@ def draw(
         strips: more orders, each a line of small images above the last panel.
     """
     columns = min(COLUMNS, len(numbers))
-    lines = -(-len(numbers) // columns)
-    heights = [lines * _LINE] * len(panels)
+    n_lines = -(-len(numbers) // columns)  # rounded up
+    heights = [n_lines * _LINE] * len(panels)
     if strips:
         heights.insert(len(panels) - 1, len(strips) * _STRIP)
     width = columns + 0.4
@@ -83,19 +89,28 @@ def draw(
 
 def _draw_panel(axes: Axes, images: F32, numbers: I32, order: I64, columns: int) -> None:
     """Draw the images in an order, line by line, each with its number below."""
-    for place, (image, wrong) in enumerate(zip(order, misplaced(numbers, order), strict=True)):
-        x, y = place % columns, place // columns * _LINE
+    is_misplaced = misplaced(numbers, order)
+    for position, (image, is_wrong) in enumerate(zip(order, is_misplaced, strict=True)):
+        # The upper left corner of the cell, which is 1 wide and has the image and its number.
+        x = position % columns
+        y = position // columns * _LINE
         axes.imshow(
-            _on_paper(images[image], wrong), extent=(x + 0.06, x + 0.94, y + 0.88, y),
+            _on_paper(images[image], is_wrong), extent=(x + 0.06, x + 0.94, y + 0.88, y),
             interpolation="bicubic", aspect="equal",
         )  # fmt: skip
-        number = axes.text(x + 0.5, y + 1.1, str(numbers[image]), ha="center", va="center")
-        number.set(color=_WRONG if wrong else _FAINT, weight="bold" if wrong else "normal")
+        text = axes.text(x + 0.5, y + 1.1, str(numbers[image]), ha="center", va="center")
+        if is_wrong:
+            text.set(color=_WRONG, weight="bold")
+        else:
+            text.set(color=_FAINT, weight="normal")
 
 
-def _on_paper(image: F32, wrong: bool) -> NDArray[np.float64]:
-    """Convert an image to colours, (height, width, 3); the paper is tinted if it is `wrong`."""
-    paper = _TINT if wrong else np.ones(3)
+def _on_paper(image: F32, is_wrong: bool) -> NDArray[np.float64]:
+    """Convert an image to colours (height, width, 3), on tinted paper if its place is wrong.
+
+    The values of the image are from 0 (paper) to 1 (ink).
+    """
+    paper = _TINT if is_wrong else np.ones(3)
     colours: NDArray[np.float64] = paper * (1 - image[..., None])
     return colours
 
@@ -111,10 +126,11 @@ def _draw_strips(
         middle = top + side / 2
         axes.text(0, middle, strip.caption, va="center", fontsize=9.5)
         axes.text(columns, middle, strip.remark, va="center", ha="right", fontsize=9.5)
-        # A line is drawn as one picture: drawing each image takes longer than the training.
+        # A line is drawn as one picture, because drawing each image takes longer than the training.
         blocks = []
-        for image, wrong in zip(strip.order, misplaced(numbers, strip.order), strict=True):
-            block = _on_paper(images[image], bool(wrong))
+        is_misplaced = misplaced(numbers, strip.order)
+        for image, is_wrong in zip(strip.order, is_misplaced, strict=True):
+            block = _on_paper(images[image], bool(is_wrong))
             blocks.append(np.pad(block, ((0, 0), (0, 1), (0, 0)), constant_values=1))
         axes.imshow(
             np.concatenate(blocks, axis=1),
@@ -125,7 +141,15 @@ def _draw_strips(
 
 
 def misplaced(numbers: I32, order: I64) -> NDArray[np.bool_]:
-    """Tell which places of an order hold a wrong number: (n,), compared with a descending order.
+    """Find the positions of an order that have another number than in the right order.
+
+    In the right order, the numbers written on the images descend.
+
+    Args:
+        numbers: (n,) the number written on each image.
+        order: (n,) indices of the images, best first.
+
+    Returns an array (n,), which is true at the wrong positions.
 
     >>> misplaced(np.array([1, 3, 3]), np.array([1, 0, 2])).tolist()
     [False, True, True]

@@ -1,1 +1,1 @@
-"""Runs in the database: pairs and iterations."""
+"""Training runs in the database, with their pairs and iterations."""

@@ -19,7 +19,7 @@ class JudgeAnswer:
     Attributes:
         left, right: the documents' numbers in their split.
         answer: one of `sortnet.preference.ANSWERS`.
-        p: how probably the left document is better; None if the judge does not say.
+        p: the probability that the left document is better; None if the judge gives none.
         milliseconds, cost, comment, flagged, meta: see `sortnet.preference.Judgement`.
         at: time of storage, in seconds since 1970.
     """
@@ -42,7 +42,7 @@ class JudgeAnswer:
 
     @property
     def target(self) -> float:
-        """Probability that the left document is better; NaN if the judge did not decide.
+        """The probability that the left document is better; NaN if the judge did not decide.
 
         >>> JudgeAnswer(0, 1, "left").target, JudgeAnswer(0, 1, "left", p=0.7).target
         (1.0, 0.7)
@@ -53,9 +53,13 @@ class JudgeAnswer:
 
 
 def target_of(answers: Sequence[JudgeAnswer]) -> float:
-    """Probability that the document of the lower number is better; NaN if the judge did not decide.
+    """Return the probability that the document with the lower number is better.
 
-    If the judge was asked in both orders, this is the mean of both answers.
+    If the judge was asked in both orders, the result is the mean over both answers. It is NaN if
+    the judge did not decide.
+
+    Args:
+        answers: all answers of the judge about one pair of documents.
 
     >>> target_of([JudgeAnswer(4, 2, "left", p=0.9), JudgeAnswer(2, 4, "right", p=0.3)])
     0.2
@@ -63,19 +67,20 @@ def target_of(answers: Sequence[JudgeAnswer]) -> float:
     targets = [
         answer.target if answer.left < answer.right else 1.0 - answer.target for answer in answers
     ]
-    targets = [target for target in targets if not math.isnan(target)]
-    if not targets:
+    decided = [target for target in targets if not math.isnan(target)]
+    if not decided:
         return math.nan
-    return round(sum(targets) / len(targets), 12)
+    mean = sum(decided) / len(decided)
+    return round(mean, 12)  # so that 1 - 0.9 is 0.1
 
 
 def targets_of(answers: Iterable[JudgeAnswer]) -> dict[tuple[int, int], float]:
-    """Return {(lower, higher): probability that the document of the lower number is better}."""
+    """Return {(lower, higher): probability that `lower` is better}, by numbers of documents."""
     return {pair: target_of(answers_of_pair) for pair, answers_of_pair in by_pair(answers).items()}
 
 
 def judged_pairs(targets: Mapping[tuple[int, int], float]) -> Pairs:
-    """Make training pairs of probabilities, and leave out the pairs with NaN."""
-    answered = {pair: target for pair, target in targets.items() if not math.isnan(target)}
-    documents = np.array([*answered], np.int64).reshape(-1, 2)
-    return Pairs.judged(documents[:, 0], documents[:, 1], soft=[*answered.values()])
+    """Make training pairs of the result of `targets_of`, without pairs that are undecided."""
+    decided = {pair: target for pair, target in targets.items() if not math.isnan(target)}
+    documents = np.array([*decided], np.int64).reshape(-1, 2)
+    return Pairs.judged(documents[:, 0], documents[:, 1], soft=[*decided.values()])

@@ -12,12 +12,12 @@ from sortnet.judges.prompts import Prompt
 from sortnet.judges.request import part_of_judge
 
 _KEY_FUNCTION = "key_is_from_function"
-# A resumed run cannot change these names: the run would mix the answers of two judges.
+# A resumed run cannot change these arguments, because it would mix the answers of two judges.
 _FIXED = ("model", "function", "question", "both_orders", "prompt_hash")
 
 
 def record_of(judge: MachineJudge, question: str) -> dict[str, Any]:
-    """Make the record of a judge, with names in place of a function or a secret key.
+    """Make the record of a judge and its question, without functions and secret keys.
 
     >>> record = record_of(LanguageModel("qwen3", "http://localhost:8000", key=lambda: "sk-1"), "?")
     >>> record["model"], record["key"], record["key_is_from_function"]
@@ -38,7 +38,10 @@ def record_of(judge: MachineJudge, question: str) -> dict[str, Any]:
 
 
 def _record_of_model(model: LanguageModel) -> dict[str, Any]:
-    """Make the record of a language model; of a key that is a function it says only that."""
+    """Make the record of a language model.
+
+    A key that is a function is not recorded, only that it is a function.
+    """
     return {
         "model": model.model,
         "server": model.server,
@@ -66,7 +69,10 @@ def _record_of_model(model: LanguageModel) -> dict[str, Any]:
 
 
 def recorded_judge(record: Mapping[str, Any]) -> MachineJudge:
-    """Make the judge that a record describes; a judge that was a function raises an error."""
+    """Make the judge that a record describes.
+
+    A judge that was a function is not recorded, so the judge made here raises an error when asked.
+    """
     if record.get("function") is not None:
         return Function(_missing_function, record["function"], record["workers"])
     if record.get("judge") is not None:
@@ -81,7 +87,7 @@ def recorded_judge(record: Mapping[str, Any]) -> MachineJudge:
 
 
 def _recorded_model(record: Mapping[str, Any]) -> LanguageModel:
-    """Make the language model of a record; settings that version 0.4 left out are defaults."""
+    """Make the language model of a record, with defaults for settings that version 0.4 lacked."""
     return LanguageModel(
         record["model"],
         record["server"],
@@ -107,11 +113,14 @@ def _recorded_model(record: Mapping[str, Any]) -> LanguageModel:
 
 
 def _missing_function(left: object, right: object) -> str:
+    """Stand in for a judge that was a function, which a resumed run must pass again."""
     raise SortNetError("the function that the run asked is not stored")
 
 
 def is_stored_whole(record: Mapping[str, Any]) -> bool:
-    """Whether a record suffices to ask the judge again: neither judge nor key is a function.
+    """Whether a record has all that is needed to ask the judge again.
+
+    A judge or a key that is a function is not in the record, and must be passed again.
 
     >>> is_stored_whole(record_of(Program("python judge.py"), "?"))
     True
@@ -122,10 +131,14 @@ def is_stored_whole(record: Mapping[str, Any]) -> bool:
 
 
 def other_argument(record: Mapping[str, Any], stored: Mapping[str, Any]) -> str | None:
-    """Name an argument that makes a judge differ from the stored judge; None if they are the same.
+    """Return the argument in which a judge differs from the stored judge; None if they are equal.
 
-    Answers of two judges must not be mixed. A program may have another command: it may have been
-    moved or mended.
+    A run must not mix the answers of two judges. The command of a program may differ, because the
+    program may have been moved or mended.
+
+    Args:
+        record: the record of the judge to ask.
+        stored: the record of the judge that the run has asked so far.
 
     >>> stored = record_of(Program("python judge.py"), "Which is longer?")
     >>> other_argument(record_of(Program("python3 judge.py"), "Which is longer?"), stored)
@@ -145,7 +158,9 @@ def other_argument(record: Mapping[str, Any], stored: Mapping[str, Any]) -> str 
 
 
 def kind_of(record: Mapping[str, Any]) -> str:
-    """The kind of a recorded judge: `function`, `program` or `language model`."""
+    """Return the kind of a recorded judge: `function`, `program` or `language model`."""
     if record.get("function") is not None:
         return "function"
-    return "language model" if record.get("judge") is None else "program"
+    if record.get("judge") is not None:
+        return "program"
+    return "language model"

@@ -16,33 +16,40 @@ from store.runs.postgresql_pairs import COLUMNS, AddedPairs, changes, copy_pairs
 # SQLite allows 32,766 variables in a statement; more rows in a statement were no faster.
 ROWS_A_STATEMENT = 2000
 DOCS_A_CHUNK = 10_000
-NOT_COUNTED = -2  # in place of NULL, in `first_wrong` of stores before m0011
-_FIRST_ITERATION, _FIRST_WRONG, _LAST_WRONG = 2, 3, 4  # columns of the tables of `read_table`
+NOT_COUNTED = -2  # stands for NULL in `first_wrong`, which stores before m0011 did not count
+# Numbers of columns in the tables of `read_table`.
+_FIRST_ITERATION = 2
+_FIRST_WRONG = 3
+_LAST_WRONG = 4
 
 INSERT = f"INSERT INTO pairs ({COLUMNS}) "
-UPSERT = " ON CONFLICT (run, split, winner, loser) DO UPDATE SET {} WHERE {}".format(
-    *changes("excluded")
+_CHANGED_VALUES, _IS_CHANGED = changes("excluded")
+UPSERT = (
+    f" ON CONFLICT (run, split, winner, loser) DO UPDATE SET {_CHANGED_VALUES} WHERE {_IS_CHANGED}"
 )
 
 
 def add_pairs(connection: Connection, added: AddedPairs) -> int:
-    """Store an iteration's pairs; return how many pairs it added to its training or validation set.
+    """Store an iteration's pairs, and return how many pairs are new in its set of pairs.
 
-    Cost: SQLite takes a statement for 2,000 pairs, then a count of the stored pairs of these
-    documents: RETURNING takes 0.5 us per row, counting 0.07. PostgreSQL copies new pairs into the
-    table at about 0.4 of SQLite's rate; INSERT ... SELECT from a temporary table takes 1.5 x as
-    long as COPY, with ON CONFLICT 2 x.
+    The set is TP or VP, the training or validation pairs of Algorithm 3.1.
+
+    Cost: in SQLite one statement for 2,000 pairs, then one that counts the stored pairs of these
+    documents. Counting takes 0.07 us per row, while RETURNING would take 0.5 us. PostgreSQL copies
+    new pairs into the table at about 0.4 of SQLite's rate. INSERT ... SELECT from a temporary table
+    would take 1.5 times as long as COPY, and twice as long with ON CONFLICT.
     """
     if not len(added.pairs):
         return 0
-    add = _insert if connection.dialect.name == "sqlite" else copy_pairs
-    return add(connection, added)
+    if connection.dialect.name == "sqlite":
+        return _insert(connection, added)
+    return copy_pairs(connection, added)
 
 
 def count_pairs(
     connection: Connection, run: int, split: Split, *conditions: ColumnElement[bool]
 ) -> int:
-    """The number of a run's pairs that meet the conditions."""
+    """Count the pairs of one split of a run that meet all conditions."""
     query = select(func.count()).where(PairRow.run == run, PairRow.split == split, *conditions)
     return connection.execute(query).scalar_one()
 
@@ -54,17 +61,21 @@ def read_pairs(
     *conditions: ColumnElement[bool],
     docs: tuple[int, int] | None = None,
 ) -> ComparedPairs:
-    """Read a run's pairs, in order of (winner, loser).
+    """Read the pairs of one split of a run, in the order of (winner, loser).
 
     Args:
-        conditions: only pairs that meet these.
-        docs: only pairs whose winner has a number from docs[0] to docs[1] - 1; None: all.
+        connection: an open transaction.
+        run: the number of the run.
+        split: the split.
+        conditions: conditions that all returned pairs meet.
+        docs: range of the winners' numbers, from docs[0] to docs[1] - 1. If None, all pairs are
+            read.
 
     Raises:
         ValueError: on an invalid document number.
 
-    Cost: one statement for 10,000 documents. The database joins all numbers in one text:
-    numpy parses the text in a fifth of the time that a driver needs to make rows.
+    Cost: one statement for 10,000 documents. The database joins all numbers to one text, because
+    numpy parses this text in a fifth of the time that a driver takes to make rows.
     """
     of_split = (PairRow.run == run, PairRow.split == split)
     extremes = select(
@@ -83,25 +94,33 @@ def read_pairs(
     joined = select(func.aggregate_strings(cast(key, Text), ",")).where(*of_split, *conditions)
     chunks = [np.empty(0, np.int64)]
     for start in range(first, last + 1, DOCS_A_CHUNK):
-        # The statement has one range of winners: of two, SQLite might search the wider one.
+        # Each statement has a single range of winners, because SQLite might search the wider of two
+        # ranges.
         docs_of_chunk = (start, min(start + DOCS_A_CHUNK, last + 1))
         text = connection.execute(joined.where(*_within(docs_of_chunk))).scalar()
         if text:
-            # A database may join numbers in any order; numbers in order are sorted quickly.
-            chunks.append(np.sort(np.fromstring(text, np.int64, sep=",")))
+            keys = np.fromstring(text, np.int64, sep=",")
+            # A database may join numbers in any order. Sorting takes little time if the numbers
+            # are in order already.
+            chunks.append(np.sort(keys))
     return ComparedPairs.of_keys(np.concatenate(chunks))
 
 
 def read_table(
     connection: Connection, run: int, split: Split, chunk: int, *conditions: ColumnElement[bool]
 ) -> Iterator[I64]:
-    """Yield tables (m, 6) of at most `chunk` pairs of a run, in order of (winner, loser).
+    """Yield the pairs of one split of a run in tables, in the order of (winner, loser).
 
-    The columns are winner, loser, first iteration, first and last iteration wrong, times. Each
-    statement starts where the previous statement ended, in the key's order.
+    A table has a row for each pair, and six columns: winner, loser, the iteration that added the
+    pair, the first and the last iteration in which the pair was wrong, and the number of these
+    iterations. Each statement starts after the last pair of the statement before.
 
     Args:
-        conditions: only pairs that meet these.
+        connection: an open transaction.
+        run: the number of the run.
+        split: the split.
+        chunk: the maximum number of rows of a table.
+        conditions: conditions that all yielded pairs meet.
     """
     rows = (
         select(
@@ -116,26 +135,32 @@ def read_table(
         .order_by(PairRow.winner, PairRow.loser)
         .limit(chunk)
     )
-    last = (-1, -1)
-    while text := connection.execute(
-        _joined(rows.where(tuple_(PairRow.winner, PairRow.loser) > tuple_(*last)))
-    ).scalar():
+    last_pair = (-1, -1)
+    while True:
+        is_later = tuple_(PairRow.winner, PairRow.loser) > tuple_(*last_pair)
+        text = connection.execute(_joined(rows.where(is_later))).scalar()
+        if not text:
+            return
         table = np.fromstring(text, np.int64, sep=",").reshape(-1, 6)
         key = packed(table[:, 0], table[:, 1])
-        if np.any(np.diff(key) < 0):  # a database may join in any order
+        if np.any(np.diff(key) < 0):  # a database may join rows in any order
             table = table[np.argsort(key)]
         yield table
         if len(table) < chunk:
             return
-        last = (int(table[-1, 0]), int(table[-1, 1]))
+        last_pair = (int(table[-1, 0]), int(table[-1, 1]))
 
 
 def without_older_counts(table: I64, *, has_mistakes_only: bool) -> I64:
-    """Replace NOT_COUNTED, which stands for iterations that old stores did not count, in a table.
+    """Replace iterations that old stores did not count, and that have the number NOT_COUNTED.
 
     Args:
-        has_mistakes_only: whether the run added only wrong pairs to TP and VP (--pairs wrong). Then
-            the iteration that added a pair is the first iteration in which the pair was wrong.
+        table: pairs, as `read_table` yields them; changed in place.
+        has_mistakes_only: whether the run added only wrong pairs to its sets of pairs, as with
+            `--pairs wrong`. Then the iteration that added a pair is the first iteration in which
+            the pair was wrong. Otherwise no mistake is known.
+
+    Returns the table.
     """
     is_old = table[:, _FIRST_WRONG] == NOT_COUNTED
     if has_mistakes_only:
@@ -147,7 +172,10 @@ def without_older_counts(table: I64, *, has_mistakes_only: bool) -> I64:
 
 
 def _joined(rows: Any) -> Any:
-    """Make a statement that returns all numbers of all rows in one text, see `read_pairs`."""
+    """Make a statement that returns all rows of a query as one text, with commas between numbers.
+
+    numpy parses this text faster than a driver makes rows.
+    """
     first, *further = (cast(column, Text) for column in rows.subquery().c)
     text_of_row: ColumnElement[str] = first
     for column in further:
@@ -156,7 +184,10 @@ def _joined(rows: Any) -> Any:
 
 
 def _within(docs: tuple[int, int] | None) -> list[ColumnElement[bool]]:
-    """The conditions that a winner is from docs[0] to docs[1] - 1; none if `docs` is None."""
+    """Return conditions that a winner's number is from docs[0] to docs[1] - 1.
+
+    The list is empty if `docs` is None.
+    """
     if docs is None:
         return []
     return [PairRow.winner >= docs[0], PairRow.winner < docs[1]]
@@ -170,24 +201,36 @@ def _insert(connection: Connection, added: AddedPairs) -> int:
     if not added.in_set:
         _upsert(connection, added, rows[pairs.wrong], NEVER_ADDED, iteration)
         return 0
-    docs = int(pairs.i[0]), int(pairs.i[-1]) + 1
-    is_new = PairRow.first_iteration == iteration
-    n_before = count_pairs(connection, added.run, added.split, is_new, *_within(docs))
+    docs = int(pairs.i[0]), int(pairs.i[-1]) + 1  # the pairs ascend by their winners
+    was_added_now = PairRow.first_iteration == iteration
+    n_before = count_pairs(connection, added.run, added.split, was_added_now, *_within(docs))
     _upsert(connection, added, rows[pairs.wrong], iteration, iteration)
     _upsert(connection, added, rows[~pairs.wrong], iteration, NEVER_WRONG)
-    if n_before:  # an earlier call or another process added pairs in this iteration
-        of_iteration = read_pairs(connection, added.run, added.split, is_new, docs=docs)
-        return int(np.count_nonzero(pairs.is_in(of_iteration)))
-    return count_pairs(connection, added.run, added.split, is_new, *_within(docs))
+    if n_before:
+        # An earlier call or another process has added pairs in this iteration. Only pairs of this
+        # call are counted, so they are compared one by one.
+        pairs_of_iteration = read_pairs(
+            connection, added.run, added.split, was_added_now, docs=docs
+        )
+        return int(np.count_nonzero(pairs.is_in(pairs_of_iteration)))
+    return count_pairs(connection, added.run, added.split, was_added_now, *_within(docs))
 
 
 def _upsert(
     connection: Connection, added: AddedPairs, rows: I64, first_iteration: int, wrong_in: int
 ) -> None:
-    """Insert or update rows (query, winner, loser), which are equal in all other columns."""
+    """Insert or update pairs of an iteration that are equal in all but query, winner and loser.
+
+    Args:
+        connection: an open transaction.
+        added: the iteration; its run and its split are used.
+        rows: (m, 3) query, winner and loser of each pair.
+        first_iteration: the iteration that added the pairs to TP or VP, or NEVER_ADDED.
+        wrong_in: the iteration in which all pairs were wrong, or NEVER_WRONG.
+    """
     times = int(wrong_in != NEVER_WRONG)
-    # Values that all rows share are written into the statement: binding them per row is slow. The
-    # iteration `wrong_in` is the last one and, in a new row, also the first one with a mistake.
+    # Values that all rows share are written into the statement: binding them per row is slow.
+    # `wrong_in` is the last iteration with a mistake and, in a new row, also the first one.
     row = (
         f"({int(added.run)}, '{added.split}', ?, ?, ?, {int(first_iteration)}, {int(wrong_in)}, "
         f"{times}, {int(wrong_in)})"

@@ -21,9 +21,13 @@ class AddedPairs(NamedTuple):
     """Pairs of an iteration that are to be stored.
 
     Attributes:
-        pairs: the pairs, in order, with a mark of the wrong ones.
-        query: (m,) the number of each pair's query.
-        in_set: whether the iteration adds the pairs to TP or VP.
+        run: the number of the run.
+        split: the split of the pairs.
+        iteration: the number of the iteration.
+        pairs: the pairs, ascending by (winner, loser), each marked if it was compared wrongly.
+        query: (m,) the number of the query of each pair.
+        in_set: whether the iteration adds the pairs to TP or VP, its sets of training and
+            validation pairs.
     """
 
     run: int
@@ -35,32 +39,33 @@ class AddedPairs(NamedTuple):
 
 
 def changes(new: str) -> tuple[str, str]:
-    """Return SQL for the values that an iteration changes in a stored pair, and the condition.
+    """Return SQL that updates a stored pair from an iteration: the assignments and the condition.
 
-    A mistake is counted once per iteration: adding an iteration again changes nothing.
+    A mistake is counted once per iteration, so adding the same iteration again changes nothing.
 
     Args:
         new: name of the table that has the iteration's pairs.
     """
-    added = f"{new}.first_iteration < pairs.first_iteration"
-    wrong_again = f"{new}.last_iteration > pairs.last_iteration"
+    # A pair that was only counted so far has the highest number as its first iteration.
+    is_added_now = f"{new}.first_iteration < pairs.first_iteration"
+    is_wrong_again = f"{new}.last_iteration > pairs.last_iteration"
     values = (
-        f"first_iteration = CASE WHEN {added}"
+        f"first_iteration = CASE WHEN {is_added_now}"
         f" THEN {new}.first_iteration ELSE pairs.first_iteration END,"
-        f" first_wrong = CASE WHEN {wrong_again} AND pairs.times = 0"
+        f" first_wrong = CASE WHEN {is_wrong_again} AND pairs.times = 0"
         f" THEN {new}.last_iteration ELSE pairs.first_wrong END,"
-        f" times = CASE WHEN {wrong_again} THEN pairs.times + 1 ELSE pairs.times END,"
-        f" last_iteration = CASE WHEN {wrong_again}"
+        f" times = CASE WHEN {is_wrong_again} THEN pairs.times + 1 ELSE pairs.times END,"
+        f" last_iteration = CASE WHEN {is_wrong_again}"
         f" THEN {new}.last_iteration ELSE pairs.last_iteration END"
     )
-    return values, f"({added} OR {wrong_again})"
+    return values, f"({is_added_now} OR {is_wrong_again})"
 
 
 def copy_pairs(connection: Connection, added: AddedPairs) -> int:
     """Do `add_pairs` in PostgreSQL: update stored pairs, then copy new pairs.
 
     Writers of different pairs do not wait for each other. If two writers add the same new pair, the
-    second one waits for the first one's commit and then starts again: now the pair is stored.
+    second writer waits until the first writer commits, and then starts again to update the pair.
     """
     pairs = added.pairs
     iteration = np.int32(added.iteration)
@@ -93,7 +98,13 @@ def copy_pairs(connection: Connection, added: AddedPairs) -> int:
 def _update_stored(
     connection: Connection, added: AddedPairs, first_iteration: np.int32, wrong_in: I32
 ) -> tuple[I64, int]:
-    """Update the pairs of `added` that are stored already.
+    """Update the pairs of an iteration that are stored already.
+
+    Args:
+        connection: an open transaction.
+        added: the iteration and its pairs.
+        first_iteration: the iteration that adds the pairs to TP or VP, or NEVER_ADDED.
+        wrong_in: (m,) the iteration for each pair that was wrong, NEVER_WRONG for all others.
 
     Returns:
         The keys of the stored pairs, and how many of them another iteration added to TP or VP.
@@ -124,12 +135,19 @@ def _update_stored(
         "SELECT string_agg(((given.winner << 32) + given.loser)::text, ','),"
         f" count(*) FILTER (WHERE {older}) FROM given JOIN pairs ON {same_pair}"
     ).one()
-    execute("DROP TABLE given")  # the next part of the pairs is added in the same transaction
+    # The next part of the pairs is added in the same transaction, and creates the table again.
+    execute("DROP TABLE given")
     return np.fromstring(keys or "", np.int64, sep=","), n_older
 
 
 def _copy(connection: Connection, into: str, *columns: NDArray[Any] | np.generic) -> None:
-    """Add rows in PostgreSQL's binary format; a single value fills the column of all rows."""
+    """Copy columns into a table in PostgreSQL's binary format; a single value fills a column.
+
+    Args:
+        connection: an open transaction.
+        into: the table with the names of its columns, in SQL.
+        columns: the arrays or single values of the columns.
+    """
     arrays = np.broadcast_arrays(*columns)
     fields: list[tuple[str, Any]] = [("n_fields", ">i2")]
     for k, array in enumerate(arrays):

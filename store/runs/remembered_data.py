@@ -9,22 +9,23 @@ from typing import Any
 
 
 def remembered(path: str) -> dict[str, str]:
-    """Return the facts to record of a path or pattern: its text, and the current folder."""
+    """Return the facts to record about a path or pattern: its text, and the current folder."""
     return {"path": path, "folder": str(Path.cwd())}
 
 
 def find_data(facts: Mapping[str, Any]) -> str:
-    """Find the path of data from the facts of `remembered`.
+    """Return the path of data from the facts that `remembered` recorded.
 
-    A relative path begins at the folder in which it was typed. If there is no such file, as after
-    the folder was moved, it begins at the current folder. Runs of version 0.3 remember no folder.
+    A relative path begins at the folder in which it was typed. If there is no such file, perhaps
+    because the folder was moved, the path begins at the current folder. Runs of version 0.3 have
+    recorded no folder.
 
     >>> find_data({"path": "collection:essays#120", "folder": "/data"})
     'collection:essays#120'
     """
     path = str(facts["path"])
     if facts.get("folder") == str(Path.cwd()):
-        return path  # as it was typed, so that the record of a resumed run stays the same
+        return path  # the path as typed, so that the record of a resumed run stays the same
     path_from_folder = str(Path(str(facts.get("folder", ""))) / path)
     return path_from_folder if exists(path_from_folder) else path
 

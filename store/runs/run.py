@@ -1,4 +1,4 @@
-"""A run in the store: its pairs (a `PairSink`), its iterations, its judge and its status."""
+"""A training run in the store, with its pairs, iterations, judge and status."""
 
 from __future__ import annotations
 
@@ -35,19 +35,23 @@ if TYPE_CHECKING:
 PHASES = ("choosing", "training", "done")
 STATUSES = ("running", "done", "interrupted", "failed")  # `killed` is inferred, not stored
 _KEYS_OF_ANSWERS = ("run", "split", "left", "right")
-_ADDED_AT_ONCE = 1 << 20  # pairs, so that temporaries stay small
-READ_AT_ONCE = 200_000  # pairs, about 5 MB of text
+_ADDED_AT_ONCE = 1 << 20  # number of pairs whose temporary arrays are small
+READ_AT_ONCE = 200_000  # number of pairs that the database returns as about 5 MB of text
 MEASURED = [c.name for c in IterationRow.__table__.columns if c.name not in ("run", "created")]
 
 
 class Run:
-    """A run as `Store.start_run` or `Store.run` returns it; it survives a restart of the server.
+    """A run as `Store.start_run` or `Store.run` returns it.
+
+    It stores the pairs of a training, as a `PairSink`. Its operations wait for a server that is
+    restarted.
 
     Attributes:
+        database: the database.
         id: twelve hexadecimal digits.
         number: the run's key in the tables.
-        command, config, seed, versions, data, out, created: as the run was started; `settle`
-            changes the `config`.
+        command, seed, versions, data, out, created: the facts that were stored at its start.
+        config: its settings, which `settle` changes.
     """
 
     def __init__(self, database: Database, number: int) -> None:
@@ -75,31 +79,31 @@ class Run:
 
     @property
     def status(self) -> str:
-        """`running`, `done`, `interrupted`, `failed`, or `killed` if its process is gone.
+        """One of `STATUSES`, or `killed` if the run is `running` but its process has ended.
 
-        A run on another host is `running` even if it was killed.
+        Whether a process on another host has ended is unknown, so such a run stays `running`.
         """
         return status_of(self._row())
 
     @property
     def status_text(self) -> str:
-        """The status, with the host if the run is running elsewhere: `running on db2`."""
+        """The status for messages, with the host if it is another host, as in `running on db2`."""
         row = self._row()
         return in_words(status_of(row), row.host)
 
     @property
     def phase(self) -> str | None:
-        """The phase of the run, see `phase_of`; `refresh` reads the settings again."""
+        """The phase of the run by its status and settings, see `phase_of`."""
         return phase_of(self.status, self.config)
 
     def settle(self, config: Mapping[str, Any]) -> None:
-        """Store the settings, after trials have chosen those that were left open."""
+        """Store the settings, after trials have chosen the settings that were left open."""
         self.config = plain(config)
         change = update(RunRow).where(RunRow.number == self.number).values(config=self.config)
         self.database.retrying(lambda db: db.execute(change), write=True)
 
     def refresh(self) -> None:
-        """Read the settings again, which the process of the run may have changed by `settle`."""
+        """Read the settings again, because another process that trains the run may change them."""
         self.config = self._row().config
 
     def add(
@@ -109,31 +113,42 @@ class Run:
         pairs: ComparedPairs,
         wrong: ComparedPairs | None = None,
     ) -> int:
-        """Add an iteration's pairs to TP or VP, all or none; returns how many of them are new.
+        """Add an iteration's pairs, all or none, to TP or VP, and return how many pairs are new.
 
-        The mistakes among `pairs` and `wrong` are counted once an iteration; pairs of `wrong` are
-        not added to TP or VP. Adding the same iteration again (as a resumed run does) changes
-        nothing and returns the same number. Several processes may add pairs of one run at once: if
-        no two add the same pair, the numbers that they return sum to the number of new pairs.
+        TP and VP are the sets of training and validation pairs of Algorithm 3.1. Adding the same
+        iteration again, as a resumed run does, changes nothing and returns the same number. Several
+        processes may add pairs of one run at once: if no two processes add the same pair, the sum
+        of the returned numbers is the number of new pairs.
+
+        Args:
+            split: `train` for TP, `vali` for VP.
+            iteration: the number of the iteration.
+            pairs: the pairs to add to the set. Mistakes among them are counted, once an iteration.
+            wrong: further compared pairs, whose mistakes are counted too, but which are not added
+                to the set.
 
         Raises:
-            StoreError: on a pair that is not of one query, or an error of the database.
+            StoreError: on a pair of documents of two queries, or an error of the database.
 
-        Cost: one transaction; in SQLite about 1 us for a new pair, 2 us for a known one.
+        Cost: one transaction; in SQLite about 1 us for a new pair, 2 us for a stored pair.
         """
         only_counted = ComparedPairs.empty()
         if wrong is not None:
             is_counted_in_pairs = wrong.is_in(pairs.where(pairs.wrong))
             only_counted = wrong.where(wrong.wrong & ~is_counted_in_pairs)
 
-        def add_all(connection: Connection) -> int:
+        def add_in_parts(connection: Connection, compared: ComparedPairs, *, in_set: bool) -> int:
             n_new = 0
-            for table, in_set in ((pairs, True), (only_counted, False)):
-                for start in range(0, len(table), _ADDED_AT_ONCE):
-                    part = table.where(slice(start, start + _ADDED_AT_ONCE))
-                    query = self._queries[split].of_pairs(part)
-                    added = AddedPairs(self.number, split, iteration, part, query, in_set)
-                    n_new += add_pairs(connection, added)
+            for start in range(0, len(compared), _ADDED_AT_ONCE):
+                part = compared.where(slice(start, start + _ADDED_AT_ONCE))
+                query = self._queries[split].of_pairs(part)
+                added = AddedPairs(self.number, split, iteration, part, query, in_set)
+                n_new += add_pairs(connection, added)
+            return n_new
+
+        def add_all(connection: Connection) -> int:
+            n_new = add_in_parts(connection, pairs, in_set=True)
+            add_in_parts(connection, only_counted, in_set=False)
             return n_new
 
         return self.database.retrying(add_all, write=True)
@@ -141,13 +156,16 @@ class Run:
     def pairs(
         self, split: Split, before: int | None = None, docs: tuple[int, int] | None = None
     ) -> ComparedPairs:
-        """The pairs of TP or VP that were added before an iteration, by (winner, loser).
+        """Read the pairs that were added before an iteration, in the order of (winner, loser).
 
         Args:
-            before: the iteration; None: all pairs of TP or VP.
-            docs: only pairs whose winner is docs[0] to docs[1] - 1; None: all.
+            split: `train` for training pairs, `vali` for validation pairs.
+            before: the iteration. If None, the pairs of all iterations are read.
+            docs: range of the winners' numbers, from docs[0] to docs[1] - 1. If None, the pairs of
+                all winners are read.
         """
-        is_added = PairRow.first_iteration < (NEVER_ADDED if before is None else before)
+        end = NEVER_ADDED if before is None else before
+        is_added = PairRow.first_iteration < end
         return self.database.retrying(
             lambda db: read_pairs(db, self.number, split, is_added, docs=docs)
         )
@@ -156,9 +174,9 @@ class Run:
         """Store an iteration's row; recording the iteration again replaces the given columns.
 
         Args:
-            iteration: {column: value}, with the column `iteration` and any of the other columns of
-                `IterationRow`, as `vars` of the loop's `Iteration` gives them. NaN is stored as
-                missing.
+            iteration: {column: value} with the column `iteration` and any further columns of
+                `IterationRow`, such as the fields of `sortnet.learning.iterations.Iteration`. NaN
+                is stored as missing.
 
         Raises:
             StoreError: on a name that is no column, or without `iteration`.
@@ -172,7 +190,7 @@ class Run:
         if fault:
             raise StoreError(f"record of an iteration: {fault}; columns: {', '.join(MEASURED)}")
         row = {"run": self.number, "created": utc_now(), **plain(iteration)}
-        # `created` stays as it was if the iteration is recorded again.
+        # `created` is not among the changed columns: it stays if the iteration is recorded again.
         insert_or_replace = upsert(
             self.database.dialect, IterationRow, ["run", "iteration"], changed=iteration.keys()
         )
@@ -180,17 +198,17 @@ class Run:
 
     @property
     def kept(self) -> dict[str, Any] | None:
-        """Facts about the model that was kept: kind, measure, figures and reason, see `RunRow`."""
+        """Facts about the model that the run has kept, see `RunRow`; None before the run's end."""
         facts: dict[str, Any] | None = self._row().kept
         return facts
 
     def keep(self, facts: Mapping[str, Any], write: Callable[[], object]) -> None:
-        """Store which model was kept, in one step with writing the model to its folder.
+        """Write the model that the run has kept, and store facts about it, both or neither.
 
         Args:
-            facts: about the model that was kept, see `kept`.
-            write: writes the model. If it fails, nothing is stored. After the store's server was
-                away it is called again.
+            facts: the facts that the property `kept` returns.
+            write: writes the model to its folder. If it raises an error, nothing is stored. It is
+                called again if the store's server was unavailable.
         """
         change = update(RunRow).where(RunRow.number == self.number).values(kept=plain(facts))
 
@@ -212,9 +230,9 @@ class Run:
         self.database.retrying(lambda db: db.execute(change), write=True)
 
     def add_answers(self, split: Split, answers: Sequence[JudgeAnswer]) -> None:
-        """Store answers of a judge, all or none.
+        """Store answers of the run's judge, all or none.
 
-        An answer about the same documents in the same order replaces an earlier answer, so adding
+        An answer replaces an earlier answer about the same documents in the same order, so adding
         answers again changes nothing.
         """
         if not answers:
@@ -222,11 +240,11 @@ class Run:
         rows = [{"run": self.number, "split": split, **asdict(answer)} for answer in answers]
         changed = [name for name in rows[0] if name not in _KEYS_OF_ANSWERS]
         keys = [AnswerRow.__table__.c[name].name for name in _KEYS_OF_ANSWERS]
-        stored = upsert(self.database.dialect, AnswerRow, keys, changed)
-        self.database.retrying(lambda db: db.execute(stored, rows), write=True)
+        insert_or_replace = upsert(self.database.dialect, AnswerRow, keys, changed)
+        self.database.retrying(lambda db: db.execute(insert_or_replace, rows), write=True)
 
     def answers(self, split: Split) -> list[JudgeAnswer]:
-        """The answers of a judge about a split, in the order of its documents."""
+        """Read the answers of the run's judge about a split, in the order of its documents."""
         names = [field.name for field in fields(JudgeAnswer)]
         columns = [getattr(AnswerRow, name) for name in names]
         query = (
@@ -238,18 +256,21 @@ class Run:
         return [JudgeAnswer(**dict(zip(names, row, strict=True))) for row in rows]
 
     def answers_frame(self) -> pd.DataFrame:
-        """One row per answer of a judge.
+        """Make a frame with one row per answer of the run's judge.
 
-        `left` and `right` are document numbers of a split, `left_place` and `right_place` their
-        places within the query `qid`, from 0; the further columns are fields of `JudgeAnswer`.
+        `left` and `right` are document numbers of a split; `left_place` and `right_place` are the
+        numbers of the same documents within the query `qid`, from 0. All further columns are fields
+        of `JudgeAnswer`.
         """
-        return frames.answers_frame(
-            {split: self.answers(split) for split in SPLITS},
-            {split: (self._queries[split].first, self._queries[split].qids) for split in SPLITS},
-        )
+        answers = {split: self.answers(split) for split in SPLITS}
+        queries = {split: (table.first, table.qids) for split, table in self._queries.items()}
+        return frames.answers_frame(answers, queries)
 
     def finish(self, status: str) -> None:
-        """Store how the run ended, one of `STATUSES`; `running`: this process continues it."""
+        """Store the run's status, one of `STATUSES`, with its time.
+
+        The status `running` means that this process continues the run.
+        """
         if status not in STATUSES:
             raise StoreError(f"status {status!r} is none of {', '.join(STATUSES)}")
         values: dict[str, Any] = {"status": status}
@@ -261,12 +282,13 @@ class Run:
         self.database.retrying(lambda db: db.execute(change), write=True)
 
     def iterations_frame(self) -> pd.DataFrame:
-        """One row per iteration, with a column `<split>_<metric>` for every measure.
+        """Make a frame with one row per iteration, and a column `<split>_<metric>` per measure.
 
         `comparisons_*`, `miscompared_*`, `new_*`, `tp` and `vp` count pairs, `seconds_*` are
-        wall-clock times, measures are means over queries. `attrs` has the run's `id`, the iteration
-        that is `kept` (None before the first, and if another ranker was kept), the measures'
-        `conventions`, and the strategy of its `pairs`, a name of `sortnet.config.PAIRS`.
+        wall-clock times, measures are means over queries. `attrs` has the run's id as `run`, the
+        `kept` iteration (None before the first iteration, and if another ranker was kept), the
+        `conventions` of the measures, and as `pairs` the strategy that chose the pairs, a name of
+        `sortnet.config.PAIRS`.
         """
         columns = [c for c in IterationRow.__table__.columns if c.name not in ("run", "observed")]
         frame = frames.iterations_frame(self._iterations(*columns))
@@ -276,23 +298,28 @@ class Run:
         return self._with_facts(frame)
 
     def margins_frame(self) -> pd.DataFrame:
-        """One row per iteration, split, outcome and bin of |margin|, of all compared pairs.
+        """Make a frame with one row per iteration, split, outcome and bin of |margin|.
 
-        The outcome is `right` or `wrong`; `pairs` is the number in the bin from `low` to below
-        `high` (0 and infinity at the ends). Iterations of older versions have none.
+        The outcome of a compared pair is `right` or `wrong`. `pairs` is the number of pairs whose
+        margin is at least `low` and below `high`. The first bin begins at 0, the last ends at
+        infinity. Iterations of older versions have no rows.
         """
         return self._observed(frames.margins_frame)
 
     def mistakes_frame(self) -> pd.DataFrame:
-        """One row per iteration, split and two bins of ranks: pairs compared there, and wrong.
+        """Make a frame with one row per iteration, split and two bins of ranks.
 
-        `upper` is the better rank of a pair, `lower` the other rank. Only pairs of different grades
-        count.
+        `upper` is the bin of a pair's better rank, `lower` the bin of its worse rank. A row counts
+        the pairs of different grades that were `compared`, and the `wrong` pairs among them.
         """
         return self._observed(frames.mistakes_frame)
 
     def cycles_frame(self) -> pd.DataFrame:
-        """One row per iteration and split: the share, 0 to 1, of cyclic among sampled triples."""
+        """Make a frame with one row per iteration and split: the share of cyclic triples, 0 to 1.
+
+        A triple of documents is cyclic if a is before b, b before c and c before a. The share is
+        of `sampled` triples.
+        """
         return self._observed(frames.cycles_frame)
 
     def pairs_frame(
@@ -303,29 +330,30 @@ class Run:
         iteration: int | None = None,
         min_times: int = 1,
     ) -> pd.DataFrame:
-        """One row per pair that was in the wrong order, with the iterations in which it was wrong.
+        """Make a frame with one row per pair that the comparator put in the wrong order.
 
-        `winner` and `loser` are document numbers of a split, `winner_place` and `loser_place` their
-        places within the query `qid`, from 0. `first_iteration` added the pair to TP or VP; it is
+        `winner` and `loser` are document numbers of a split; `winner_place` and `loser_place` are
+        the numbers of the same documents within the query `qid`, from 0. `first_iteration` is the
+        iteration that added the pair to TP or VP, the sets of training and validation pairs; it is
         missing if no iteration did. `times` is the number of iterations in which the pair was
         wrong, `first_wrong` and `last_wrong` are the first and the last of these iterations, which
         are missing for runs of older versions. `attrs` has the number of `iterations`.
 
         Args:
-            split: only pairs of that split.
-            qid: only pairs of that query.
-            iteration: only pairs that were new in that iteration.
-            min_times: only pairs that were wrong at least that many times; with 0 also pairs of TP
+            split: split of the pairs. If None, pairs of both splits.
+            qid: query of the pairs. If None, pairs of all queries.
+            iteration: iteration that added the pairs. If None, pairs of all iterations.
+            min_times: least number of iterations in which a pair was wrong; with 0 also pairs of TP
                 and VP that were never wrong.
 
         Raises:
             StoreError: if no split has the query.
 
-        Cost: in SQLite about 1 us and 40 bytes per pair; `iter_pairs` reads them in parts.
+        Cost: in SQLite about 1 us and 40 bytes per pair; `iter_pairs` reads the pairs in parts.
         """
         names, codes = self._query_names()
         conditions = self._conditions(split, qid, iteration, min_times)
-        # Without pairs the frame has the columns of this empty part.
+        # An empty part comes first, so that a frame without pairs has all columns.
         empty_part = frames.pair_columns(
             np.empty((0, 6), np.int64), "train", self._queries["train"].first, codes["train"]
         )
@@ -345,7 +373,7 @@ class Run:
         iteration: int | None = None,
         min_times: int = 1,
     ) -> Iterator[pd.DataFrame]:
-        """The rows of `pairs_frame` in parts of at most `chunk`, read as needed."""
+        """Yield the rows of `pairs_frame` in frames of at most `chunk` rows, read as needed."""
         names, codes = self._query_names()
         conditions = self._conditions(split, qid, iteration, min_times)
         for columns in self._pair_columns(codes, chunk, conditions):
@@ -354,7 +382,11 @@ class Run:
     def _conditions(
         self, split: Split | None, qid: str | None, iteration: int | None, min_times: int
     ) -> dict[Split, list[ColumnElement[bool]]]:
-        """The conditions on the pairs of each split."""
+        """Return {split: conditions} that all pairs to read meet; see `pairs_frame` for arguments.
+
+        Raises:
+            StoreError: if no split has the query.
+        """
         if qid is not None and all(qid not in table.qids for table in self._queries.values()):
             raise StoreError(f"run {self.id} has no query {qid!r}")
         common: list[ColumnElement[bool]] = []
@@ -376,7 +408,13 @@ class Run:
         chunk: int,
         conditions: Mapping[Split, list[ColumnElement[bool]]],
     ) -> Iterator[dict[str, NDArray[Any]]]:
-        """The columns of `pairs_frame` for the pairs that meet the conditions, in parts."""
+        """Yield columns of `pairs_frame` for at most `chunk` pairs at a time.
+
+        Args:
+            codes: the code of each query's name in each split, see `_query_names`.
+            chunk: the maximum number of pairs of a part.
+            conditions: {split: conditions} that all pairs meet.
+        """
         has_mistakes_only = self._strategy == "wrong"
         for split, conditions_on_split in conditions.items():
             first = self._queries[split].first
@@ -386,20 +424,23 @@ class Run:
                     yield frames.pair_columns(table, split, first, codes[split])
 
     def _row(self) -> Any:
+        """Read the run's row."""
         return self.database.retrying(lambda db: db.execute(_run_row(self.number)).one())
 
     def _iterations(self, *columns: Any) -> Sequence[Any]:
+        """Read some columns of the run's iterations, in the order of the iterations."""
         query = (
             select(*columns).where(IterationRow.run == self.number).order_by(IterationRow.iteration)
         )
         return self.database.retrying(lambda db: db.execute(query).all())
 
-    def _observed(self, frame_of: Callable[[Sequence[Any]], pd.DataFrame]) -> pd.DataFrame:
+    def _observed(self, make_frame: Callable[[Sequence[Any]], pd.DataFrame]) -> pd.DataFrame:
+        """Make a frame of the diagnostics of all iterations."""
         rows = self._iterations(IterationRow.iteration, IterationRow.observed)
-        return self._with_facts(frame_of(rows))
+        return self._with_facts(make_frame(rows))
 
     def _with_facts(self, frame: pd.DataFrame) -> pd.DataFrame:
-        """The frame with `attrs` for its plots."""
+        """Return a frame after setting the `attrs` that plots need."""
         rows = self._iterations(IterationRow.iteration, IterationRow.best)
         best_iterations = [row.iteration for row in rows if row.best]
         facts = self.kept
@@ -412,19 +453,23 @@ class Run:
         return frame
 
     def _query_names(self) -> tuple[list[str], dict[Split, NDArray[Any]]]:
-        """The different names of all queries, and the number of each query's name in each split."""
+        """Number the names of the queries, because a frame stores names as categories.
+
+        Returns the different names of all queries, and for each split an array with the code of
+        each query's name, which is the number of the name in the list.
+        """
         names = list(dict.fromkeys(qid for table in self._queries.values() for qid in table.qids))
-        number_of_name = {name: number for number, name in enumerate(names)}
+        code_of_name = {name: code for code, name in enumerate(names)}
         dtype = frames.code_type(len(names))
         codes = {
-            split: np.array([number_of_name[qid] for qid in table.qids], dtype)
+            split: np.array([code_of_name[qid] for qid in table.qids], dtype)
             for split, table in self._queries.items()
         }
         return names, codes
 
 
 def phase_of(status: str, config: Mapping[str, Any]) -> str | None:
-    """The phase of a run of `sortnet train`, one of `PHASES`; None for a run of labelling.
+    """Return the phase of a run of `sortnet train`, one of `PHASES`; None for any other run.
 
     A run is `choosing` while its settings leave the scaling or the weight decay open.
 
@@ -438,12 +483,23 @@ def phase_of(status: str, config: Mapping[str, Any]) -> str | None:
     if status == "done":
         return "done"
     settings = {**config, **config["training"]}
-    is_open = None in (settings.get("scaling", ""), settings.get("weight_decay", ""))
-    return "choosing" if is_open else "training"
+    # A setting is None while it is left open. Settings of some versions lack one of the names.
+    open_settings = [
+        name for name in ("scaling", "weight_decay") if name in settings and settings[name] is None
+    ]
+    return "choosing" if open_settings else "training"
 
 
 class _QueryTable:
-    """The queries of a split, with the document numbers of each query."""
+    """The queries of a split of a run, with the document numbers of each query.
+
+    Attributes:
+        split: the split.
+        qids: the name of each query.
+        first: the number of the first document of each query, ascending.
+        sizes: the number of documents of each query.
+        n_docs: the number of documents of all queries.
+    """
 
     def __init__(self, connection: Connection, run: int, split: Split) -> None:
         query = (
@@ -456,13 +512,14 @@ class _QueryTable:
         self.qids = [row.qid for row in rows]
         self.first = np.array([row.first for row in rows], np.int64)
         self.sizes = np.array([row.size for row in rows], np.int64)
+        # The documents of a split are numbered query by query, without gaps.
         self.n_docs = int(rows[-1].first + rows[-1].size) if rows else 0
 
     def of_pairs(self, pairs: ComparedPairs) -> I64:
-        """(m,) the number of each pair's query.
+        """Return an array (m,) with the number of the query that each of m pairs belongs to.
 
         Raises:
-            StoreError: on a pair that is not of one query.
+            StoreError: on a pair whose documents are not in one query.
         """
         query_of_winner = np.searchsorted(self.first, pairs.i, side="right") - 1
         query_of_loser = np.searchsorted(self.first, pairs.j, side="right") - 1
@@ -477,7 +534,7 @@ class _QueryTable:
         return query_of_winner.astype(np.int64, copy=False)
 
     def is_of_query(self, qid: str) -> list[ColumnElement[bool]]:
-        """The conditions that a pair is of that query, in the order of the key."""
+        """Return the conditions that a pair belongs to a query, as a range of the table's key."""
         if qid not in self.qids:
             return [false()]
         query = self.qids.index(qid)
@@ -486,4 +543,5 @@ class _QueryTable:
 
 
 def _run_row(number: int) -> Any:
+    """Make the query of a run's row."""
     return select(RunRow.__table__).where(RunRow.number == number)

@@ -1,6 +1,6 @@
-"""A run that is not done: its phase in words, and the command that resumes it.
+"""Describe a run that is not done: its phase, and the command that resumes it.
 
-The resuming itself is in `store.training.train_or_resume`.
+`store.training.train_or_resume` resumes the run.
 """
 
 from __future__ import annotations
@@ -13,21 +13,21 @@ from sortnet.config import Config
 if TYPE_CHECKING:
     from store.runs.run import Run
 
-_NOT_SETTINGS = ("tuning", "from")  # facts that the record of a run has beside its settings
+_NOT_SETTINGS = ("tuning", "from")  # keys of a run's stored settings that are no settings
 
 
 def resume_command(out: str) -> str:
-    """The command that resumes the run whose model is in that folder."""
+    """Return the command that resumes the run in the folder `out`."""
     return shlex.join(["sortnet", "train", "--resume", "--out", out])
 
 
 def resume_call(out: str) -> str:
-    """The call that resumes a run whose judge must be passed again, such as a function."""
+    """Return the Python call that resumes the run in the folder `out` with a judge as argument."""
     return f"store.training.resume({out!r}, judge=...)"
 
 
 def again(run: Run) -> str | None:
-    """The command or the call that resumes an unfinished run; None if it is done."""
+    """Return the command or the Python call that resumes a run; None if the run is done."""
     if run.status == "done" or run.out is None:
         return None
     judge = run.judge
@@ -40,9 +40,9 @@ def again(run: Run) -> str | None:
 
 
 def is_before_the_end_of_training(run: Run) -> bool:
-    """Whether an unfinished run ended before its learning rate was lowered.
+    """Whether an unfinished run ended before it lowered its learning rate.
 
-    A run that divides one training among its iterations lowers the rate towards its end.
+    A run that divides one training among its iterations lowers the rate only towards its end.
     """
     if run.phase != "training":
         return False
@@ -53,7 +53,7 @@ def is_before_the_end_of_training(run: Run) -> bool:
 
 
 def with_phase(status: str, phase: str | None) -> str:
-    """A status, and the phase of the run while it is choosing its settings.
+    """Return a run's status, with its phase if the run is choosing its settings.
 
     >>> with_phase("running", "choosing"), with_phase("killed", "training")
     ('running, choosing', 'killed')

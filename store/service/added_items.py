@@ -18,22 +18,24 @@ from store.collections.collection import Collection
 from store.collections.gold_file import read_gold
 from store.store import Store
 
-ROLES = ("id", "text", "image", "audio", "group", "context")  # of columns, which are stored
+ROLES = ("id", "text", "image", "audio", "group", "context")  # roles whose columns are stored
 
 
 @dataclass(frozen=True)
 class ItemsFile:
-    """A file of items, and options of adding the items to a collection.
+    """A file of items, and the options with which its items are added to a collection.
 
     Attributes:
         path: the file or folder.
-        columns: the columns whose roles are named; other roles are guessed.
+        columns: the columns with a named role; other roles are guessed.
         ignore: columns to leave out.
-        described: whether features are computed from texts and images; None: see `with_features`.
+        described: whether features are computed from texts and images; None: `with_features`
+            decides.
         embed: whether sentence embeddings are among the features.
-        pairs: a file of the only pairs that may be asked.
-        gold: a file of pairs whose answer is known.
-        update: whether an item with a known id replaces the old one, or is refused.
+        pairs: a file of the only pairs that may be asked; None: all pairs may be asked.
+        gold: a file of pairs with known answers; None: there are none.
+        update: whether an item with the id of a stored item replaces the stored item; if not, such
+            an item is refused.
     """
 
     path: str
@@ -56,7 +58,7 @@ class AddedItems:
         n_replaced: number of older items that the file replaced.
         items: all items of the collection.
         roles: the columns of the file by their roles.
-        n_pairs: number of pairs that may be asked; 0: all pairs may be asked.
+        n_pairs: number of the only pairs that may be asked; 0: all pairs may be asked.
         lone_groups: groups with one item only.
         is_outdated_on_pages: whether a running server still shows the replaced items.
     """
@@ -81,15 +83,17 @@ def with_features(
     update: bool = False,
     progress: Progress = lambda text: None,
 ) -> Items:
-    """Join old and new items with the same features; compute features of texts and images again.
+    """Join old and new items, and compute the same features for all of them if features are due.
 
     Args:
         old: the items of the collection; None: the collection is new.
         has_numbers: whether the new items came with columns of numbers.
-        described: whether features are computed from texts and images; None: if the old items have
-            such features, `embed` is given, or the new items have no numbers.
-        embed: whether these features include sentence embeddings.
-        update: whether an item with a known id replaces the old one, or is refused.
+        described: whether features are computed from texts and images. None: they are if the old
+            items have such features, if `embed` is true, or if the new items have no numbers.
+        embed: whether these features include sentence embeddings. They always do if the features
+            of the old items do.
+        update: whether a new item with the id of an old item replaces the old item; if not, such an
+            item is refused.
 
     Cost: see `describe`.
     """
@@ -117,15 +121,17 @@ def add_items(
     seed: int = 0,
     progress: Progress = lambda text: None,
 ) -> Collection:
-    """Add items to a collection, which is created if there is none of that name.
+    """Add items to a collection; create the collection if there is none of that name.
 
     Args:
-        has_numbers: see `with_features`.
-        columns: the role of each column of the table that the items came from.
+        name: name of the collection.
+        has_numbers: whether the new items came with columns of numbers.
+        columns: {role: column} of the table that the items came from.
         pairs, seed: see `Store.add_items`.
 
     Raises:
-        DataError: on items whose features or groups differ from the collection's.
+        DataError: if the items have other features than the collection's items, or only some items
+            have groups.
     """
     names = store.collections_frame()["name"].tolist()
     old = store.collection(name).items() if name in names else None
@@ -138,28 +144,26 @@ def add_items(
 def add_file(
     store: Store, name: str, file: ItemsFile, progress: Progress = lambda text: None
 ) -> AddedItems:
-    """Add the items of a file to a collection, which is created if there is none of that name.
+    """Add the items of a file to a collection; create the collection if there is none of that name.
+
+    Args:
+        name: name of the collection.
 
     Raises:
-        DataError: if the file cannot be used, or its items differ in features or groups from the
-            collection's.
+        DataError: if the file cannot be used, or its items do not fit the collection's items.
     """
-    names = store.collections_frame()["name"].tolist()
-    existing = store.collection(name) if name in names else None
-    if existing is None:
-        collection_rows.checked_new(name)  # before a long file is read
-    old = None if existing is None else existing.items()
-    progress(f"reading {file.path}")
+    old: Items | None = None
     columns = file.columns
-    if existing is not None:
+    if name in store.collections_frame()["name"].tolist():
+        existing = store.collection(name)
+        old = existing.items()
         columns = _with_stored_groups(columns, existing, file.path)
+    else:
+        collection_rows.checked_new(name)  # refuses an invalid name before a long file is read
+    progress(f"reading {file.path}")
+    n_least = 1 if old else 2  # a collection needs two items to compare
     new, roles = read_with_roles(
-        file.path,
-        columns,
-        ignore=file.ignore,
-        like=old,
-        least=1 if old else 2,
-        progress=progress,
+        file.path, columns, ignore=file.ignore, like=old, least=n_least, progress=progress
     )
     items = with_features(
         old,
@@ -174,12 +178,9 @@ def add_file(
     pairs = None if file.pairs is None else read_pairs(Path(file.pairs), items)
     gold_decisions = [] if file.gold is None else read_gold(file.gold, items)
     progress("writing")
+    stored_columns = {role: getattr(roles, role) for role in (*ROLES, "features", "dates")}
     collection = store.add_items(
-        name,
-        items,
-        update=old is not None,
-        columns={role: getattr(roles, role) for role in (*ROLES, "features", "dates")},
-        pairs=pairs,
+        name, items, update=old is not None, columns=stored_columns, pairs=pairs
     )
     collection.decide(*gold_decisions)
     allowed_pairs = collection.allowed_pairs()
@@ -197,9 +198,10 @@ def add_file(
 
 
 def _with_stored_groups(columns: Columns, collection: Collection, path: str) -> Columns:
-    """Add the collection's group and context columns to columns that name no group column."""
+    """Take over the collection's group and context columns if `columns` names no group column."""
     stored_columns = collection.settings.get("columns", {})
-    if columns.group or not stored_columns.get("group") or not is_table(Path(path)):
+    group = stored_columns.get("group")
+    # A folder of files has no columns.
+    if columns.group or not group or not is_table(Path(path)):
         return columns
-    context = columns.context or stored_columns.get("context")
-    return replace(columns, group=stored_columns["group"], context=context)
+    return replace(columns, group=group, context=columns.context or stored_columns.get("context"))

@@ -19,8 +19,8 @@ class AnnotatorReports:
     Attributes:
         collection: name of the collection.
         reports: a report for each annotator.
-        harmful: annotators with a fault whose answers worsen the prediction of the other
-            annotators' held-out answers.
+        harmful: names of annotators who have a fault, and without whose answers the model predicts
+            the other annotators' held-out answers better.
     """
 
     collection: str
@@ -31,7 +31,8 @@ class AnnotatorReports:
 def report_annotators(collection: Collection) -> AnnotatorReports:
     """Report on all annotators of a collection.
 
-    Cost: a fit to all judgements, and for each annotator with a fault a fit without their answers.
+    Cost: a fit to all judgements, and for each annotator with a fault one more fit without the
+    annotator's answers.
     """
     from sortnet.preference.annotator_reports import FINE
     from store.service.labelling import LabellingService
@@ -39,25 +40,24 @@ def report_annotators(collection: Collection) -> AnnotatorReports:
     service = LabellingService(collection)
     service.settle()
     reports = service.reports([annotator.name for annotator in collection.annotators()])
-    harmful = [
+    suspects = [
         report.name
         for report in reports
-        if report.verdict not in FINE
-        and report.state != "excluded"
-        and service.session.better_without(report.name)
+        if report.verdict not in FINE and report.state != "excluded"
     ]
+    harmful = [name for name in suspects if service.session.better_without(name)]
     return AnnotatorReports(collection.name, reports, harmful)
 
 
 @dataclass(frozen=True)
 class GoldPairs:
-    """The gold pairs of a collection after a change.
+    """The gold pairs of a collection after a change; a gold pair has a known answer.
 
     Attributes:
         collection: name of the collection.
-        n_pairs: gold pairs of the collection.
+        n_pairs: number of gold pairs in the collection.
         rate: share of the questions that are about gold pairs.
-        n_known: number of changes that had been made before.
+        n_known: number of the requested changes that had been made before.
     """
 
     collection: str
@@ -72,8 +72,9 @@ def change_gold(
     """Add or remove gold pairs, and set the share of the questions that are about gold pairs.
 
     Args:
-        file: file of pairs to add or remove; None: no pair changes.
+        file: file of pairs to add or remove; None: the pairs stay.
         rate: share of the questions that are about gold pairs; None: the share stays.
+        remove: whether the pairs of the file are removed.
 
     Raises:
         DataError: if the file cannot be used.

@@ -1,4 +1,4 @@
-"""Requests of a batch: a line for each question that no cache answers, up to the model's limits."""
+"""Write the requests of a batch as lines, up to the limits of calls, tokens and cost."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from store.service.labelling import LabellingService
 
 @dataclass
 class BatchRequests:
-    """The lines of the requests of a batch, and the questions that need no line.
+    """Writes a line for each request of a batch, and collects the questions without a request.
 
     Attributes:
         service: the service that has leased the questions.
@@ -35,13 +35,15 @@ class BatchRequests:
         facts: facts that are stored with each answer of the model.
         prompt: prompt of the model.
         price: price of the tokens in a batch.
-        cache: answers that need no request; None: there are none.
-        n_questions, n_requests: numbers of the questions and requests in the lines.
-        n_characters: characters of the prompts in the lines.
-        tokens_out: expected tokens of the answers.
-        cached: the questions that the cache answers, with a verdict for each order.
-        left_out: the questions that a limit left no room for.
-        limit: the first limit that a question exceeded, in words; empty if no limit was.
+        cache: earlier answers of models; None: every question needs a request.
+        n_questions: number of questions that the lines ask.
+        n_requests: number of lines, one or two for each question.
+        n_characters: number of characters of the prompts in the lines.
+        tokens_out: expected number of tokens of the answers.
+        cached: leases of the questions that the cache answers, with a verdict for each order of
+            the items.
+        left_out: leases of the questions that would exceed a limit.
+        limit: the first limit that a question exceeded, in words; empty if there was none.
     """
 
     service: LabellingService
@@ -61,16 +63,16 @@ class BatchRequests:
 
     @property
     def orders(self) -> tuple[bool, ...]:
-        """Whether the items are in the reverse order of places, for each request of a question."""
+        """For each request about a question, whether the request shows the items in reverse."""
         return (False, True) if self.judge.both_orders else (False,)
 
     @property
     def tokens_in(self) -> int:
-        """Expected tokens of the prompts."""
+        """Expected number of tokens of the prompts in the lines."""
         return self.n_characters // CHARACTERS
 
     def lines(self, leases: Sequence[Lease]) -> Iterator[str]:
-        """The lines of the requests about leased questions.
+        """Yield the lines of the requests about leased questions.
 
         After the first question that exceeds a limit no further line follows.
         """
@@ -95,7 +97,7 @@ class BatchRequests:
                 yield self._line(RequestId(self.batch, lease.id, order), question)
 
     def estimate(self) -> CallEstimate:
-        """Calls, tokens and cost of the requests in the lines."""
+        """Estimate the calls, tokens and cost of the requests in the lines."""
         return CallEstimate(
             self.n_questions,
             self.n_requests,
@@ -106,7 +108,7 @@ class BatchRequests:
         )
 
     def _limit_exceeded_by(self, questions: Sequence[AskedQuestion]) -> str:
-        """The limit that the batch would exceed with further questions; empty if there is none."""
+        """Return the limit that the batch would exceed with more questions; empty if none."""
         n_characters = self.n_characters
         tokens_out = self.tokens_out
         for question in questions:
@@ -122,8 +124,9 @@ class BatchRequests:
         )
 
     def _cached_verdicts(self, lease: Lease, questions: Sequence[AskedQuestion]) -> list[Verdict]:
-        """The verdicts of the cache on a question, if it has one for each order; else none."""
+        """Return a cached verdict on a question in each order; empty if the cache lacks one."""
         judge = self.judge
+        # A check measures the model again, and a random answer would differ.
         is_check = lease.question.strategy in CHECKS
         if self.cache is None or is_check or is_random(judge.request):
             return []
@@ -144,12 +147,17 @@ class BatchRequests:
         return verdicts
 
     def _line(self, id: RequestId, question: AskedQuestion) -> str:
+        """Write the line of a request to the judge's model."""
         judge = self.judge
+        response_format: dict[str, Any] | None = None
+        if judge.structured:
+            response_format = AnswerForm.of(question).response_format
+        n_tops = TOPS[0] if judge.logprobs else 0  # log-probabilities to ask for at each token
         body = request_body(
             judge.model,
             self.prompt.messages(question),
             judge.request,
-            response_format=AnswerForm.of(question).response_format if judge.structured else None,
-            n_tops=TOPS[0] if judge.logprobs else 0,
+            response_format=response_format,
+            n_tops=n_tops,
         )
         return request_line(id, body)

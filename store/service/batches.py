@@ -4,7 +4,7 @@
     read_batch: answers.jsonl -> each answer under its lease
 
 `Batch.about` holds the model, the facts that are stored with each answer, the price of a million
-tokens, and the mean number of tokens of a prompt.
+tokens, and the mean number of tokens in a prompt.
 """
 
 from __future__ import annotations
@@ -45,26 +45,28 @@ from store.service.batch_requests import BatchRequests
 from store.service.judge_as_annotator import mark_model
 from store.service.labelling import LabellingService, new_session
 
-LARGEST_BATCH = 50_000  # most requests that providers take
-_ATTEMPTS = 5  # times to choose questions, as other processes may lease the same pairs meanwhile
-_TOGETHER = 200  # answers stored in one transaction
-_RELEASED_TOGETHER = 10_000  # leases released in one statement, whose length databases limit
-_MOST_NOTES = 20  # lines about single answers
+LARGEST_BATCH = 50_000  # most requests that providers accept in a file
+_ATTEMPTS = 5  # times to choose questions, because other processes may lease the same pairs first
+_TOGETHER = 200  # lines of answers that are stored in one transaction
+_RELEASED_TOGETHER = 10_000  # leases released in one statement: databases limit its length
+# HTTP status codes with which servers refuse a prompt that is too long.
+_STATUS_OF_TOO_LONG = (400, 413, 422)
+_MOST_NOTES = 20  # most messages about single answers of a file
 
 
 @dataclass(frozen=True)
 class WrittenBatch:
-    """A batch whose requests were written to a file.
+    """The result of writing the requests of a batch to a file.
 
     Attributes:
         name: name of the batch.
         annotator: name under which the model's answers are stored.
         questions: number of questions in the file.
         estimate: calls, tokens and cost of the requests in the file.
-        file: path of the requests; None: the cache answered all questions, and no file was
-            written.
-        cached: number of questions that the cache of answers answered.
-        limit: the limit that ended the batch, in words; empty if no limit did.
+        file: path of the requests; None: no file was written, because the cache answered all
+            questions.
+        cached: number of questions that the cache answered.
+        limit: the limit that ended the batch, in words; empty if no limit ended it.
     """
 
     name: str
@@ -83,22 +85,23 @@ def write_batch(
 
     Args:
         service: a service that is fitted to the answers so far.
-        n: most questions to write. Fewer are written if there are fewer, if a quota is smaller, if
-            by the estimate the model's limits of calls, tokens and cost would be exceeded, or if
-            the cache has answers, which are stored at once.
-        file: JSON lines for a provider's batch endpoint; it must not exist.
+        annotator: name under which the model's answers are stored.
+        n: most questions to write. Fewer are written if there are fewer questions, if a quota is
+            smaller, or if more would exceed the limits of calls, tokens and cost by the estimate.
+            Questions that the cache answers are not written: their answers are stored at once.
+        file: path of the new file, JSON lines for a provider's batch endpoint; it must not exist.
 
     Raises:
         SortNetError: if there is nothing to ask, the prompt is for two items and questions are
             about more, a limit allows no question, or the file cannot be written; then nothing
             is leased.
 
-    Cost: see `question_set`; the copy of the session takes a replay and a fit.
+    Cost: see `question_set`; copying the session takes a replay and a fit.
     """
     prompt = Prompt(judge.prompt)
     _refuse_batch(service, judge, prompt, annotator, n, file)
     collection = service.collection
-    is_new = annotator not in {existing.name for existing in collection.annotators()}
+    is_new_annotator = annotator not in {existing.name for existing in collection.annotators()}
     price = judge.price_of_tokens().in_batch()
     cache = None if judge.answer_cache is None else AnswerCache(judge.answer_cache)
     facts = judge.facts()
@@ -108,7 +111,7 @@ def write_batch(
         "structured": judge.structured,
         "price_in": price.price_in,
         "price_out": price.price_out,
-        "tokens": 0,
+        "tokens": 0,  # known after the requests are written
         "worst": service.study.worst,
     }
     name, leases = _lease_questions(service, annotator, n, about)
@@ -126,16 +129,16 @@ def write_batch(
         write_file(file, write)
     except BaseException:
         collection.remove_batch(name)
-        if is_new:
+        if is_new_annotator:
             collection.forget(annotator)
         raise
-    for start in range(0, len(requests.left_out), _RELEASED_TOGETHER):
-        leases_together = requests.left_out[start : start + _RELEASED_TOGETHER]
-        collection.release(annotator, [lease.id for lease in leases_together])
+    _release_left_out(collection, annotator, requests)
     _store_cached(service, annotator, name, requests)
+    written_file: str | None = None
     if requests.n_questions:
-        tokens = requests.tokens_in // requests.n_requests
-        collection.set_batch(name, {**about, "tokens": tokens})
+        written_file = file
+        mean_tokens = requests.tokens_in // requests.n_requests
+        collection.set_batch(name, {**about, "tokens": mean_tokens})
     else:
         Path(file).unlink()
     return WrittenBatch(
@@ -143,7 +146,7 @@ def write_batch(
         annotator,
         requests.n_questions,
         requests.estimate(),
-        file if requests.n_questions else None,
+        written_file,
         cached=len(requests.cached),
         limit=requests.limit,
     )
@@ -157,10 +160,9 @@ def _refuse_batch(
     n: int,
     file: str,
 ) -> None:
-    """Refuse a batch that cannot be written, before questions are chosen.
+    """Raise SortNetError with the reason if a batch of n questions cannot be written.
 
-    Raises:
-        SortNetError: with the reason.
+    This check comes before the questions are chosen, which takes long.
     """
     refuse_output(file)
     if Path(file).exists():
@@ -174,10 +176,17 @@ def _refuse_batch(
         raise SortNetError(f"{judge.model} {why_not}")
 
 
+def _release_left_out(collection: Collection, annotator: str, requests: BatchRequests) -> None:
+    """Release the leased questions that would have exceeded a limit."""
+    ids = [lease.id for lease in requests.left_out]
+    for start in range(0, len(ids), _RELEASED_TOGETHER):
+        collection.release(annotator, ids[start : start + _RELEASED_TOGETHER])
+
+
 def _store_cached(
     service: LabellingService, annotator: str, batch: str, requests: BatchRequests
 ) -> None:
-    """Store the answers found in the cache under the leases of their questions."""
+    """Store the answers that the cache gave, each under the lease of its question."""
     if not requests.cached:
         return
     with service.collection.locked():
@@ -195,29 +204,30 @@ def _store_verdict(
     question: Question,
     verdict: Verdict,
 ) -> bool:
-    """Store an answer to a request, and return whether it was not stored before."""
+    """Store the answer to a request, and return whether the answer is new."""
     collection = service.collection
     mark_model(service, annotator)
     if id.order == 1:
         return service.answer(id.lease, verdict.judgement(question, annotator)).new
     judgement = verdict.judgement(question.turned, annotator)
     judgement = replace(judgement, at=collection.clock())
-    # The answer in the reverse order has no lease: its id keeps it from being stored twice.
+    # The answer about the reverse order has no lease. An id that is made from the request's id
+    # keeps the answer from being stored twice.
     digest = hashlib.sha256(str(id).encode()).hexdigest()[:16]
     return bool(collection.append([judgement], ids=[digest]))
 
 
 def open_batches(collection: Collection) -> list[Batch]:
-    """List the batches of a collection, or of its criteria, that have unanswered questions."""
+    """List the batches with unanswered questions, of a collection and all its criteria."""
     batches = chain.from_iterable(criterion.batches() for criterion in collection.asked())
     return [batch for batch in batches if batch.n_open]
 
 
 def cancel_batch(collection: Collection, name: str) -> int:
-    """Take back the open questions of a batch, and return the number of these questions.
+    """Release the unanswered questions of a batch, and return the number of these questions.
 
     Raises:
-        StoreError: if the collection has no such batch, or the batch has no question left.
+        StoreError: if the collection has no such batch, or the batch has no unanswered question.
     """
     for criterion in collection.asked():
         for batch in criterion.batches():
@@ -232,7 +242,7 @@ def cancel_batch(collection: Collection, name: str) -> int:
 
 
 def _check_open(batch: Batch) -> None:
-    """Refuse a batch without an open question."""
+    """Raise StoreError if a batch has no unanswered question."""
     if not batch.n_open:
         state = "is cancelled" if batch.cancelled is not None else "has its answers"
         raise StoreError(f"batch {batch.name} {state}: it has no open question")
@@ -240,7 +250,7 @@ def _check_open(batch: Batch) -> None:
 
 @dataclass
 class BatchAnswers:
-    """Reads files of answers, and stores the answers under the leases of their questions.
+    """Reads files of answers to batches, and stores each answer under the lease of its question.
 
     Attributes:
         collection: the collection that has the batches.
@@ -248,10 +258,10 @@ class BatchAnswers:
         notify: called with a line about each answer that is not stored.
         stored: number of new answers.
         repeated: number of answers that had been stored before.
-        failed: number of requests without an answer; their pairs are free again.
-        refused: number of answers that belong to no open question here.
-        annotators: number of stored answers by annotator.
-        services: the services of the criteria with answers, by the name of the criterion.
+        failed: number of requests without an answer; their questions may be asked again.
+        refused: number of answers that belong to no open question of the collection.
+        annotators: {annotator: number of new answers}.
+        services: {name of a criterion: its service} for the criteria with answers.
     """
 
     collection: Collection
@@ -264,9 +274,9 @@ class BatchAnswers:
     annotators: Counter[str] = field(default_factory=Counter)
     services: dict[str, LabellingService] = field(default_factory=dict)
     _batches: dict[str, tuple[Batch, Collection]] = field(default_factory=dict)  # by name
-    _unanswered: dict[str, set[str]] = field(default_factory=dict)  # ids of leases by batch
-    _noted_batches: set[str] = field(default_factory=set)
-    _n_notes: int = 0
+    _unanswered: dict[str, set[str]] = field(default_factory=dict)  # {batch: ids of leases}
+    _noted_batches: set[str] = field(default_factory=set)  # batches of other collections
+    _n_notes: int = 0  # number of messages about single answers of the file
     _file: str = ""
 
     def __post_init__(self) -> None:
@@ -277,11 +287,11 @@ class BatchAnswers:
     def read(self, file: str) -> None:
         """Store the answers of a file; a line that cannot be used is noted and skipped.
 
-        A process that is killed meanwhile has stored the first answers; reading the same file again
-        stores the rest.
+        If the process is killed meanwhile, the first answers are stored. Reading the same file
+        again stores the rest.
 
         Raises:
-            DataError: if the file cannot be read, or no line is an answer to a batch here.
+            DataError: if the file cannot be read, or no line answers a batch of this collection.
         """
         self._file = file
         lines = answer_lines(Path(file))
@@ -304,7 +314,7 @@ class BatchAnswers:
 
     @property
     def _n_recognised(self) -> int:
-        """The number of lines so far that belong to requests of this collection."""
+        """The number of lines that belonged to requests of this collection so far."""
         return self.stored + self.repeated + self.failed
 
     def settle(self) -> None:
@@ -318,7 +328,7 @@ class BatchAnswers:
             service.close()
 
     def _take(self, lines: Sequence[AnswerLine | Fault]) -> None:
-        """Store the answers of some lines, in one transaction for each batch."""
+        """Store the answers in some lines, in one transaction for each batch."""
         for name, answers in self._answers_by_batch(lines).items():
             batch, collection = self._batches[name]
             service = self._service(collection)
@@ -330,7 +340,7 @@ class BatchAnswers:
     def _answers_by_batch(
         self, lines: Sequence[AnswerLine | Fault]
     ) -> dict[str, list[tuple[RequestId, AnswerLine]]]:
-        """Group answers with their requests' ids by batch; count and note all other lines."""
+        """Group the lines by batch, each with its request's id; note lines of no batch here."""
         answers_by_batch: dict[str, list[tuple[RequestId, AnswerLine]]] = {}
         for line in lines:
             if isinstance(line, Fault):
@@ -349,6 +359,7 @@ class BatchAnswers:
         return answers_by_batch
 
     def _service(self, collection: Collection) -> LabellingService:
+        """Return the service of a collection or criterion, which is started at the first answer."""
         if collection.name not in self.services:
             service = LabellingService(collection, goal=self.goal, record=True)
             self.services[collection.name] = service
@@ -357,7 +368,10 @@ class BatchAnswers:
     def _take_one(
         self, service: LabellingService, batch: Batch, id: RequestId, line: AnswerLine
     ) -> None:
-        """Store and count an answer; if it cannot be stored, note the reason."""
+        """Store the answer in a line and count it; if it cannot be stored, note the reason."""
+        # Only the request with order 1 answers the lease. The request about the reverse order adds
+        # an answer without a lease.
+        is_about_lease = id.order == 1
         if batch.cancelled is not None:
             self.refused += 1
             self._note(f"line {line.number}: batch {batch.name} was cancelled")
@@ -369,7 +383,7 @@ class BatchAnswers:
             is_new = _store_verdict(service, batch.annotator, id, question, verdict)
         except Fault as fault:
             self.failed += 1
-            if id.order == 1:
+            if is_about_lease:
                 self._unanswered.setdefault(batch.name, set()).add(id.lease)
             self._note(f"line {line.number}: {fault}")
             return
@@ -380,7 +394,7 @@ class BatchAnswers:
                 "taken back meanwhile"
             )
             return
-        if id.order == 1:
+        if is_about_lease:
             self._unanswered.get(batch.name, set()).discard(id.lease)
         if is_new:
             self.stored += 1
@@ -397,7 +411,12 @@ class BatchAnswers:
         self._unanswered.clear()
 
     def _note_foreign(self, batch: str, number: int) -> None:
-        """Note, once for each batch, that an answer belongs to a batch of another collection."""
+        """Note that an answer belongs to a batch of another collection, once for each batch.
+
+        Args:
+            batch: name of the batch.
+            number: number of the answer's line.
+        """
         if batch in self._noted_batches:
             return
         self._noted_batches.add(batch)
@@ -408,6 +427,7 @@ class BatchAnswers:
         self.notify(f"{self._file}, line {number}: batch {batch} is of {origin}")
 
     def _note(self, text: str) -> None:
+        """Send a message about an answer of the file, unless there were too many messages."""
         self._n_notes += 1
         if self._n_notes <= _MOST_NOTES:
             self.notify(f"{self._file}, {printable(text)}")
@@ -418,7 +438,10 @@ def _lease_questions(
 ) -> tuple[str, list[Lease]]:
     """Lease up to n questions for a new batch, and return the batch's name and the leases.
 
-    If there is no question, no batch is made.
+    The name is empty if there is no question: then no batch is made.
+
+    Args:
+        about: facts about the batch, see `Batch.about`.
     """
     collection = service.collection
     leases: list[Lease] = []
@@ -426,11 +449,7 @@ def _lease_questions(
     for _ in range(_ATTEMPTS):
         service.sync()
         live_leases = collection.leases()
-        n_missing = n - len(leases)
-        n_in_quota = service.study.left(annotator, service.session.answered(annotator))
-        if n_in_quota is not None:
-            n_leased = sum(lease.annotator == annotator for lease in live_leases)
-            n_missing = min(n_missing, n_in_quota - n_leased)
+        n_missing = _n_within_quota(service, annotator, n - len(leases), live_leases)
         if n_missing <= 0:
             break
         questions = question_set(
@@ -452,8 +471,19 @@ def _lease_questions(
     return name, leases
 
 
+def _n_within_quota(
+    service: LabellingService, annotator: str, n: int, live_leases: Sequence[Lease]
+) -> int:
+    """Limit n questions to the annotator's quota, less the questions leased to the annotator."""
+    n_in_quota = service.study.left(annotator, service.session.answered(annotator))
+    if n_in_quota is None:
+        return n
+    n_leased = sum(lease.annotator == annotator for lease in live_leases)
+    return min(n, n_in_quota - n_leased)
+
+
 def _copy_of_session(service: LabellingService) -> Session:
-    """Copy the session of a service, so that expected answers can be added to the copy."""
+    """Copy the session of a service: `question_set` adds expected answers to the copy."""
     session = service.session
     copy = new_session(service.collection, service.items, service.study, goal=session.goal)
     copy.replay(session.judgements())
@@ -464,14 +494,17 @@ def _copy_of_session(service: LabellingService) -> Session:
 def _verdict(line: AnswerLine, batch: Batch, form: AnswerForm) -> Verdict:
     """Read the verdict in a line of answers.
 
-    An answer that cannot be read counts as a skip, as does a prompt that was too long.
+    An answer without a readable verdict counts as a skip, and so does a prompt that was too long.
+
+    Args:
+        form: the form of the answers that the request asked for.
 
     Raises:
         Fault: if the request has no answer.
     """
     about = batch.about
     meta: dict[str, Any] = {"model": about["model"], "batch": batch.name, **about["facts"]}
-    if line.status in (400, 413, 422) and TOO_LONG.search(line.error):
+    if line.status in _STATUS_OF_TOO_LONG and TOO_LONG.search(line.error):
         return Verdict("skip", comment=stored_text(line.error), meta=stored_meta(meta))
     if line.error or line.status != 200:
         raise Fault(f"the request failed: {line.error}")
@@ -480,7 +513,8 @@ def _verdict(line: AnswerLine, batch: Batch, form: AnswerForm) -> Verdict:
     except Fault as fault:
         raise Fault(without_secrets(str(fault))[:200]) from None
     text = without_secrets(reply.text)
-    # Some servers do not count tokens: then the prompt has the mean number of the batch.
+    # A server that counts no tokens reports 0: then the mean of the batch's prompts is used, and
+    # the length of the reply.
     tokens = [
         reply.tokens_in or about["tokens"],
         reply.tokens_out or len(text) // CHARACTERS + 1,

@@ -20,21 +20,21 @@ from store.database.process import this_process
 from store.database.schema import IterationRow, RunRow
 from store.runs.run import Run
 
-QUALITY = "order"  # measure: the share of pairs in the right order
-TOP = "top-{}"  # measure: the share of the top items that are expected to belong there
-FEW = 5  # fewer answers in the hold-out are too few for a share
-_SETTING = "labelling_run"
+QUALITY = "order"  # name of a measure: the share of pairs in the right order
+TOP = "top-{}"  # name of a measure: the share of the top items that are expected to belong there
+FEW = 5  # fewest held-out answers from which a share is computed
+_SETTING = "labelling_run"  # the setting of a collection that holds the id of its run
 
 
 class Convergence:
-    """Records refits in the run of a collection's labelling, which all sessions share.
+    """Records refits as iterations of a run; each collection has one run for all its labelling.
 
-    An iteration is a refit; its number is the number of the last judgement that was fitted. A
-    refit is recorded whenever the judgements have grown by a quarter, and at the end of a process.
-    So there are few records, and no answer waits for them. If a record cannot be written, it is
-    left out.
+    The number of an iteration is the number of the last judgement that was fitted. A refit is
+    recorded whenever the judgements have grown by a quarter, and at the end of a process. So there
+    are few records, and they do not delay answers. A record that cannot be written is left out.
 
     Args:
+        collection: the collection that is labelled.
         last_number: the number of the last judgement that earlier processes stored.
     """
 
@@ -49,10 +49,13 @@ class Convergence:
     def add(
         self, number: int, answers: int, remaining: Remaining, goal: Goal, seconds: float
     ) -> None:
-        """Note a refit to the judgements up to a number, and record the refit if it is due.
+        """Note a refit, and record it if a record is due.
 
         Args:
+            number: number of the last judgement that was fitted.
             answers: number of answers that were fitted.
+            remaining: the distance from the goal after the refit.
+            goal: the goal of the labelling.
             seconds: duration of the refit.
 
         Cost: two short transactions if the refit is recorded; four the first time in a process.
@@ -74,7 +77,7 @@ class Convergence:
             self._record()
 
     def close(self) -> None:
-        """Record the last refit, and mark the run as done; another process may resume the run."""
+        """Record the last refit, and mark the run as done until another process continues it."""
         if self._refit_number > self._recorded_number:
             self._record()
         self._is_closed = True
@@ -95,11 +98,16 @@ class Convergence:
 
 
 def recorded(collection: Collection, goal: Goal) -> list[dict[str, float | None]]:
-    """Return a row of figures for each recorded refit, oldest first.
+    """Return a row for each recorded refit, oldest first.
 
-    `answers` is the number of answers. `expected` is the share that the model expects to be right,
-    None if another goal applied then. `holdout` is the right share of the held-out answers, None
-    if they were few.
+    Args:
+        goal: the goal whose measure becomes `expected`.
+
+    Returns:
+        Rows with `answers`, the number of answers; `expected`, the share of the pairs or of the
+        top items that the model expected to be right, None if another goal applied at the refit;
+        and `holdout`, the share of the held-out answers that the model predicted, None if there
+        were fewer than `FEW`.
 
     Cost: one transaction.
     """
@@ -125,11 +133,12 @@ def recorded(collection: Collection, goal: Goal) -> list[dict[str, float | None]
 
 
 def _measure_of(goal: Goal) -> str:
+    """Return the name of the measure that a goal is about."""
     return TOP.format(goal.top) if goal.top else QUALITY
 
 
 def _run_of(collection: Collection) -> Run:
-    """Find the run of a collection's labelling, or start it."""
+    """Find the run of a collection's labelling; add the run if there is none."""
     id_ = collection.setting(_SETTING, uuid4().hex[:12])
     row = {
         "id": id_,

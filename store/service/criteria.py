@@ -1,4 +1,4 @@
-"""The labelling services of a collection's criteria, asked in turn or together."""
+"""Ask about the criteria of a collection, in turn or together, each by its labelling service."""
 
 from __future__ import annotations
 
@@ -12,27 +12,28 @@ from sortnet.preference.base import HOLDOUT
 from store.collections.leases import Lease
 from store.service.labelling import LabellingService
 
-OTHER = "criterion"  # the strategy of a question that was chosen for another criterion
+OTHER = "criterion"  # strategy of a question whose items were chosen by the model of another one
 
 
 class Asked(NamedTuple):
-    """A question leased to an annotator, and the service of the criterion it is about."""
+    """A question leased to an annotator, and the labelling service of the question's criterion."""
 
     service: LabellingService
     lease: Lease
 
     @property
     def items(self) -> tuple[int, ...]:
-        """The items of the question, ascending."""
+        """The numbers of the question's items, ascending."""
         return _items_of(self.lease.question)
 
 
 class Criteria:
-    """The services that annotators are asked by: one, or one for each criterion in their order.
+    """The labelling services of a collection's criteria, or the one service of a collection.
 
     Args:
-        together: whether each question is asked for all criteria before the next question. If not,
-            one criterion is asked about until its goal is reached, then the next one.
+        services: the services in the order of the criteria.
+        together: whether the same items are asked about for all criteria before the next question.
+            If not, one criterion is asked about until its goal is reached, then the next criterion.
     """
 
     def __init__(self, services: Sequence[LabellingService], *, together: bool = False) -> None:
@@ -40,15 +41,18 @@ class Criteria:
         self._together = together and len(services) > 1
 
     def next(self, annotator: str, k: int = 1) -> list[Asked]:
-        """The next k questions, or fewer; together, each question once for each criterion.
+        """Lease the next k questions to an annotator, fewer if there are no more.
+
+        If the criteria are asked together, each of the k questions is leased for every criterion.
 
         Cost: as `LabellingService.next`, for each service that is asked.
         """
-        # The criteria that have not reached their goal come first; the sort is stable.
-        services = sorted(
-            self.services, key=lambda service: service.is_fitted and service.remaining.stop
-        )
-        for service in services:
+
+        def has_reached_goal(service: LabellingService) -> bool:
+            return service.is_fitted and service.remaining.stop
+
+        # The criteria that have not reached their goal come first, each group in its order.
+        for service in sorted(self.services, key=has_reached_goal):
             questions = [Asked(service, lease) for lease in service.next(annotator, k)]
             if self._together:
                 questions = self._for_all_criteria(annotator, questions)
@@ -57,10 +61,13 @@ class Criteria:
         return []
 
     def _for_all_criteria(self, annotator: str, chosen: Sequence[Asked]) -> list[Asked]:
-        """Ask for every criterion about the items that one service chose.
+        """Lease questions for every criterion about the items that one service chose.
 
-        Items that the annotator has judged by some of the criteria already come first. Questions
-        about the same items follow each other, in the order of the criteria.
+        Items that the annotator has judged by only some of the criteria come first. Questions about
+        the same items follow each other, in the order of the criteria.
+
+        Args:
+            chosen: the questions that one service chose and leased.
         """
         questions = self._lease_by_all(annotator, chosen)
         questions.sort(key=lambda question: self.services.index(question.service))
@@ -76,7 +83,7 @@ class Criteria:
         ]
 
     def _lease_by_all(self, annotator: str, chosen: Sequence[Asked]) -> list[Asked]:
-        """Lease questions about the chosen items from the other services.
+        """Lease the questions about the chosen items from all other services, too.
 
         Returns:
             The chosen questions, and all questions that the other services have leased to the
@@ -85,7 +92,7 @@ class Criteria:
         questions = list(chosen)
         for service in self.services:
             if chosen and service == chosen[0].service:
-                continue
+                continue  # one service has chosen and leased all of `chosen`
             leases = service.held(annotator)
             leased_items = {_items_of(lease.question) for lease in leases}
             missing = [
@@ -98,37 +105,49 @@ class Criteria:
         return questions
 
     def service_of(self, criterion: str | None) -> LabellingService:
-        """The service of a criterion; a StudyError if no service has the criterion."""
+        """Return the service of a criterion; None names the collection without criteria.
+
+        Raises:
+            StudyError: if no service has the criterion.
+        """
         for service in self.services:
             if service.collection.criterion == criterion:
                 return service
         raise StudyError(f"there is no criterion {str(criterion)[:40]!r}")
 
     def answered(self, annotator: str) -> int:
-        """The number of an annotator's answers, by all criteria."""
+        """Count an annotator's answers for all criteria."""
         return sum(service.answered(annotator) for service in self.services)
 
     def last(self, annotator: str) -> tuple[LabellingService, Judgement] | None:
-        """An annotator's last answer that can be undone, and its service; None without answers."""
+        """Return an annotator's last answer for any criterion, with its service.
+
+        None if the annotator has no answer that can be undone.
+        """
         newest: tuple[LabellingService, Judgement] | None = None
         for service in self.services:
             judgement = service.session.last(annotator)
             if judgement is None:
                 continue
-            if newest is None or (judgement.at or 0) > (newest[1].at or 0):
+            if newest is None or _time_of(judgement) > _time_of(newest[1]):
                 newest = service, judgement
         return newest
 
 
+def _time_of(judgement: Judgement) -> float:
+    """Return the time of a judgement; a judgement without a time counts as the oldest."""
+    return judgement.at or 0
+
+
 def _items_of(question: Question) -> tuple[int, ...]:
-    """The items of a question, ascending."""
+    """Return the numbers of a question's items, ascending."""
     return tuple(sorted(question.items))
 
 
 def _for_other_criterion(question: Question) -> Question:
-    """A question about the same items for another criterion, whose model did not choose it.
+    """Copy a question for another criterion, and mark that another criterion's model chose it.
 
-    A question of the hold-out is random for that criterion, too.
+    A hold-out question stays one, because it was drawn at random for every criterion.
     """
     if question.strategy == HOLDOUT:
         return question

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from store.service.judged_queries import Source
 
 ITEMS_MAKER = "sortnet items add"  # the command that creates a store with collections
-# Errors that code raises when it meets values that SortNet never writes to the tables.
+# Errors that arise when code reads values from the tables that SortNet never writes there.
 _INVALID_VALUE_ERRORS = (
     ValueError,
     TypeError,
@@ -37,31 +37,34 @@ def open_existing(
     """Open a store that must exist, so that a misspelt name creates no new store.
 
     Args:
-        maker: the command that creates a store, named in the message if there is none.
+        url: URL or file of the store; None: the default store.
+        maker: the command that creates a store, which the message names if there is no store.
+        write: whether the store is opened for writing.
 
     Raises:
         StoreError: if the store cannot be opened, or contains invalid values.
     """
     from store import open_store
 
-    parsed = _existing(url)
-    if parsed is None:
+    existing_url = _existing(url)
+    if existing_url is None:
         from store.database.engine import parse_url
 
         raise StoreError(
             f"store {parse_url(url).database}: no such file; {maker} makes one, --store or "
             "SORTNET_STORE choose another"
         )
-    with open_to_write(parsed) if write else open_store(parsed, write=False) as opened:
+    opening = open_to_write(existing_url) if write else open_store(existing_url, write=False)
+    with opening as opened:
         try:
             yield opened
         except (SortNetError, OSError):
             raise
         except _INVALID_VALUE_ERRORS as error:
             if write:
-                raise
-            place = traceback.extract_tb(error.__traceback__)[-1]
-            cause = f"{type(error).__name__}: {str(error)[:99]} ({place.name}, line {place.lineno})"
+                raise  # the values may come from the caller, not from the store
+            frame = traceback.extract_tb(error.__traceback__)[-1]
+            cause = f"{type(error).__name__}: {str(error)[:99]} ({frame.name}, line {frame.lineno})"
             raise StoreError(
                 f"{opened.database.name} contains data that SortNet does not write, "
                 f"or this is a bug in SortNet: {cause}"
@@ -78,7 +81,7 @@ def open_collection(
 
 
 def open_to_write(url: URL | str | None) -> Store:
-    """Open a store for writing; if its schema was upgraded, note where the old file was copied."""
+    """Open a store for writing; if its schema is upgraded, note the path of the old file's copy."""
     from store import open_store
 
     opened = open_store(url)
@@ -92,7 +95,11 @@ def open_to_write(url: URL | str | None) -> Store:
 
 @contextmanager
 def open_run(store: str | None, name: str) -> Iterator[Run]:
-    """Open a run by its id; if the store has no runs, the error names the next step."""
+    """Open a run by its id.
+
+    Raises:
+        StoreError: if there is no such run; if the store has no runs, with the next step.
+    """
     with open_existing(store) as opened:
         if opened.runs_frame().empty:
             raise StoreError(f"{opened.database.name} has no runs yet: sortnet train makes one")
@@ -103,10 +110,10 @@ def collections_of(url: URL | str | None) -> list[str]:
     """List the names of a store's collections; empty if the store does not exist."""
     from store import open_store
 
-    parsed = _existing(url)
-    if parsed is None:
+    existing_url = _existing(url)
+    if existing_url is None:
         return []
-    with open_store(parsed, write=False) as opened:
+    with open_store(existing_url, write=False) as opened:
         names: list[str] = opened.collections_frame()["name"].tolist()
     return names
 
@@ -116,17 +123,21 @@ def _existing(url: URL | str | None) -> URL | None:
     from store.database.engine import parse_url
 
     parsed = parse_url(url)
-    missing = parsed.drivername == "sqlite" and not Path(parsed.database or "").exists()
-    return None if missing else parsed
+    is_missing = parsed.drivername == "sqlite" and not Path(parsed.database or "").exists()
+    return None if is_missing else parsed
 
 
 def judged_source(paths: Sequence[str], url: URL | str | None) -> Source | None:
-    """Find the collection that the arguments of `train` name; None if they name files.
+    """Find the collection that the data arguments of `train` name; None if they name files.
 
     An existing file or folder takes precedence over a collection of the same name.
 
+    Args:
+        paths: the arguments, one or several; a single collection may be named more than once.
+        url: URL or file of the store; None: the default store.
+
     Raises:
-        SortNetError: if no file, folder or collection has the name.
+        SortNetError: if there is one argument, and no file, folder or collection has its name.
     """
     from store.service.judged_queries import Source
 
@@ -136,7 +147,7 @@ def judged_source(paths: Sequence[str], url: URL | str | None) -> Source | None:
     source = Source.parse(name)
     if source is not None or len(paths) > 1:
         return source
-    if Path(name).exists() or glob.has_magic(name):
+    if Path(name).exists() or glob.has_magic(name):  # a pattern such as `part-*.csv` names files
         return None
     if name in collections_of(url):
         return Source(name)
@@ -146,7 +157,10 @@ def judged_source(paths: Sequence[str], url: URL | str | None) -> Source | None:
 
 
 def collection_behind(path: str, url: URL | str | None) -> str:
-    """Name the collection that an unusable path may mean, as a hint; empty if there is none."""
+    """Return a hint for an error message about a path that is the name of a collection.
+
+    The hint is empty if no collection has that name.
+    """
     from store.service.judged_queries import PREFIX
 
     with suppress(StoreError):  # a store that cannot be read has no collection to name

@@ -1,4 +1,4 @@
-"""Write judgements to a file, in formats for preference tuning with annotators' weights."""
+"""Write judgements to a file; formats for preference tuning weigh the annotators."""
 
 from __future__ import annotations
 
@@ -22,11 +22,12 @@ def write_judgements(
     """Write the judgements of a collection to a file.
 
     Args:
-        form: the format; `FORMS_OF_PAIRS` take a fit of the annotators' reliability.
+        form: name of the format; formats in `FORMS_OF_PAIRS` weigh each pair by the annotators'
+            reliability, which takes a fit.
         prompt, for_spreadsheets: see `export_judgements`.
 
     Returns:
-        the number of judgements, or of pairs, that were written.
+        The number of judgements, or of pairs, that were written.
     """
     weights = annotator_weights(collection) if form in FORMS_OF_PAIRS else None
     return export_judgements(

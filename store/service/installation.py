@@ -1,4 +1,4 @@
-"""Checks of the installation: devices, threads, optional extras and the store."""
+"""Check the installation: devices, threads, optional extras and the store."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ _FACTS_OF_STORE = ("url", "exists", "schema", "runs", "collections", "bytes", "p
 
 @dataclass(frozen=True)
 class Installation:
-    """The results of the checks.
+    """The results of checking the installation.
 
     Attributes:
         version: version of SortNet.
         system: Python and the system that it runs on.
         executable: path of Python.
         devices: names of the devices that work, the CPU first.
-        auto_device: the device that `auto` takes.
-        threads: number of cores, and threads of each library.
+        auto_device: the device that the setting `auto` chooses.
+        threads: the number of `cores`, and the number of threads of `torch` and of `numba`.
         extras: a row for each optional extra: `name`, `present`, and the command to `install` it.
-        store: facts about the store; None where a fact is not known.
+        store: facts about the store; a fact that is not known is None.
         is_store_writable: whether the file of the store, or its folder, can be written.
-        newest_schema: the schema that this version writes.
+        newest_schema: the version of the database schema that this version of SortNet writes.
         faults: a line for each fault, with the next step.
     """
 
@@ -57,12 +57,12 @@ class Installation:
 def check_installation(
     store: URL | str | None = None, progress: Progress = lambda text: None
 ) -> Installation:
-    """Check devices, threads, extras and the store; nothing is changed, and no store is made."""
+    """Check devices, threads, extras and the store; nothing is changed, and no store is created."""
     faults: list[str] = []
     progress("checking devices")
-    devices = _devices(faults)
+    devices = _working_devices(faults)
     progress("checking threads")
-    threads = _threads()
+    threads = _n_threads()
     progress("checking extras")
     extras = _extras()
     progress("checking store")
@@ -82,16 +82,18 @@ def check_installation(
     )
 
 
-def _devices(faults: list[str]) -> list[str]:
+def _working_devices(faults: list[str]) -> list[str]:
+    """Name the CPU and each GPU that can compute; add a line to `faults` if a GPU cannot."""
     import torch
 
     devices = ["cpu"]
     try:
         n_gpus = torch.cuda.device_count() if torch.cuda.is_available() else 0
-        for k in range(n_gpus):
-            torch.zeros(1, device=f"cuda:{k}").add_(1)
-            memory = torch.cuda.get_device_properties(k).total_memory / 2**30
-            devices.append(f"cuda:{k} {torch.cuda.get_device_name(k)}, {memory:.0f} GiB")
+        for number in range(n_gpus):
+            torch.zeros(1, device=f"cuda:{number}").add_(1)  # fails if the GPU cannot compute
+            gibibytes = torch.cuda.get_device_properties(number).total_memory / 2**30
+            name = torch.cuda.get_device_name(number)
+            devices.append(f"cuda:{number} {name}, {gibibytes:.0f} GiB")
     except (RuntimeError, AssertionError) as error:  # torch raises either
         reason = " ".join(str(error).split())[:200]
         faults.append(
@@ -101,12 +103,14 @@ def _devices(faults: list[str]) -> list[str]:
 
 
 def _auto_device() -> str:
+    """Return the device that the setting `auto` chooses."""
     from sortnet.comparators.device import resolve_device
 
     return str(resolve_device("auto").type)
 
 
-def _threads() -> dict[str, int]:
+def _n_threads() -> dict[str, int]:
+    """Count the cores of the machine, and the threads that each library uses."""
     import torch
     from numba import config
 
@@ -115,6 +119,7 @@ def _threads() -> dict[str, int]:
 
 
 def _extras() -> list[dict[str, Any]]:
+    """Return a row for each optional extra: its name, its presence, and how to install it."""
     from packaging.requirements import Requirement
 
     all_names = metadata.metadata("sortnet").get_all("Provides-Extra") or []
@@ -134,6 +139,7 @@ def _extras() -> list[dict[str, Any]]:
 
 
 def _is_installed(distribution: str) -> bool:
+    """Tell whether a distribution (a package of the package index) is installed."""
     try:
         metadata.version(distribution)
     except metadata.PackageNotFoundError:
@@ -142,7 +148,10 @@ def _is_installed(distribution: str) -> bool:
 
 
 def _facts_of_store(url: URL | str | None, faults: list[str]) -> tuple[dict[str, Any], bool]:
-    """Facts about the store, and whether it can be written."""
+    """Return the facts about the store, and whether it can be written.
+
+    If the store cannot be opened, a line is added to `faults`.
+    """
     facts: dict[str, Any] = dict.fromkeys(_FACTS_OF_STORE)
     is_writable = True
     try:
@@ -161,18 +170,19 @@ def _facts_of_store(url: URL | str | None, faults: list[str]) -> tuple[dict[str,
 
 
 def _add_facts_of_file(url: URL, facts: dict[str, Any]) -> bool:
-    """Add the facts about a store's file, and return whether it can be written.
+    """Add the facts about a store's file to `facts`, and return whether it can be written.
 
     Raises:
-        SortNetError: if there is no file, and none can be made.
+        SortNetError: if there is no file, and the file cannot be created.
     """
     file = Path(url.database or "")
     facts["exists"] = file.exists()
-    folder = next(parent for parent in (*file.absolute().parents, Path("/")) if parent.exists())
+    folders = (*file.absolute().parents, Path("/"))
+    folder = next(folder for folder in folders if folder.exists())
     is_writable = os.access(folder, os.W_OK)
     if file.exists():
         is_writable = is_writable and os.access(file, os.W_OK)
-        files = (file, Path(f"{file}-wal"))
+        files = (file, Path(f"{file}-wal"))  # SQLite's write-ahead log has the newest data
         facts["bytes"] = sum(path.stat().st_size for path in files if path.exists())
     elif not is_writable:
         raise SortNetError(f"store {file}: {folder} is not writable")
@@ -180,10 +190,10 @@ def _add_facts_of_file(url: URL, facts: dict[str, Any]) -> bool:
 
 
 def _add_facts_of_tables(url: URL, facts: dict[str, Any]) -> None:
-    """Add the facts that the tables of a store hold.
+    """Add to `facts` the schema of a store, and its numbers of runs and collections.
 
     Raises:
-        SortNetError: as `open_store` would.
+        SortNetError: if the store cannot be opened.
     """
     from sqlalchemy import func, select
 
@@ -197,7 +207,7 @@ def _add_facts_of_tables(url: URL, facts: dict[str, Any]) -> None:
             size = select(func.pg_database_size(func.current_database()))
             facts["bytes"] = connection.execute(size).scalar_one()
         facts["schema"] = upgrade.look(connection, name=database.name)
-        if facts["schema"] is None:
+        if facts["schema"] is None:  # the database has no tables of SortNet yet
             return
         tables = {"runs": RunRow.__table__, "collections": CollectionRow.__table__}
         for name, table in tables.items():
@@ -205,6 +215,7 @@ def _add_facts_of_tables(url: URL, facts: dict[str, Any]) -> None:
 
 
 def _newest_schema() -> str:
+    """Return the version of the database schema that this version of SortNet writes."""
     from store.database import upgrade
 
     return upgrade.NEWEST

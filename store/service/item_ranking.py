@@ -1,4 +1,4 @@
-"""Rank the items of a collection by its judgements, as a frame."""
+"""Rank the items of a collection by its judgements; the ranking is a data frame."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from store.service.labelling import LabellingService
 
 COLUMNS = ("rank", "id", "score", "low", "high", "judgements")
-TOP = "among_top"  # an additional column if the goal is a number of top items
+TOP = "among_top"  # one more column if the goal is about the top items
 _FORMATS = {"score": "{:.2f}", TOP: "{:.0%}"}
 
 
@@ -26,7 +26,8 @@ class ItemRanking:
     """The ranking of a collection, or of a criterion of a collection.
 
     Attributes:
-        frame: the frame of `ranking_frame`; of a criterion, with the column `criterion`.
+        frame: a row for each item, see `ranking_frame`; the frame of a criterion has the column
+            `criterion`, too.
         service: the service whose model ranked the items.
         group: the only group that is ranked; None: all groups.
     """
@@ -37,7 +38,7 @@ class ItemRanking:
 
 
 def ranking_cell(column: str, value: Any) -> str:
-    """Format a figure of a ranked item for tables.
+    """Format a value in a column of a ranking for tables.
 
     >>> ranking_cell("score", 0.123), ranking_cell("among_top", 0.5), ranking_cell("rank", 3)
     ('0.12', '50%', '3')
@@ -46,7 +47,7 @@ def ranking_cell(column: str, value: Any) -> str:
 
 
 def page_cell(column: str, value: Any) -> str:
-    """Format a figure of a ranked item for pages, with a space before the percent sign.
+    """Format a value in a column of a ranking for pages, with a space before the percent sign.
 
     >>> page_cell("among_top", 0.5)
     '50 %'
@@ -61,14 +62,14 @@ def rank_collection(
 
     Args:
         group: the only group that is ranked; None: all groups.
-        top: number of items of each group in the frame; None: all items.
+        top: number of best items of each group that are in the frame; None: all items.
 
     Raises:
         StoreError: if the items have no such group.
 
     Cost: a fit to all judgements of each criterion.
     """
-    return [_ranking_of(criterion, group, top) for criterion in collection.asked()]
+    return [_rank_criterion(criterion, group, top) for criterion in collection.asked()]
 
 
 def ranking_frame(ranked: Ranking, items: Items) -> pd.DataFrame:
@@ -85,8 +86,12 @@ def ranking_frame(ranked: Ranking, items: Items) -> pd.DataFrame:
     return frame
 
 
-def _ranking_of(collection: Collection, group: str | None, top: int | None) -> ItemRanking:
-    """Fit a collection or a criterion, and rank its items, see `rank_collection`."""
+def _rank_criterion(collection: Collection, group: str | None, top: int | None) -> ItemRanking:
+    """Fit the model to a criterion, or to a collection without criteria, and rank the items.
+
+    Args:
+        group, top: see `rank_collection`.
+    """
     from store.service.labelling import LabellingService
 
     service = LabellingService(collection)
@@ -108,7 +113,11 @@ def _ranking_of(collection: Collection, group: str | None, top: int | None) -> I
 
 
 def _check_group(name: str, items: Items, group: str) -> None:
-    """Refuse a group that the items of a collection do not have."""
+    """Raise StoreError if no item has the group.
+
+    Args:
+        name: name of the collection, for the message.
+    """
     groups = list(dict.fromkeys(items.groups or ()))
     if group in groups:
         return

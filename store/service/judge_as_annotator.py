@@ -1,4 +1,4 @@
-"""Let a judge that is no person answer for an annotator of a labelling service."""
+"""Let a machine judge answer under the name of an annotator of a labelling service."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ from store.collections.leases import Lease
 from store.service.labelling import LabellingService
 from store.service.patience import StorePatience
 
-CHECKS = (HOLDOUT, "repeat")  # strategies whose questions check the model or the judge
-_LEASED_TOGETHER = 5  # questions for a judge in the caller's thread, if fits are slow
+CHECKS = (HOLDOUT, "repeat")  # strategies of the questions that check the model or the judge
+_LEASED_TOGETHER = 5  # questions leased together for a judge in the caller's thread
 
 
 class EndReason(Enum):
@@ -47,10 +47,11 @@ class LabellingEnd:
     """How a labelling ended.
 
     Attributes:
-        reason: why it ended.
-        text: the reason for a reader, with numbers.
-        answered, failed: numbers of questions.
-        n_preferences: answers that are neither skips nor can't-says.
+        reason: why the labelling ended.
+        text: the reason in words, with numbers.
+        answered: number of answered questions.
+        n_preferences: number of answers that are neither `skip` nor `cant-say`.
+        failed: number of questions at which the judge failed.
     """
 
     reason: EndReason
@@ -61,16 +62,12 @@ class LabellingEnd:
 
     @property
     def fault(self) -> str:
-        """The error or interrupt that ended the labelling; empty if none did."""
+        """The error or interrupt that ended the labelling; empty if there was none."""
         return self.text if self.reason in (EndReason.FAULT, EndReason.INTERRUPTED) else ""
 
 
 def check_takes_sets(judge: JudgeConnection, set_size: int) -> None:
-    """Refuse a judge that cannot be asked about that number of items.
-
-    Raises:
-        SortNetError: with the reason.
-    """
+    """Raise SortNetError if a judge cannot be asked questions about `set_size` items."""
     if why_not := judge.why_not_about(set_size):
         raise SortNetError(f"{judge.name} {why_not}")
 
@@ -78,7 +75,7 @@ def check_takes_sets(judge: JudgeConnection, set_size: int) -> None:
 def asked_question_of(
     service: LabellingService, lease: Lease, *, turned: bool = False
 ) -> AskedQuestion:
-    """A leased question as a judge is asked; `turned` reverses the order of the items."""
+    """Write a leased question as a judge reads it; `turned` reverses the order of the items."""
     study = service.study
     question = lease.question.turned if turned else lease.question
     return asked_question(
@@ -96,16 +93,16 @@ def asked_question_of(
 
 @dataclass(kw_only=True)
 class Judging(WorkerPool[Lease]):
-    """Put the questions of a labelling service to a judge's workers, and store their answers.
+    """Asks a judge's workers the questions of a labelling service, and stores their answers.
 
     Questions at which a worker fails are released. While the store's server is away, the workers
-    wait with the answers that they have.
+    keep their answers and wait.
 
     Attributes:
         service: chooses the questions and stores the answers.
         annotator: name under which the answers are stored.
         number: number of questions to answer; None: until the goal is reached.
-        n_preferences: answers that are neither skips nor can't-says.
+        n_preferences: number of answers that are neither `skip` nor `cant-say`.
     """
 
     service: LabellingService
@@ -120,9 +117,10 @@ class Judging(WorkerPool[Lease]):
         self._patience = StorePatience(database, self.judge.patience, self.judge.name, self.notify)
 
     def run(self) -> None:
-        """Let the judge answer until the goal is reached, `number` are answered, or it fails.
+        """Ask the judge until the goal is reached, `number` questions are answered, or it fails.
 
-        Ctrl-C ends the labelling after the answers so far are stored; `end` says why it ended.
+        Ctrl-C ends the labelling after the answers so far are stored. Then `end` tells how the
+        labelling ended.
 
         Raises:
             SortNetError: if the judge cannot be started, the store stays away, or the questions
@@ -145,13 +143,13 @@ class Judging(WorkerPool[Lease]):
                 self._release()
 
     def end(self) -> LabellingEnd:
-        """How the labelling ended, after `run`."""
+        """Return how the labelling ended, after `run`."""
         reason, text = self._reason()
         return LabellingEnd(reason, text, self.answered, self.n_preferences, self.failed)
 
     def _most_open(self, n_workers: int) -> int:
-        # A model that is slow to fit does not include the last answers anyway, and questions that
-        # are leased together take one transaction.
+        # A slow fit lacks the latest answers anyway. So questions may be chosen before earlier ones
+        # are answered, and leasing several together saves transactions.
         if self.judge.in_caller_thread and not self.service.session.quick:
             return _LEASED_TOGETHER
         return super()._most_open(n_workers)
@@ -160,6 +158,7 @@ class Judging(WorkerPool[Lease]):
         self._patience.stop()
 
     def _next(self, most: int) -> list[Lease]:
+        """Lease up to `most` questions that no worker is asked, and at which none has failed."""
         if self.is_over:
             return []
         with self._lock:
@@ -168,15 +167,15 @@ class Judging(WorkerPool[Lease]):
                 most = min(most, self.number - self.answered - len(self._open))
         if most <= 0:
             return []
-        # The service gives an annotator's unanswered questions first, the excluded ones among them.
-        leases = self._patience.do(
-            partial(self.service.next, self.annotator, most + len(excluded_ids))
-        )
+        # The service returns all unanswered questions of the annotator first. Open and failed
+        # questions are among these, so more leases than `most` are needed.
+        next_leases = partial(self.service.next, self.annotator, most + len(excluded_ids))
+        leases = self._patience.do(next_leases)
         return [lease for lease in leases if lease.id not in excluded_ids][:most]
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing more is asked."""
+        """Whether nothing more is asked, because the judge has ended or the goal is reached."""
         return super().is_over or self.service.remaining.stop
 
     def _key(self, question: Lease) -> Hashable:
@@ -187,7 +186,7 @@ class Judging(WorkerPool[Lease]):
         return {ids[item] for item in question.question.items}
 
     def _asked_question(self, question: Lease, *, turned: bool) -> AskedQuestion:
-        # A repeat or an overlap may be about more items than the study asks about now.
+        # A repeated question may be about more items than new questions of the study are.
         n_items = len(question.question.items)
         if n_items > 2:
             check_takes_sets(self.judge, n_items)
@@ -197,17 +196,18 @@ class Judging(WorkerPool[Lease]):
         return question.question.strategy in CHECKS
 
     @property
-    def _some_time(self) -> float:
+    def _idle_seconds(self) -> float:
         return self.service.lease_seconds / 4
 
-    def _hold(self) -> None:
+    def _on_idle(self) -> None:
         """Renew the annotator's leases, so that nobody else gets the same questions meanwhile."""
         self._patience.do(partial(self.service.held, self.annotator))
 
-    def _keep_up(self) -> None:
+    def _after_answers(self) -> None:
         self.service.keep_up(side_by_side=not self.judge.in_caller_thread)
 
     def _keep_answer(self, question: Lease, verdicts: Sequence[Verdict]) -> None:
+        """Store the verdict on a question, and the verdict on its reverse order if there is one."""
         asked = question.question
         mark_model(self.service, self.annotator, self._patience.do)
         try:
@@ -220,23 +220,28 @@ class Judging(WorkerPool[Lease]):
         if not is_new:
             self.notify(ANSWERED)
             return
-        if len(verdicts) > 1:
+        if len(verdicts) > 1:  # the second verdict is about the items in reverse order
             self._append(verdicts[1].judgement(asked.turned, self.annotator))
         self.answered += 1
         if verdicts[0].answer in ORDER_ANSWERS:
             self.n_preferences += 1
 
     def _append(self, judgement: Judgement) -> None:
-        """Store an answer that has no lease: the one with the places in reverse order."""
+        """Store the answer about the items in reverse order, which has no lease."""
         collection = self.service.collection
         judgement = replace(judgement, at=collection.clock())
-        # The id keeps it from being appended twice if the reply to the first commit was lost.
+        # If the reply to the first commit is lost, the answer is appended again. The id keeps it
+        # from being stored twice.
         ids = [secrets.token_hex(8)]
         self._patience.do(partial(collection.append, [judgement], ids=ids))
         self._patience.do(self.service.sync)
 
     def _answer(self, lease: Lease, judgement: Judgement) -> bool:
-        """Store an answer; returns whether it is stored, False if an earlier answer stays."""
+        """Store an answer, and return True; return False if another answer was stored before.
+
+        Raises:
+            LeaseError: if the lease is lost, and the question cannot be leased again.
+        """
         n_attempts = 0
 
         def attempt() -> Stored:
@@ -248,19 +253,20 @@ class Judging(WorkerPool[Lease]):
             stored = self._patience.do(attempt)
         except LeaseError:
             if n_attempts == 1:
-                raise
+                raise  # the store's server was not away: it has not lost the lease
             new_leases = self._lease_again(lease.question)
             if not new_leases:
                 raise
             stored = self._patience.do(partial(self.service.answer, new_leases[0].id, judgement))
-        # If the reply to a commit was lost, the answer that is stored already is this one.
-        is_reply_lost = n_attempts > 1 and _choice(stored.judgement) == _choice(judgement)
-        return stored.new or is_reply_lost
+        # If only the reply to the first commit was lost, the earlier answer is this answer.
+        is_same_answer = n_attempts > 1 and _choice(stored.judgement) == _choice(judgement)
+        return stored.new or is_same_answer
 
     def _lease_again(self, question: Question) -> list[Lease]:
-        """Lease a question again: a server that was killed may have lost the lease.
+        """Lease a question again, because a database server that was killed may lose a lease.
 
-        Returns the new lease; none if the question is not free any more.
+        Returns:
+            The new lease in a list; empty if the question may not be asked any more.
         """
         self._patience.do(self.service.sync)
         if not all(map(self.service.session.allows, question.pairs)):
@@ -271,14 +277,18 @@ class Judging(WorkerPool[Lease]):
         self._patience.do(partial(self.service.release, self.annotator))
 
     def _progress(self) -> tuple[str, str]:
+        """Return the number of answers and the number of questions left, in words."""
         if self.number is None:
             n_left = self.service.remaining.range_left
         else:
             n_left = str(self.number - self.answered)
-        n_left_text = "" if n_left in ("", "0") else f"{n_left} left"
+        n_left_text = f"{n_left} left"
+        if n_left in ("", "0"):
+            n_left_text = ""
         return f"{self.answered} answered", n_left_text
 
     def _reason(self) -> tuple[EndReason, str]:
+        """Return why the labelling ended, and the same in words with numbers."""
         remaining = self.service.remaining
         if self._is_interrupted:
             return EndReason.INTERRUPTED, self.fault
@@ -290,26 +300,26 @@ class Judging(WorkerPool[Lease]):
             return EndReason.BUDGET, why_no_more
         if remaining.stop:
             return EndReason.GOAL, remaining.why
-        self._release()
+        self._release()  # so that only the leases of other annotators are reported
         why = self._patience.do(partial(self.service.why_nothing_left, self.annotator))
         failed = f", but for {self.failed} that failed" if self.failed else ""
         return EndReason.NOTHING_LEFT, f"{why}{failed}"
 
 
 def _choice(judgement: Judgement) -> tuple[Answer, int | None, int | None]:
-    """The answer of a judgement, and the best and worst item that it names."""
+    """Return a judgement's answer, and its best and worst item if it is about several items."""
     return judgement.answer, judgement.best, judgement.worst
 
 
 def mark_model(
     service: LabellingService, annotator: str, do: Callable[..., object] = operator.call
 ) -> None:
-    """Mark a new annotator as a model whose probabilities are measurements.
+    """Mark a new annotator as a model, and the model's probabilities as measurements.
 
-    Earlier decisions about the annotator stay, and so does an annotator who has answered.
+    Earlier decisions about the annotator stay. An annotator who has answered is not marked.
 
     Args:
-        do: calls each function that reads or writes the store, such as `StorePatience.do`.
+        do: calls each function that reads or writes the store, for example `StorePatience.do`.
     """
     if service.session.answered(annotator):
         return
@@ -319,35 +329,40 @@ def mark_model(
     if annotator not in service.study.probabilities:
         decisions.append(Decision("p-measurement", annotator))
     if decisions:
-        with suppress(StudyError):  # another process has decided so, for the same annotator
+        with suppress(StudyError):  # another process has marked the annotator meanwhile
             do(partial(service.collection.decide, *decisions))
         do(service.sync)
 
 
 def example_questions(service: LabellingService, n: int) -> list[AskedQuestion]:
-    """Examples of questions: about the first items of a group, then about random items.
+    """Make n examples of questions, such as a judge could be asked.
 
-    They have as many items as the study asks about, or all of a smaller group.
+    The first example is about the first items of a group, the other examples are about random
+    items. An example has as many items as the study's questions, or all items of a smaller group.
 
     Args:
-        n: number of questions, 1 at least.
+        service: the service of a collection with items to compare.
+        n: number of examples, 1 at least.
     """
     groups = Groups(service.items.groups, len(service.items), without=service.study.retired)
     set_size = service.study.set_size
     rng = np.random.default_rng(0)
     first_items = next(members[:set_size] for members in groups.members if len(members) > 1)
-    questions = [_example(service, first_items.tolist())]
-    for pair in np.transpose(groups.draw(rng, n - 1)).tolist():
-        items = pair
+    examples = [_example(service, first_items.tolist())]
+    left_items, right_items = groups.draw(rng, n - 1)
+    for left, right in zip(left_items.tolist(), right_items.tolist(), strict=True):
+        items = [left, right]
         if set_size > 2:
-            members = rng.permutation(groups.members[groups.of[pair[0]]]).tolist()
-            further = [item for item in members if item not in pair]
-            items = [*pair, *further[: set_size - 2]]
-        questions.append(_example(service, items))
-    return questions
+            group = groups.of[left]
+            members = rng.permutation(groups.members[group]).tolist()
+            further = [item for item in members if item not in items]
+            items += further[: set_size - 2]
+        examples.append(_example(service, items))
+    return examples
 
 
 def _example(service: LabellingService, items: Sequence[int]) -> AskedQuestion:
+    """Make a question about the given items, left to right, as a judge reads it."""
     left, right, *further = items
     question = Question(left, right, "random", 1.0, further=tuple(further))
     return asked_question_of(service, Lease("example", question, "", 0.0))

@@ -1,4 +1,4 @@
-"""Turn the judgements of a collection into queries for training and validation."""
+"""Make training and validation queries of the judgements of a collection."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _SOURCE = re.compile(rf"{PREFIX}(?P<name>.+?)(?:#(?P<events>[0-9]+))?", re.DOTAL
 
 @dataclass(frozen=True)
 class Source:
-    """The training data of a run: a collection, and the number of its last judgement that counts.
+    """The source of a run's training data: a collection, and its judgements up to a number.
 
     Attributes:
         name: name of the collection.
@@ -45,20 +45,23 @@ class Source:
 
     @classmethod
     def parse(cls, text: str) -> Source | None:
-        """Read a text such as `collection:essays#120`; None if it names a file."""
+        """Read a text such as `collection:essays#120`; None if the text names a file."""
         match = _SOURCE.fullmatch(text)
         if match is None:
             return None
-        events = match["events"]
-        return cls(match["name"], None if events is None else int(events))
+        if match["events"] is None:
+            return cls(match["name"])
+        return cls(match["name"], int(match["events"]))
 
 
 class JudgedData(NamedTuple):
     """The training and the validation part of a collection's judgements.
 
     Attributes:
+        train: the training part.
+        vali: the validation part.
         facts: a hash of the items and of the answers that count. Computed weights and features are
-            left out, because their last bits depend on the threads and the machine.
+            left out of the hash, because their last bits depend on the threads and the machine.
     """
 
     train: Queries
@@ -66,7 +69,7 @@ class JudgedData(NamedTuple):
     facts: str
 
     def fingerprint(self, part: Queries) -> str:
-        """Hash a part of the data, so that a run can tell whether its data changed."""
+        """Hash a part of the data, so that a resumed run notices if its data has changed."""
         return _hash(self.facts, part.offsets, part.rows)
 
 
@@ -81,21 +84,22 @@ def read_judged(
 ) -> JudgedData:
     """Read the judgements of a collection as queries, in a training and a validation part.
 
-    A query is a group of items. The weight of a judgement is the reliability of its annotator; the
-    answers of an annotator who mostly says the opposite are reversed. The comparisons of an answer
-    about more than two items weigh less than the same number of answers about pairs, see
-    `Votes.comparisons`.
+    Each group of items becomes a query. The weight of a judgement is the reliability of its
+    annotator; the answers of an annotator who mostly says the opposite are reversed. The
+    comparisons from an answer about more than two items weigh less than the same number of answers
+    about pairs, see `Votes.comparisons`.
 
     Args:
-        events: number of the last judgement that counts; None: all count.
+        events: number of the last judgement that counts; None: all judgements count.
         seed: decides which documents are held out.
-        as_before: the documents to hold out, as an earlier run did, see `hold_out_documents`.
-        describer: the describer of a model, which computes the features; None: fit a new one.
+        as_before: the documents that an earlier run held out, see `hold_out_documents`; None: they
+            are drawn.
+        describer: computes the features as for an earlier model; None: a new describer is fitted.
 
     Raises:
         DataError: if there are no judgements, no features, or too few judgements for two parts.
 
-    Cost: a replay of the judgements, one fit of the annotators' reliability.
+    Cost: a replay of the judgements, and one fit of the annotators' reliability.
     """
     progress(f"reading collection {collection.name}")
     columns = collection.settings.get("columns")
@@ -107,7 +111,8 @@ def read_judged(
     judgements = collection.judgements()
     if events is not None:
         judgements = judgements.where(judgements.number <= events)
-    source = Source(collection.name, judgements[-1].number if len(judgements) else 0)
+    last_number = judgements[-1].number if len(judgements) else 0
+    source = Source(collection.name, last_number)
     if not items.feature_names:
         raise DataError(
             f"{source.name}: the items have no features to learn from: sortnet items add --update "
@@ -123,9 +128,10 @@ def read_judged(
 
 
 def annotator_weights(collection: Collection) -> dict[str, float]:
-    """Weigh the answers of each annotator, see `Session.weighted`; 1 is the average weight.
+    """Return {annotator: weight of the annotator's answers}; the average weight is 1.
 
-    Excluded annotators, and annotators who never said which item is better, are left out.
+    The weights are computed by `Session.weighted`. Excluded annotators, and annotators who never
+    said which item is better, are left out.
     """
     session = new_session(collection, collection.items())
     session.replay(collection.judgements())
@@ -133,7 +139,7 @@ def annotator_weights(collection: Collection) -> dict[str, float]:
 
 
 def _facts(items: Items, votes: Votes) -> str:
-    """Hash the stored items, and the answers that no decision has excluded."""
+    """Hash the stored items and the votes; votes of excluded annotators are not among them."""
     columns = [items.ids, items.groups, items.texts, items.images, items.feature_names]
     answers = [votes.left, votes.right, votes.target, votes.annotator]
     if votes.weight is not None:
@@ -153,7 +159,14 @@ def _hash(*values: Any) -> str:
 
 
 def _queries(items: Items, votes: Votes, weights: Mapping[str, float], source: Source) -> Queries:
-    """Make queries with the items as documents and the weighted votes as soft judgements.
+    """Make queries with the items as documents, and the weighted votes as soft judgements.
+
+    A soft judgement is the probability that the left document is better.
+
+    Args:
+        weights: {annotator: weight of the annotator's answers}, in the order in which
+            `votes.annotator` numbers the annotators.
+        source: the source of the queries, for messages.
 
     Raises:
         DataError: if there are no votes.
@@ -170,9 +183,10 @@ def _queries(items: Items, votes: Votes, weights: Mapping[str, float], source: S
         feature_names=items.feature_names,
         source=str(source),
     )
-    weight = np.array([*weights.values()])[votes.annotator]
+    signed_weight = np.array([*weights.values()])[votes.annotator]
     # A negative weight belongs to an annotator who mostly says the opposite.
-    target = np.where(weight < 0, 1 - votes.target, votes.target)
+    target = np.where(signed_weight < 0, 1 - votes.target, votes.target)
     if votes.weight is not None:
-        weight = weight * votes.weight
-    return queries.with_judgements(votes.left, votes.right, soft=target, weight=np.abs(weight))
+        signed_weight = signed_weight * votes.weight
+    weight = np.abs(signed_weight)
+    return queries.with_judgements(votes.left, votes.right, soft=target, weight=weight)

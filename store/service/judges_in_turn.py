@@ -13,7 +13,7 @@ from sortnet.messages import count
 from store.service.judge_as_annotator import EndReason, Judging, LabellingEnd
 from store.service.labelling import LabellingService
 
-_TURN = 20  # answers of a judge before the next judge is asked, if there are several
+_ANSWERS_A_TURN = 20  # answers of one judge before the next judge is asked
 
 
 def ask_in_turn(
@@ -25,10 +25,13 @@ def ask_in_turn(
     """Ask several judges in turn, until the goal is reached or no judge can be asked.
 
     Args:
-        connections: the judges by the names of their annotators.
-        max_calls: most calls of each judge in the collection, with earlier calls; None: no limit.
+        service: chooses the questions and stores the answers.
+        connections: {annotator: the judge that answers under this name}.
+        max_calls: most calls of each judge in the collection, earlier calls included; None: no
+            limit.
 
-    Returns the end of the last turn; None if the goal was reached before.
+    Returns:
+        How the last turn ended; None if the goal was reached before.
 
     Raises:
         SortNetError: if a judge fails.
@@ -42,15 +45,20 @@ def ask_in_turn(
             calls_left[annotator] = n_allowed
     waiting = [annotator for annotator, n in calls_left.items() if n is None or n > 0]
     if not waiting and not service.remaining.stop:
-        return LabellingEnd(EndReason.BUDGET, service.remaining.why, 0, 0, 0)
-    answers_a_turn = None if len(connections) == 1 else _TURN
+        return LabellingEnd(
+            EndReason.BUDGET, service.remaining.why, answered=0, n_preferences=0, failed=0
+        )
+    answers_a_turn: int | None = _ANSWERS_A_TURN
+    if len(connections) == 1:
+        answers_a_turn = None  # a single judge need not make way for another
     end: LabellingEnd | None = None
     while waiting and not service.remaining.stop:
         annotator = waiting.pop(0)
         connection = connections[annotator]
         n_left = calls_left[annotator]
         limits = [limit for limit in (n_left, answers_a_turn) if limit is not None]
-        end = _ask(service, annotator, connection, min(limits, default=None), progress)
+        n_answers = min(limits, default=None)
+        end = _ask(service, annotator, connection, n_answers, progress)
         if n_left is not None:
             n_left = _calls_after(connection, n_left, end)
             calls_left[annotator] = n_left
@@ -62,7 +70,14 @@ def ask_in_turn(
 
 
 def _calls_after(connection: JudgeConnection, n_left: int, end: LabellingEnd) -> int:
-    """Count the calls that a judge has left, by its budget, else by its answers in this turn."""
+    """Count the calls that a judge has left after a turn.
+
+    A judge without a limited budget, such as a function, takes one call for each answer.
+
+    Args:
+        n_left: number of calls that the judge had left before the turn.
+        end: how the turn ended.
+    """
     budget = connection.budget
     if budget is not None and budget.limits.max_calls is not None:
         return budget.limits.max_calls - budget.calls
@@ -72,26 +87,32 @@ def _calls_after(connection: JudgeConnection, n_left: int, end: LabellingEnd) ->
 def _limit_calls(connection: JudgeConnection, n_allowed: int) -> None:
     """Lower the limit of a judge's budget to `n_allowed` calls, if the judge has a budget.
 
-    A judge without a call left is not asked, so its budget stays.
+    The budget of a judge that has no call left stays as it is, because the judge is not asked.
     """
     budget = connection.budget
     if budget is None or n_allowed <= 0:
         return
-    most = budget.limits.max_calls
-    if most is None or most > n_allowed:
+    max_calls = budget.limits.max_calls
+    if max_calls is None or max_calls > n_allowed:
         budget.limits = replace(budget.limits, max_calls=n_allowed)
 
 
 def _calls_so_far(service: LabellingService, annotator: str) -> int:
-    """Count the calls that a judge's answers in the collection took."""
+    """Count the calls that a judge's answers in the collection took.
+
+    An answer without a stored number of calls counts as one call.
+    """
     judgements = service.judgements()
     if annotator not in judgements.annotators:
         return 0
     n_calls = 0
     for row in judgements.by(annotator).nonzero()[0].tolist():
         meta = judgements.texts["meta"].get(row)
-        facts = json.loads(meta) if meta else {}
-        n_calls += facts.get("calls", 1) if isinstance(facts, dict) else 1
+        facts = json.loads(meta) if meta else None
+        if isinstance(facts, dict):
+            n_calls += facts.get("calls", 1)
+        else:
+            n_calls += 1
     return n_calls
 
 
@@ -104,10 +125,15 @@ def _ask(
 ) -> LabellingEnd:
     """Ask a judge for `number` answers; None: until the goal is reached.
 
-    If a new judge gives no answer, its annotator is removed again.
+    The annotator is added if the collection does not have it, and removed again if the judge gives
+    no answer.
+
+    Raises:
+        SortNetError: if the judge fails.
+        KeyboardInterrupt: at an interrupt, after the answers so far are stored.
     """
     collection = service.collection
-    is_new = annotator not in {existing.name for existing in collection.annotators()}
+    is_new_annotator = annotator not in {existing.name for existing in collection.annotators()}
     collection.annotator(annotator)
     judging = Judging(
         judge=connection,
@@ -119,7 +145,7 @@ def _ask(
     try:
         judging.run()
     finally:
-        if is_new:
+        if is_new_annotator:
             collection.forget(annotator)
     end = judging.end()
     if end.reason == EndReason.INTERRUPTED:

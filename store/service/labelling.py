@@ -31,24 +31,27 @@ from store.database.process import Process
 from store.service.convergence import Convergence
 from store.service.short_turns import short_turns
 
-ATTEMPTS = 5  # at new questions, if other processes lease the same pairs meanwhile
+ATTEMPTS = 5  # times to choose questions, because other processes may lease the same pairs first
 SESSION_SETTINGS = ("strategy", "holdout", "repeats")
-_PAUSE = 2.0  # after a fit in a thread, relative to its duration: answers come first
-# Answers that a program may give before a fit; or 5 % of the answers or of the items, if more.
+# After a fit in a thread, no further fit starts for this multiple of the fit's duration, so that
+# answers have the processor.
+_PAUSE = 2.0
+# Most answers that a machine may give before the next fit, unless 5 % of the answers or of the
+# items are more.
 _MOST_UNFITTED = 20
 
 
 def new_session(
     collection: Collection, items: Items, study: Study | None = None, **overrides: Any
 ) -> Session:
-    """A session about the items with the collection's settings, and no judgements yet.
+    """Make a session about the items with the collection's settings, without judgements.
 
     Args:
-        study: the present state of the study; None: it is read.
-        overrides: arguments of `Session` in place of the collection's settings.
+        study: the present state of the study; None: it is read from the collection.
+        overrides: arguments of `Session` that replace the collection's settings.
 
     Raises:
-        StoreError: if the collection has criteria, which have a session each.
+        StoreError: if the collection has criteria, because each criterion has its own session.
     """
     collection.check_one_question()
     study = study or collection.study()
@@ -62,20 +65,21 @@ def new_session(
         len(items),
         groups=items.groups,
         among=collection.allowed_pairs(),
-        keep=_folder_of_fits(),
+        keep=_fits_folder(),
         study=study,
         **settings,
     )
 
 
-def _folder_of_fits() -> Path | None:
-    with suppress(RuntimeError):  # there may be no home folder
+def _fits_folder() -> Path | None:
+    """Return the cache folder for fitted models; None if the user has no home folder."""
+    with suppress(RuntimeError):  # raised by `Path.home` without a home folder
         return default_cache_dir() / "fits"
     return None
 
 
 class _FitState(NamedTuple):
-    """What a fit was made of: a session, and its number of events at that time."""
+    """The data of a fit: a session, and its number of events when the fit began."""
 
     session: Session
     n_events: int
@@ -84,22 +88,26 @@ class _FitState(NamedTuple):
 class LabellingService:
     """A collection's session, synchronised with the database and kept fitted; thread-safe.
 
-    The state of a session is a replay of the stored judgements. So nothing is lost with the
-    process, and several processes, each with its own service, may serve one collection.
+    The service replays the stored judgements to get the state of a session. So nothing is lost when
+    a process ends, and several processes, each with its own service, may serve one collection.
 
     Args:
+        collection: the collection whose items are sorted.
         lease_seconds: duration of a lease.
-        goal: when to stop; None: the goal of the study.
-        record: whether refits become iterations of a run until `close`, see `Convergence`.
-        call: see `Session`.
+        goal: the goal at which the asking stops; None: the goal of the study.
+        record: whether `Convergence` records refits as iterations of a run, until `close`.
+        call: calls each expensive function of a fit, see `Session`.
 
     Raises:
-        StoreError: on a collection of fewer than two items.
+        StoreError: if the collection has fewer than two items.
 
     Attributes:
-        session, study, items: the session, the study's present state, and the items to sort.
-        ranking, remaining: results of the last fit; before the first fit, by the features alone.
-        fault: the error of the last fit, else empty.
+        session: the session with the judgements that were read.
+        study: the present state of the study.
+        items: the items to sort.
+        ranking: the ranking by the last fit; before the first fit, by the features alone.
+        remaining: the distance from the goal by the last fit.
+        fault: the error of the last fit; empty if there was none.
         last_number: the number of the last judgement that was read.
 
     Cost: opening reads all judgements and replays them, about 6 us each; later calls read only
@@ -120,7 +128,7 @@ class LabellingService:
         self._goal = goal
         self._call = call
         self._lock = threading.RLock()
-        # {annotator: {id: lease}} of the leases that this service made or took over.
+        # {annotator: {id: lease}} for the leases that this service made or took over.
         self._own_leases: dict[str, dict[str, Lease]] = {}
         self._last_fit: _FitState | None = None
         self._fitting: threading.Thread | None = None
@@ -140,38 +148,38 @@ class LabellingService:
             self._convergence.close()
 
     def next(self, annotator: str, k: int = 1) -> list[Lease]:
-        """The next k questions to an annotator, fewer if there are no more.
+        """Lease the next k questions to an annotator, fewer if there are no more.
 
         The annotator's unanswered questions come first, so that a reloaded page shows the same
-        ones. In the first call for an annotator these are all that this process or an ended process
-        leased, later those that this service leased. Two services do not ask one question twice:
-        not while another process asks it, and not if it was answered since this service last read
-        the database.
+        questions. The first call for an annotator also takes over the questions that an ended
+        process, or another service in this process, has leased. Several services never ask the same
+        question at the same time, and no service asks a question that was answered since the
+        service last read the database.
 
-        Cost: a transaction to read, and one to lease if there is something to lease or renew.
+        Cost: one transaction to read, and one more to lease or renew questions.
         """
         with self._lock:
             live_leases = self._read_changes()
             if self.why_closed(annotator):
                 return []
             leases = self._leases_of_service(annotator, live_leases)
-            n_questions = self._within_quota(annotator, k, live_leases)
+            n_questions = self._n_within_quota(annotator, k, live_leases)
             ids_to_renew: list[str] = []
             if self._is_renewal_due(leases):
                 ids_to_renew = [lease.id for lease in leases]
             for _ in range(ATTEMPTS):
-                questions = self._choose_questions(
-                    annotator, n_questions - len(leases), live_leases
-                )
+                n_missing = n_questions - len(leases)
+                questions = self._choose_questions(annotator, n_missing, live_leases)
                 if not questions and not ids_to_renew:
                     break
                 new_leases = self._lease(annotator, questions, renew=ids_to_renew)
                 is_complete = len(new_leases) == len(ids_to_renew) + len(questions)
-                # The renewed leases are among the new ones.
+                # A renewal returns the old leases together with the new leases.
                 leases = new_leases if ids_to_renew else leases + new_leases
                 ids_to_renew = []
                 if is_complete:
                     break
+                # Another process has leased some of the chosen pairs: choose other pairs.
                 live_leases = self._read_changes()
             return leases[:n_questions]
 
@@ -181,20 +189,20 @@ class LabellingService:
             return self._lease(annotator, questions)
 
     def held(self, annotator: str) -> list[Lease]:
-        """The unanswered questions of an annotator, renewed if they expire soon."""
+        """Return an annotator's unanswered questions; renew their leases if they expire soon."""
         with self._lock:
-            self.next(annotator, 0)
+            self.next(annotator, k=0)
             if self.why_closed(annotator):
                 return []
             return list(self._own_leases[annotator].values())
 
     def release(self, annotator: str) -> None:
-        """Release the questions that an annotator has from this service."""
+        """Release the questions that this service has leased to an annotator."""
         with self._lock:
             self.collection.release(annotator, sorted(self._own_leases.get(annotator, ())))
 
     def sees(self, annotator: str, item: int) -> bool:
-        """Whether an item is in a live or an answered question of an annotator.
+        """Tell whether an annotator may see an item: it is in an open or an answered question.
 
         Cost: a pass over the judgements; a transaction if the item is in no judgement.
         """
@@ -208,48 +216,64 @@ class LabellingService:
         return any(item in lease.question.items for lease in live_leases)
 
     def question(self, annotator: str, lease: str) -> Question:
-        """The question of an annotator's lease; a LeaseError if there is none."""
+        """Return the leased question with the id `lease`.
+
+        Raises:
+            LeaseError: if there is no such lease.
+        """
         with self._lock:
             own_lease = self._own_leases.get(annotator, {}).get(lease)
         return self.collection.question(lease) if own_lease is None else own_lease.question
 
     def answer(self, lease: str, judgement: Judgement) -> Stored:
-        """Store the answer to a question in a transaction.
+        """Store the answer to a leased question, in one transaction.
 
-        If the question was answered before, the first answer is returned. A LeaseError on a lease
-        that is unknown, expired, released or another annotator's.
+        Args:
+            lease: id of the lease.
+
+        Returns:
+            The stored answer; if the question was answered before, its first answer.
+
+        Raises:
+            LeaseError: if the lease is unknown, expired, released, or belongs to another annotator.
         """
         with self._lock:
             stored = self.collection.answer(lease, judgement, after=self.last_number)
             if stored.since.highest_item >= self.session.n_items:
-                self.sync()
+                self.sync()  # reads the items that were added meanwhile
             else:
                 self._replay(stored.since)
             return stored
 
     def undo(self, annotator: str) -> Judgement | None:
-        """Undo an annotator's last answer and release their questions: the undone one comes next.
+        """Undo an annotator's last answer, and release the annotator's open questions.
 
-        None if there is nothing to undo, or the annotator is excluded or paused.
+        The question of the undone answer is asked next.
+
+        Returns:
+            The stored undo; None if there is nothing to undo, or the annotator is excluded or
+            paused.
         """
         with self._lock:
             live_leases = self._read_changes()
             last = self.session.last(annotator)
+            # Without a count of answers and a time, neither a quota nor the deadline closes.
             if last is None or self.study.why_closed(annotator, 0):
                 return None
-            self._leases_of_service(annotator, live_leases)  # takes over leases of ended processes
+            # Leases of ended processes are taken over, so that they are released, too.
+            self._leases_of_service(annotator, live_leases)
             self.release(annotator)
             undo = self.collection.undo(annotator, last.number)
             self.sync()
             return undo
 
     def why_closed(self, annotator: str) -> str:
-        """The reason why an annotator is asked nothing, in words; empty if there is none."""
+        """Return the reason why the study asks an annotator nothing; empty if there is none."""
         now = self.collection.clock()
         return self.study.why_closed(annotator, self.session.answered(annotator), now)
 
     def why_nothing_left(self, annotator: str) -> str:
-        """The reason why there is no question for an annotator, in words."""
+        """Return the reason why there is no question for an annotator, in words."""
         if closed := self.why_closed(annotator):
             return closed
         leases = self.collection.leases()
@@ -261,14 +285,14 @@ class LabellingService:
         return "all pairs were asked"
 
     def answered(self, annotator: str) -> int:
-        """The number of an annotator's answers as in `Session`, excluded annotators included."""
+        """Count an annotator's answers, even if the annotator is excluded from the session."""
         with self._lock:
             excluded = self._excluded_judgements
             n_excluded = int(np.count_nonzero(excluded.is_answer & excluded.by(annotator)))
             return self.session.answered(annotator) + n_excluded
 
     def judgements(self) -> Judgements:
-        """All judgements in their order, excluded annotators included."""
+        """Return all judgements in their order, with the judgements of excluded annotators."""
         with self._lock:
             counted = self.session.judgements()
             if not len(self._excluded_judgements):
@@ -280,20 +304,26 @@ class LabellingService:
 
     @property
     def moment(self) -> tuple[int, ...]:
-        """Numbers that change with each judgement, decision and fit that was read or made."""
-        n_fitted = -1 if self._last_fit is None else self._last_fit.n_events
+        """A state number: it changes when a judgement or a decision is read, or a fit is made."""
+        n_fitted = -1  # before the first fit; a fit may have 0 events
+        if self._last_fit is not None:
+            n_fitted = self._last_fit.n_events
         return self.last_number, len(self._decisions), n_fitted
 
     def reports(self, names: Sequence[str]) -> list[AnnotatorReport]:
-        """A report of each annotator, by the last fit."""
+        """Report on the named annotators, by the last fit."""
         with self._lock:
             session = self.session
             judgements = self.judgements()
-            study = self.study  # newer than the session's if somebody was paused
+            # The study of the service knows who is paused; the session keeps an older study.
+            study = self.study
         return session.reports(names, judgements, study)
 
     def models_of_before(self) -> list[str]:
-        """Models that gave probabilities while nobody decided what these are, as before 0.5."""
+        """List models with stored probabilities whose meaning nobody has decided.
+
+        Such judgements come from SortNet before 0.5.
+        """
         with self._lock:
             judgements = self.session.judgements()
             study = self.study
@@ -301,7 +331,7 @@ class LabellingService:
         return [name for name in undecided if not np.isnan(judgements.p[judgements.by(name)]).all()]
 
     def sync(self) -> int:
-        """Read what other processes wrote; returns the number of new judgements."""
+        """Read the changes of other processes, and return the number of new judgements."""
         with self._lock:
             number_before = self.last_number
             self._read_changes()
@@ -309,20 +339,21 @@ class LabellingService:
 
     @property
     def is_fitted(self) -> bool:
-        """Whether there has been a fit."""
+        """Whether the model has been fitted."""
         return self._last_fit is not None
 
     @property
     def stale(self) -> bool:
-        """Whether the ranking is older than the answers."""
+        """Whether the last fit lacks some of the answers that were read."""
         return self._last_fit != _FitState(self.session, self.session.events)
 
     def update(self, *, keep_net: bool = False, pause: bool = True) -> None:
-        """Fit the model to the new answers: now if that is quick, else in a thread.
+        """Fit the model to the new answers: at once if a fit is quick, else in a thread.
 
         Args:
-            keep_net: see `Session.refit`.
-            pause: whether answers have the processor for some time after a fit in a thread.
+            keep_net: whether no neural net is trained, see `Session.refit`.
+            pause: whether no fit starts for some time after a fit in a thread, so that answers
+                have the processor.
         """
         if not self.stale:
             return
@@ -335,49 +366,50 @@ class LabellingService:
             self._start_fit(keep_net=keep_net, pause=pause)
 
     def _start_forecast(self) -> None:
-        """Renew the forecast in a thread, unless a thread does so already."""
+        """Start a thread that renews the forecast of questions, unless such a thread is running."""
         is_running = self._forecasting is not None and self._forecasting.is_alive()
         if not is_running:
             self._forecasting = threading.Thread(target=self._try_forecast, daemon=True)
             self._forecasting.start()
 
     def _start_fit(self, *, keep_net: bool, pause: bool) -> None:
-        """Fit the model in a thread, unless a thread does so already or fits pause."""
+        """Start a thread that fits the model, unless one is running or the pause is not over."""
         with self._lock:
             is_running = self._fitting is not None and self._fitting.is_alive()
             is_pausing = pause and time.monotonic() < self._pause_until
             if not is_running and not is_pausing:
-                # A daemon: a process that ends need not wait for a fit, which writes nothing.
+                # A daemon thread, because a process that ends need not wait for an unfinished fit.
                 fit = partial(self._try_fit, keep_net=keep_net)
                 self._fitting = threading.Thread(target=fit, daemon=True)
                 self._fitting.start()
 
     def keep_up(self, *, side_by_side: bool = False) -> None:
-        """Fit the model for a machine that answers, and let it wait if the fits fall behind.
+        """Fit the model while a machine answers, and wait for the fit if it falls behind.
 
-        Without this wait a fast program would be asked by a model that knows few of its answers.
-        The net of the features is not trained here, but when the answers have doubled.
+        Without this wait, a fast program would get questions from a model that knows few of its
+        answers. The neural net of the features is trained only when the answers have doubled, and
+        not here.
 
         Args:
-            side_by_side: whether other threads answer meanwhile. Then the fit may fall behind by
-                twice as many answers before this thread waits for it.
+            side_by_side: whether other threads answer meanwhile. Then this thread waits only after
+                twice as many unfitted answers.
         """
         session = self.session
         most_unfitted = max(_MOST_UNFITTED, session.events // 20, session.n_items // 20)
         most_before_waiting = 2 * most_unfitted if side_by_side else most_unfitted
-        # Several threads answer so fast that fits which are behind may not pause.
+        # Several threads answer faster than fits with pauses can follow.
         may_pause = not side_by_side or session.behind <= most_unfitted
         self.update(keep_net=True, pause=may_pause)
         if session.behind <= most_before_waiting:
             return
         if self._fitting is not None:
             self._fitting.join()
-        # The fit that has just ended began before the latest answers.
+        # The finished fit may lack the latest answers, which came after it began.
         if session.behind > most_unfitted:
             self._fit(keep_net=True)
 
     def settle(self) -> None:
-        """Wait until `ranking` and `remaining` include every answer."""
+        """Fit the model until `ranking` and `remaining` include every answer."""
         if self._fitting is not None:
             self._fitting.join()
         if self.stale or self._is_net_kept:
@@ -386,25 +418,29 @@ class LabellingService:
             self._renew_forecast()
 
     def _try_forecast(self) -> None:
-        """Renew the forecast, in a thread of its own; an error becomes the `fault`."""
+        """Renew the forecast of questions, and store an error as `fault` instead of raising it."""
         try:
             with short_turns():
                 self._renew_forecast()
-        except Exception as error:  # any error: answers must still be stored
+        except Exception as error:  # no error may stop the storing of answers
             self.fault = f"{type(error).__name__}: {error}"
 
     def _renew_forecast(self) -> None:
+        """Forecast the number of questions to the goal, and renew `remaining` with the forecast."""
         session = self.session
         session.renew_forecast()
         self._renew_remaining(session)
 
     def _renew_remaining(self, session: Session) -> None:
-        """Set `remaining` by the session's last fit; the lock keeps two threads in order."""
+        """Set `remaining` by the session's last fit, unless another session was started."""
+        # The fitting and the forecasting thread both come here: without the lock, the older result
+        # could replace the newer result.
         with self._remaining_lock:
             if session is self.session:
                 self.remaining = session.remaining(fresh=False)
 
     def _fit(self, *, keep_net: bool = False) -> None:
+        """Fit the model to all answers so far, renew the results, and record the fit."""
         with self._lock:
             session = self.session
             n_events = session.events
@@ -423,22 +459,25 @@ class LabellingService:
             )
 
     def _try_fit(self, *, keep_net: bool = False) -> None:
-        """Fit, and renew the forecast if fits are slow anyway; an error becomes the `fault`."""
+        """Fit the model, and store an error as `fault` instead of raising it.
+
+        If fits are slow, this thread also renews the forecast; else `update` does so in a thread.
+        """
         started = time.monotonic()
         try:
             self._fit(keep_net=keep_net)
             if not self.session.quick and self.session.forecast_due:
                 self._renew_forecast()
             self.fault = ""
-        except Exception as error:  # any error: answers must still be stored
+        except Exception as error:  # no error may stop the storing of answers
             self.fault = f"{type(error).__name__}: {error}"
         ended = time.monotonic()
         self._pause_until = ended + _PAUSE * (ended - started)
 
     def _start_session(self) -> None:
-        """Start from scratch: read the items, replay the judgements."""
-        # Which judgements are replayed is fixed before the items are read, so that no item that a
-        # judgement refers to can be missing.
+        """Start a new session: read the study and the items, and replay the judgements."""
+        # `blocks` selects the judgements before the items are read. So every judgement that is
+        # replayed is about items that are read.
         blocks = self.collection.blocks()
         self._decisions = self.collection.decisions()
         self.study = study_of(self._decisions)
@@ -458,7 +497,7 @@ class LabellingService:
             self._replay(judgements)
 
     def _read_changes(self) -> list[Lease]:
-        """Read new judgements, decisions and items; returns all live leases."""
+        """Read new judgements, decisions and items, and return all live leases."""
         changes = self.collection.changes(self.last_number, len(self._decisions))
         study_before = self.study
         if changes.decisions:
@@ -470,8 +509,8 @@ class LabellingService:
             self._replay(changes.judgements)
         return changes.leases
 
-    def _within_quota(self, annotator: str, k: int, live_leases: Sequence[Lease]) -> int:
-        """At most k questions: what the annotator's quota leaves, less leases of other services."""
+    def _n_within_quota(self, annotator: str, k: int, live_leases: Sequence[Lease]) -> int:
+        """Limit k questions to the annotator's quota, less the leases from other services."""
         n_left = self.study.left(annotator, self.session.answered(annotator))
         if n_left is None:
             return k
@@ -482,13 +521,13 @@ class LabellingService:
         return max(min(k, n_left - n_elsewhere), 0)
 
     def _is_renewal_due(self, leases: Sequence[Lease]) -> bool:
-        """Whether a lease expires soon, or is from another process."""
+        """Tell whether a lease expires soon, or was made by another process."""
         soon = self.collection.clock() + self.lease_seconds / 2
         process = Process.here()
         return any(lease.expires < soon or lease.process != process for lease in leases)
 
     def _replay(self, judgements: Judgements) -> None:
-        """Add judgements to the session, and keep judgements of excluded annotators."""
+        """Add judgements to the session, and keep the judgements of excluded annotators apart."""
         if not len(judgements):
             return
         self.session.replay(judgements)
@@ -502,31 +541,34 @@ class LabellingService:
     def _choose_questions(
         self, annotator: str, k: int, live_leases: Sequence[Lease]
     ) -> list[Question]:
-        """Up to k new questions about pairs without a live lease."""
+        """Choose up to k new questions about pairs that nobody has leased."""
         if k <= 0:
             return []
         leased_pairs = {pair for lease in live_leases for pair in lease.question.pairs}
-        # A lease may be of an item that was added after the session was started.
-        busy = {pair for pair in leased_pairs if pair[1] < self.session.n_items}
+        # The session does not know items that were added after it was started. A pair has its
+        # higher item number last.
+        busy = {(low, high) for low, high in leased_pairs if high < self.session.n_items}
         return self.session.ask(annotator, k, busy=busy, wait=False)
 
     def _lease(
         self, annotator: str, questions: Sequence[Question], *, renew: Sequence[str] = ()
     ) -> list[Lease]:
+        """Lease questions, renew the leases with the ids `renew`, and return all these leases."""
         leases = self.collection.lease(
             annotator, questions, self.lease_seconds, renew=renew, after=self.last_number
         )
         own_leases = self._own_leases.setdefault(annotator, {})
-        for id in renew:  # a lease that another process has taken over is not renewed
+        # A lease that another process has taken over is not renewed: forget it.
+        for id in renew:
             own_leases.pop(id, None)
         own_leases.update({lease.id: lease for lease in leases})
         return leases
 
     def _leases_of_service(self, annotator: str, live_leases: Sequence[Lease]) -> list[Lease]:
-        """An annotator's live leases of this service; in the first call all that it may take over.
+        """Return an annotator's live leases from this service.
 
-        Leases about items that the session does not have, or pairs that it does not allow, are left
-        out.
+        The first call for an annotator also takes over the leases of ended processes. Leases about
+        unknown items, or about pairs that the session does not allow, are left out.
         """
         leases = [lease for lease in live_leases if lease.annotator == annotator]
         previous = self._own_leases.get(annotator)
@@ -539,7 +581,7 @@ class LabellingService:
         return [lease for lease in leases if self._is_allowed(lease.question)]
 
     def _is_allowed(self, question: Question) -> bool:
-        """Whether the session has the items of a question, and allows their pairs."""
+        """Tell whether the session knows all items of a question and allows all its pairs."""
         if max(question.items) >= self.session.n_items:
             return False
         return all(map(self.session.allows, question.pairs))

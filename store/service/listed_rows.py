@@ -15,7 +15,7 @@ _COUNTS = ("items", "features", "annotators", "judgements")
 
 
 def collection_rows(store: Store) -> list[dict[str, Any]]:
-    """Return a row for each collection, oldest first, with its number of items, answers etc."""
+    """Return a row for each collection of a store, oldest first, with its numbers of items etc."""
     rows = rows_of(store.collections_frame()[["name", "created", *_COUNTS]])
     return [row | {"created": _iso_time(row["created"])} for row in rows]
 
@@ -27,7 +27,8 @@ class NewestJudgements:
     Attributes:
         rows: a row for each judgement, oldest first.
         n_older: number of judgements older than the rows.
-        n_answers: number of answers that count, among all judgements.
+        n_answers: number of judgements about the order of items, without undone judgements and
+            judgements of excluded annotators.
         n_annotators: number of annotators who gave these answers.
     """
 
@@ -38,7 +39,7 @@ class NewestJudgements:
 
 
 def newest_judgements(collection: Collection, limit: int) -> NewestJudgements:
-    """Return the newest judgements of a collection, at most `limit`, with counts of all."""
+    """Return at most `limit` of a collection's newest judgements, with counts of all judgements."""
     frame = collection.judgements_frame()
     rows = [row | {"at": _iso_time(row["at"])} for row in rows_of(frame.tail(limit))]
     counted = frame[frame["answer"].isin(ORDER_ANSWERS) & ~frame["undone"] & ~frame["excluded"]]
@@ -51,5 +52,5 @@ def newest_judgements(collection: Collection, limit: int) -> NewestJudgements:
 
 
 def _iso_time(text: str | None) -> str | None:
-    """Convert a stored time to ISO 8601; None if a damaged store has no time."""
+    """Convert a stored time to ISO 8601; None if the time is missing in a damaged store."""
     return None if text is None else text.replace(" ", "T")

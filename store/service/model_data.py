@@ -1,4 +1,4 @@
-"""Read data with the features and the columns that a model was trained with."""
+"""Read data for a trained model, with the features and columns of the model's training data."""
 
 from __future__ import annotations
 
@@ -22,9 +22,10 @@ class DataFile:
 
     Attributes:
         path: the file or folder.
-        columns: the names of columns; other names are taken from the model.
-        part: name of a part of the file that the model was trained on; None: all queries.
-        cache: folder of parsed data; None: nothing is cached.
+        columns: names of columns; a name that is not set is taken from the model.
+        part: name of a part (`train`, `vali` or `test`), if training divided this file into parts;
+            None: all queries.
+        cache: folder for parsed data; None: parsed data are not cached.
     """
 
     path: str
@@ -33,13 +34,14 @@ class DataFile:
     cache: Path | None = None
 
     def read(self, model: Ranker, progress: Progress, *, labelled: bool) -> Queries:
-        """Read the queries, or the items, with the features of the model.
+        """Read the queries or the items, with the features of the model.
 
         Args:
+            model: the model that the data are read for.
             labelled: whether every document needs a grade.
 
         Raises:
-            SortNetError: if the data cannot be used, or do not have the part.
+            SortNetError: if the data cannot be used, or the part cannot be taken from the file.
         """
         facts_of_part: dict[str, Any] | None = None
         if self.part is not None:
@@ -67,16 +69,22 @@ class DataFile:
 
 
 def _facts_of_part(path: str, model: Ranker, part: str) -> dict[str, Any]:
-    """Return the recorded facts about a part of the file that the training divided.
+    """Return the facts that a model has recorded about a part of its divided training file.
 
     Raises:
-        SortNetError: if the model was not trained on one file, or `path` has another content.
+        SortNetError: if the model was not trained on one divided file, or the content of the file
+            at `path` has changed since the training.
     """
     facts = _recorded_facts(model, part)
     if facts is None:
         raise ModelError("--part: the model was not trained on one file that train divided")
-    members = {"queries": list[str]} if "queries" in facts else {"rows": list[int]}
-    check_fields(facts, {"path": str, "fingerprint": str, **members}, f"model.json, {part} part")
+    # A part is a list of queries, or of rows if the file has a single query.
+    types: dict[str, Any] = {"path": str, "fingerprint": str}
+    if "queries" in facts:
+        types["queries"] = list[str]
+    else:
+        types["rows"] = list[int]
+    check_fields(facts, types, f"model.json, {part} part")
     if fingerprint(path) != facts["fingerprint"]:
         raise DataError(
             f"{path}: its content differs from that of {facts['path']}, which was divided for "
@@ -86,16 +94,19 @@ def _facts_of_part(path: str, model: Ranker, part: str) -> dict[str, Any]:
 
 
 def _recorded_facts(model: Ranker, part: str) -> dict[str, Any] | None:
-    """The facts in model.json about a part of a divided file; None if there are none."""
+    """Return the facts in model.json about a part of a divided file; None if there are none."""
     from sortnet.data.parts import is_part
 
     recorded = model.info.get("data")
     if not isinstance(recorded, dict):
         return None
     facts = recorded.get(part)
-    return facts if isinstance(facts, dict) and is_part(facts) else None
+    if isinstance(facts, dict) and is_part(facts):
+        return facts
+    return None
 
 
 def _is_divided_file(path: str, model: Ranker) -> bool:
+    """Tell whether a file is the one that was divided for the model's training."""
     facts = _recorded_facts(model, "test")
     return facts is not None and fingerprint(path) == facts.get("fingerprint")

@@ -1,4 +1,4 @@
-"""An item of a collection by its id: its facts, and decisions about the item."""
+"""Find an item of a collection by its id: return its facts, and store decisions about it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def decide_about_item(collection: Collection, kind: str, id: str, reason: str | 
 
 
 def item_record(collection: Collection, id: str) -> dict[str, Any]:
-    """The facts and the features of an item.
+    """Return the facts about an item, with its features as `features`.
 
     Raises:
         StoreError: if the collection has no such item.
@@ -39,7 +39,7 @@ def item_record(collection: Collection, id: str) -> dict[str, Any]:
 
 
 def item_facts(items: Items, number: int) -> dict[str, Any]:
-    """The id of an item, and the text, files, group and shown columns that it has."""
+    """Return the id of an item, and its text, files, group and shown columns if it has them."""
     columns = {
         "text": items.texts,
         "image": items.images,
@@ -56,25 +56,30 @@ def item_facts(items: Items, number: int) -> dict[str, Any]:
 
 
 def _features_of(items: Items, number: int, columns: Mapping[str, Any]) -> dict[str, Any]:
-    """The features of an item by their names for people; dates as text, None where one is missing.
+    """Return {readable name: value} of an item's features; a date is a text.
+
+    The value of a missing feature is None.
 
     Args:
-        columns: {role: column} of the collection, and the features that are `dates`.
+        columns: {role: column} of the collection; the role `dates` lists the features that are
+            dates.
     """
     names = readable_names(items.feature_names, columns)
+    values = items.features[number].tolist()
     dates = columns.get("dates") or ()
-    features = dict[str, Any]()
-    for stored_name, name, value in zip(
-        items.feature_names, names, items.features[number].tolist(), strict=True
-    ):
+    features: dict[str, Any] = {}
+    for stored_name, name, value in zip(items.feature_names, names, values, strict=True):
         if math.isnan(value):
             features[name] = None
+        elif stored_name in dates:
+            features[name] = date_text(value)
         else:
-            features[name] = date_text(value) if stored_name in dates else value
+            features[name] = value
     return features
 
 
 def _number_of(id: str, collection: Collection, items: Items) -> int:
+    """Return the number of the item with an id; StoreError if the collection has no such item."""
     if id not in items.ids:
         raise StoreError(f"collection {collection.name!r} has no item {id[:60]!r}")
     return items.ids.index(id)

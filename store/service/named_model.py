@@ -19,8 +19,12 @@ if TYPE_CHECKING:
 def load_model(model: str, progress: Progress, threads: int | None = None) -> Ranker:
     """Load the model in a folder, and set the number of threads for ranking.
 
+    Args:
+        model: path of the folder.
+        threads: number of threads; None: the number stays.
+
     Raises:
-        SortNetError: if there is no model, or `model` is the name of a collection.
+        SortNetError: if the folder has no model, or `model` is the name of a collection.
     """
     from sortnet.rankers.load_ranker import load_ranker
 

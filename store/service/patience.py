@@ -1,4 +1,4 @@
-"""Wait for a database server that is away, so that no answer that was paid for is lost."""
+"""Wait for a database server that is away, so that no answer is lost that a judge was paid for."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from sortnet.errors import StoreError
 from sortnet.messages import note
 from store.database.engine import LONGEST_WAIT, Database
 
-_SHORTEST_WAIT = 0.1  # seconds before the second attempt
+_SHORTEST_WAIT = 0.1  # seconds before the second attempt; later waits are longer
 T = TypeVar("T")
 
 
@@ -34,23 +34,24 @@ class StorePatience:
         self._name = name
         self._notify = notify
         self._lock = threading.Lock()
-        self._until: float | None = None  # end of the wait; None: nobody waits
+        self._until: float | None = None  # time when the waiting ends; None: nobody waits
         self._stopped = threading.Event()
 
-    def do(self, work: Callable[[], T]) -> T:
-        """Call a function until the store's server answers it, and return its result.
+    def do(self, use_store: Callable[[], T]) -> T:
+        """Call a function until the store's server answers, and return the function's result.
 
         Args:
-            work: reads or writes the store. It must be idempotent: an attempt that fails here may
-                have succeeded on the server.
+            use_store: reads or writes the store. It must be idempotent: an attempt that fails here
+                may have succeeded on the server.
 
         Raises:
-            StoreError: of the last attempt, if the server stays away; any other error at once.
+            StoreError: from the last attempt, if the server stays away. Any other error is raised
+                at once.
         """
         seconds = _SHORTEST_WAIT
         while True:
             try:
-                result = work()
+                result = use_store()
             except StoreError as error:
                 if not self._database.is_away(error) or not self._wait(seconds):
                     raise
@@ -64,7 +65,10 @@ class StorePatience:
         self._stopped.set()
 
     def _wait(self, seconds: float) -> bool:
-        """Wait before the next attempt, and return False if there must be no further attempt."""
+        """Wait before the next attempt; return False if there must be no further attempt.
+
+        The first thread that waits starts the time for which the server may be away.
+        """
         with self._lock:
             if self._until is None:
                 self._until = time.monotonic() + self._seconds

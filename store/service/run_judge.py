@@ -1,4 +1,4 @@
-"""A machine judge of a training run; each answer is stored as it comes."""
+"""Ask a machine judge about the pairs of a training run, and store each answer at once."""
 
 from __future__ import annotations
 
@@ -28,38 +28,49 @@ from store.runs.judge_answers import JudgeAnswer, judged_pairs, target_of, targe
 from store.runs.run import Run
 from store.service.patience import StorePatience
 
-PairOfSplit: TypeAlias = tuple[Split, int, int]  # the documents' numbers, the lower one first
+# The part, and the numbers of two documents of the part, the lower number first.
+PairOfSplit: TypeAlias = tuple[Split, int, int]
 
-STRATEGY = "loop"  # strategy of the questions: the learning loop chose the pairs
-ATTEMPTS = 2  # how often a judge that fails is asked about a pair
+STRATEGY = "loop"  # strategy of the questions whose pairs the learning loop chose
+ATTEMPTS = 2  # times that a judge is asked about a pair if it fails
 _PARTS: Mapping[Split, str] = {"train": "training", "vali": "validation"}
 
 
 def vali_pairs(vali: Queries, comparator: TrainableComparator, judgements: int, seed: int) -> I64:
-    """The pairs of the validation part to ask about, given a budget of answers.
+    """Draw the pairs of the validation part that a judge is asked about.
 
-    Each query has about equally many of the pairs. The rest of the budget is left to the training
+    Each query gets about the same number of pairs. The rest of the budget is left to the training
     part.
 
     Args:
-        judgements: the budget.
+        vali: the validation part.
+        comparator: sorts the documents.
+        judgements: the budget of answers about both parts.
         seed: decides which pairs are drawn.
+
+    Returns:
+        (m,) the keys of the pairs, see `sortnet.core.pairs`.
     """
     n_pairs = answers_about_vali(judgements)
-    part = SortedPart(vali, comparator, n_pairs, np.random.default_rng([seed, len(SPLITS)]))
-    return selected("even", part)[0]
+    rng = np.random.default_rng([seed, len(SPLITS)])
+    part = SortedPart(vali, comparator, n_pairs, rng)
+    selected_keys, _ = selected("even", part)
+    return selected_keys
 
 
 @dataclass(kw_only=True)
 class _Pool(WorkerPool[Question]):
-    """Puts questions about the documents of a part to workers, and stores the answers in the run.
+    """Asks workers questions about the documents of a part, and stores the answers in the run.
 
     Attributes:
-        split: the part that is asked about.
+        run: the run that stores the answers.
+        documents: {part: its documents in the order of their numbers}.
+        question: the question about each pair.
+        judgements: most answers that the run may store.
+        n_stored: number of pairs with a stored answer.
+        split: the part that is asked about now.
         waiting: questions that no worker has been asked yet; their items are document numbers.
-        judgements: the number of answers that may be given in all.
-        n_stored: the number of pairs with a stored answer.
-        targets: the probability that the first document is better, for each answered pair.
+        targets: {pair: probability that its first document is better} for the answered pairs.
     """
 
     run: Run
@@ -81,6 +92,7 @@ class _Pool(WorkerPool[Question]):
         self._patience.stop()
 
     def _next(self, most: int) -> list[Question]:
+        """Take up to `most` of the waiting questions."""
         if self.is_over or most <= 0:
             return []
         questions = self.waiting[:most]
@@ -88,7 +100,7 @@ class _Pool(WorkerPool[Question]):
         return questions
 
     def pair_of(self, question: Question) -> PairOfSplit:
-        """The pair of documents that a question is about."""
+        """Return the pair of documents that a question is about."""
         return self.split, *question.pair
 
     def _key(self, question: Question) -> Hashable:
@@ -114,11 +126,11 @@ class _Pool(WorkerPool[Question]):
         return self.split == "vali"
 
     def _keep_answer(self, question: Question, verdicts: Sequence[Verdict]) -> None:
-        # There is one verdict, or a second verdict if the judge is asked in both orders.
-        orders = (question, question.turned)
+        """Store the verdict on a question, and the verdict on its reverse order if there is one."""
+        asked_questions = (question, question.turned)
         answers = [
-            JudgeAnswer(order.left, order.right, verdict.answer, **verdict.facts(), at=time.time())
-            for order, verdict in zip(orders, verdicts, strict=False)
+            JudgeAnswer(asked.left, asked.right, verdict.answer, **verdict.facts(), at=time.time())
+            for asked, verdict in zip(asked_questions, verdicts, strict=False)
         ]
         self._patience.do(partial(self.run.add_answers, self.split, answers))
         self.targets[self.pair_of(question)] = target_of(answers)
@@ -126,23 +138,25 @@ class _Pool(WorkerPool[Question]):
         self.n_stored += 1
 
     def _progress(self) -> tuple[str, str]:
+        """Return the number of answers and the number of questions left, in words."""
         n_left = len(self.waiting) + len(self._open)
         n_left_text = f"{n_left:,} left in this round" if n_left else ""
         return f"asked {self.n_stored:,} of {self.judgements:,}", n_left_text
 
 
 class RunJudge:
-    """A judge of the documents of a run: gives stored answers, and asks for and stores new ones.
+    """Answers questions about the documents of a run, from stored answers or by asking a machine.
 
     Args:
         judge: the machine that is asked.
         run: the run that stores the answers.
-        documents: the documents of each part, in the order of their numbers.
+        documents: {part: its documents in the order of their numbers}.
         question: the question about each pair.
         seed: decides which document of a pair is shown left.
-        judgements: the number of answers that may be given in all.
-        again: the command or the call that resumes the run.
+        judgements: most answers that the run may store.
+        again: the command or the call that resumes the run, for messages.
         closed: whether nothing is asked any more, because the run has ended.
+        progress: called with the progress in words.
         notify: called with messages about failures.
     """
 
@@ -184,15 +198,15 @@ class RunJudge:
             on_progress=lambda text: progress(judge.progress(text)),
         )
         self._n_failed = 0  # pairs at which the judge failed twice
-        self._is_end_noted = False  # whether a message has said that no more is asked
+        self._is_end_noted = False  # whether a message has told that nothing more is asked
 
     @contextmanager
     def opened(self) -> Iterator[RunJudge]:
-        """Keep connections and programs until the end of the block.
+        """Keep connections and programs open until the end of the `with` block.
 
         Raises:
-            SortNetError: naming the judge, if the block fails because its answers prefer no
-                document.
+            SortNetError: if the block fails because no answer of the judge prefers a document; the
+                message names the judge.
         """
         try:
             with self._connections:
@@ -207,10 +221,13 @@ class RunJudge:
                 worker.end()
 
     def parts(self, train: Queries, vali: Queries, vali_keys: I64) -> tuple[Queries, Queries]:
-        """The training part with this judge, and the validation part with its answers.
+        """Give the training part this judge, and the validation part the judge's answers.
 
         Args:
-            vali_keys: the pairs of the validation part to ask about.
+            train: the training part.
+            vali: the validation part.
+            vali_keys: the pairs of the validation part that the judge is asked about, see
+                `vali_pairs`.
 
         Raises:
             SortNetError: if the judge fails; the message has the command that resumes the run.
@@ -221,11 +238,11 @@ class RunJudge:
         return replace(train, judge=judge, judged=None), self.judged("vali", vali)
 
     def judged(self, split: Split, part: Queries) -> Queries:
-        """A part with the stored answers about it, and no judge."""
+        """Copy a part with the stored answers about its documents, and without a judge."""
         return replace(part, judge=None, judged=judged_pairs(self._targets_of(split)))
 
     def _targets_of(self, split: Split) -> dict[tuple[int, int], float]:
-        """{pair: probability that its first document is better} of the answered pairs of a part."""
+        """Return {pair: probability that its first document is better} for a part's answers."""
         return {
             (low, high): target
             for (split_of_pair, low, high), target in self._pool.targets.items()
@@ -233,7 +250,7 @@ class RunJudge:
         }
 
     def _undecided(self) -> str | None:
-        """The fault if all answers about a part are ties or skips, in words; else None."""
+        """Return a fault in words if all answers about a part are ties or skips; else None."""
         for split, part in _PARTS.items():
             targets = list(self._targets_of(split).values())
             n_skipped = sum(map(math.isnan, targets))
@@ -244,12 +261,12 @@ class RunJudge:
         return None
 
     def facts(self) -> dict[str, Any]:
-        """The numbers of answers and failures and the cost, as JSON."""
+        """Return the numbers of answers and failures and the cost, for JSON."""
         counts = {split: len(self._targets_of(split)) for split in SPLITS}
         return {"answers": counts, "failed": self._n_failed, **self.judge.spent_facts()}
 
     def text(self) -> str:
-        """The numbers of answers and failures and the cost, in words."""
+        """Return the numbers of answers and failures and the cost, in words."""
         n_train = len(self._targets_of("train"))
         n_vali = len(self._targets_of("vali"))
         phrases = [f"{n_train:,} training pairs and {n_vali:,} validation pairs"]
@@ -261,7 +278,18 @@ class RunJudge:
         return ", ".join(phrases)
 
     def _answers(self, split: Split, queries: Queries, i: I64 | I32, j: I64 | I32) -> F32:
-        """(m,) the probability that document i[k] is better than j[k]; NaN without an answer."""
+        """Return the probability that document i[k] is better than document j[k], for m pairs.
+
+        Pairs without an answer are asked about first, unless the run has ended.
+
+        Args:
+            split: name of the part.
+            queries: the part, which every judge gets; this judge needs only the numbers.
+            i, j: (m,) numbers of documents.
+
+        Returns:
+            (m,) the probabilities; NaN for a pair without an answer.
+        """
         lower = np.minimum(i, j).tolist()
         higher = np.maximum(i, j).tolist()
         pairs = [(split, low, high) for low, high in zip(lower, higher, strict=True)]
@@ -283,7 +311,7 @@ class RunJudge:
             self._workers = list(self.judge.make_workers())
         pool = self._pool
         pool.split = split
-        questions = [self._question(*pair) for pair in pairs]
+        questions = [self._question(split, low, high) for split, low, high in pairs]
         for _ in range(ATTEMPTS):
             pool.waiting = [
                 question for question in questions if pool.pair_of(question) not in pool.targets
@@ -292,11 +320,23 @@ class RunJudge:
                 self.judge.restart_clock()
                 pool.ask_all(self._workers)
         n_unanswered = sum(pair not in pool.targets for pair in pairs)
+        self._raise_fault(n_unanswered, n_pairs=len(pairs))
+
+    def _raise_fault(self, n_unanswered: int, *, n_pairs: int) -> None:
+        """Raise the fault of the judge after questions about `n_pairs` pairs, if it has failed.
+
+        If the judge's budget is spent instead, a message tells so once.
+
+        Raises:
+            SortNetError: if the judge has failed.
+            Exception: the exception that a function raised as a judge.
+        """
+        pool = self._pool
         why_no_more = self.judge.why_no_more()
         fault = pool.fault
         if not why_no_more:
             self._n_failed += n_unanswered
-            if n_unanswered == len(pairs) and not fault:
+            if n_unanswered == n_pairs and not fault:
                 fault = f"failed at all {count(n_unanswered, 'pair')}; {pool.last_fault}"
         stored = f"{pool.n_stored:,} of {pool.judgements:,} answers are kept"
         if fault and pool.cause is not None:
@@ -309,7 +349,7 @@ class RunJudge:
             self._notify(f"{why_no_more}: {stored}, and are learned from")
 
     def _question(self, split: Split, low: int, high: int) -> Question:
-        """The question about a pair; the seed decides which document is left."""
+        """Make the question about a pair; the seed decides which document is shown left."""
         rng = np.random.default_rng([self._seed, SPLITS.index(split), low, high])
         question = Question(low, high, STRATEGY, 1.0)
         return question if rng.random() < 0.5 else question.turned

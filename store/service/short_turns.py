@@ -1,4 +1,4 @@
-"""Short turns of the interpreter's threads, so that other work does not delay answers."""
+"""Give the interpreter's threads short turns, so that other work does not delay answers."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-# Seconds for which other work may hold the interpreter while somebody answers. Storing an answer
-# takes about fifty steps of the database, and each step may wait for the interpreter.
+# Seconds for which another thread may hold the interpreter while somebody answers. An answer is
+# stored in about fifty database calls, and each call may wait for the interpreter.
 _SWITCH_INTERVAL = 0.0005
 
 
@@ -28,7 +28,7 @@ def short_turns() -> Iterator[None]:
 
 
 class _ShortTurns:
-    """The switch interval of the process: short as long as any thread needs short turns."""
+    """Counts the threads that need short turns; the first sets the interval, the last resets it."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

@@ -3,8 +3,9 @@
     items -> a collection in the store -> questions that a session chooses -> the judge's answers
           -> the ranking, with intervals -> a ranker for further items
 
-`sort` is `sortnet items add`, `sortnet ask`, `sortnet label` and `sortnet ranking` in one call. Its
-collection can be opened by these commands, by the pages of `sortnet serve` and by `sort` in turn.
+`sort` does in one call what `sortnet items add`, `sortnet ask`, `sortnet label` and `sortnet
+ranking` do. These commands, the pages of `sortnet serve` and another call of `sort` can open the
+collection that `sort` makes.
 """
 
 from __future__ import annotations
@@ -70,53 +71,54 @@ def sort(
 ) -> SortedItems:
     """Sort items by asking a judge which of two is better, or which of some is best and worst.
 
-    Each answer is stored before the next question is chosen. After an interrupt or an error the
-    same call goes on where it ended, and asks nothing twice. Called again after the end it asks
-    nothing.
+    Each answer is stored before the next question is chosen. After an interrupt or an error, the
+    same call continues where it ended, and asks no question twice. If the goal is reached, the same
+    call asks nothing.
 
     Args:
-        items: texts, paths, rows of numbers or dicts in a list; a data frame; a file or folder.
-        judge: a `LanguageModel`, a `Program`, or a function of two items as they were passed,
-            which returns `left`, `right`, `tie`, `skip`, or the probability that the left one is
-            better, see `Function` about more than two; or several judges by name, which answer in
-            turn.
+        items: a list of texts, paths, rows of numbers or dicts; a data frame; a file or folder.
+        judge: a `LanguageModel`, a `Program`, or a function of two items as they were passed. The
+            function returns `left`, `right`, `tie`, `skip`, or the probability that the left item
+            is better; `Function` describes functions of more than two items. A dict {name: judge}
+            has several judges, which answer in turn.
 
         The questions:
 
-        question: what is asked; None: `Which is better?`.
+        question: text of the question; None: `Which is better?`.
         instructions: how to judge, in Markdown.
-        set_size: number of items of a question, 2 to 6; None: as it was, in a new collection 2.
-            Questions about more than two ask for the best and the worst item.
+        set_size: number of items of a question, 2 to 6; None: the collection's number, which is 2
+            for a new collection. Questions about more than two items ask for the best and the worst
+            item.
         seed: seed of the choice of questions.
 
         The end:
 
-        top: number of the best items that are wanted; None: the order of all.
+        top: number of the best items that are wanted; None: the order of all items is wanted.
         wrong: share of the pairs, or of the top items, that may still be expected wrong.
-        max_calls: calls of each judge in this collection, earlier calls of `sort` counted; None:
-            until the goal is reached.
+        max_calls: most calls of each judge in this collection, with the calls of earlier `sort`s;
+            None: no limit.
 
         The answers:
 
         store: file or URL of the store; None: a temporary store, removed when the process ends.
-        name: name of the collection; None: a hash of the items and the question. More items may be
-            passed under one name, but none left out.
-        progress: a function that gets texts; False: nothing is shown; None: a line in a terminal
-            or notebook.
+        name: name of the collection; None: a hash of the items and the question. A later call with
+            the same name must pass all items of the collection, and may pass more.
+        progress: a function that gets texts; False: nothing is shown; None: a line is shown in a
+            terminal or notebook.
 
         The columns of a table:
 
-        text, id, group: columns of the items' texts, ids and groups; only items of one group are
-            compared.
-        ignore: columns that are no features.
+        text, id, group: names of the columns with the items' texts, ids and groups. Only items of
+            the same group are compared.
+        ignore: names of the columns that are no features.
 
     Raises:
-        SortNetError: on items, a judge or a store that cannot be used; if the judge fails three
-            times in a row, saying how many answers are kept.
-        Exception: of a function that raises three times in a row, as it is, with a note of how
-            many answers are kept.
+        SortNetError: if the items, a judge or the store cannot be used, or if a judge fails three
+            times in a row; then the message tells how many answers are kept.
+        Exception: if a function raises three times in a row, its last exception, with a note that
+            tells how many answers are kept.
 
-    Cost: the judge's, and about 10 ms a question for a thousand items.
+    Cost: the cost of the judge, and about 10 ms for each question about a thousand items.
 
     >>> result = sort(["a", "ccc", "bb"], judge=lambda left, right: len(left) / len(left + right))
     >>> result.frame["item"].tolist()
@@ -136,10 +138,9 @@ def sort(
     if set_size is not None and set_size > 2:
         for connection in connections.values():
             check_takes_sets(connection, set_size)
-    with (
-        shown_progress(progress) as show,
-        open_store(_process_store() if store is None else store) as opened,
-    ):
+    if store is None:
+        store = _process_store()
+    with shown_progress(progress) as show, open_store(store) as opened:
         collection = collection_to_sort(
             opened, name, given_items, question, instructions, seed, show
         )
@@ -150,18 +151,19 @@ def sort(
             n_answers_before = service.session.n_votes
             end = ask_in_turn(service, connections, max_calls, show)
             n_answers = service.session.n_votes
+            reason = EndReason.GOAL if end is None else end.reason
+            spent = {
+                annotator: connection.spent_facts() for annotator, connection in connections.items()
+            }
             return SortedItems(
                 frame=ranking_frame(service.ranking, given_items, service.items.ids),
                 name=collection.name,
                 store=opened.database.url,
-                reason=EndReason.GOAL if end is None else end.reason,
+                reason=reason,
                 status=service.remaining.why,
                 answered=n_answers - n_answers_before,
                 answered_in_all=n_answers,
-                spent={
-                    annotator: connection.spent_facts()
-                    for annotator, connection in connections.items()
-                },
+                spent=spent,
                 seed=seed,
                 goal=goal,
             )
@@ -169,12 +171,12 @@ def sort(
 
 @dataclass(frozen=True)
 class SortEstimate:
-    """Questions, calls and cost that a call of `sort` would take; nothing was asked or sent.
+    """The questions, calls and cost that `sort` would take; making the estimate asks nothing.
 
     Attributes:
-        questions: expected number of questions to the goal, or to `max_calls`.
+        questions: expected number of questions until the goal or `max_calls` is reached.
         calls: {name of a language model: its estimated calls, with tokens and cost}.
-        prompt: an example of a prompt to a language model; None without a language model.
+        prompt: an example of a prompt to the first language model; None without a language model.
     """
 
     questions: int
@@ -206,9 +208,9 @@ def estimate(
     """Estimate the questions, calls and cost of `sort` with the same arguments.
 
     Raises:
-        SortNetError: as `sort`.
+        SortNetError: if the items or a judge cannot be used.
 
-    Cost: a simulated session.
+    Cost: one simulated session.
 
     >>> print(estimate(["a", "bb", "ccc"], judge=lambda left, right: "left"))
     about 3 questions
@@ -221,12 +223,12 @@ def estimate(
     _check_set_size(given_items, set_size)
     if set_size is not None and set_size > 2:
         for annotator, machine_judge in judges.items():
-            # A language model's prompts are made below, which checks them.
+            # The prompts that are made below check a language model.
             if not isinstance(machine_judge, LanguageModel):
                 check_takes_sets(machine_judge.connect(f"judge {annotator}"), set_size)
     with tempfile.TemporaryDirectory() as folder, open_store(Path(folder, "estimate.db")) as opened:
         collection = collection_to_sort(
-            opened, None, given_items, question, instructions, seed, lambda text: None
+            opened, None, given_items, question, instructions, seed, progress=lambda text: None
         )
         _decide_set_size(collection, set_size)
         with closing(LabellingService(collection, goal=goal)) as service:
@@ -234,7 +236,8 @@ def estimate(
             expected_questions = service.remaining.questions
             examples = example_questions(service, _EXAMPLES)
     n_items = len(given_items.items)
-    limits = [n_items * (n_items - 1) // 2]  # no pair is asked twice
+    n_pairs = n_items * (n_items - 1) // 2
+    limits = [n_pairs]  # no pair is asked about twice
     if expected_questions is not None:
         limits.append(expected_questions)
     if max_calls is not None:
@@ -246,22 +249,20 @@ def estimate(
         for annotator, machine_judge in judges.items()
         if isinstance(machine_judge, LanguageModel)
     }
+    # Every model's prompt is made, because this refuses a prompt that cannot be used.
     prompts = [Prompt(model.prompt).of(examples[0]) for model in models.values()]
-    return SortEstimate(
-        questions=n_questions,
-        calls={
-            annotator: estimate_calls(model, questions_a_judge, examples)
-            for annotator, model in models.items()
-        },
-        prompt=prompts[0] if prompts else None,
-    )
+    calls = {
+        annotator: estimate_calls(model, questions_a_judge, examples)
+        for annotator, model in models.items()
+    }
+    return SortEstimate(n_questions, calls, prompt=prompts[0] if prompts else None)
 
 
 def judges_by_name(judge: OneJudge | Mapping[str, OneJudge]) -> dict[str, MachineJudge]:
-    """Return {name under which answers are stored: judge}.
+    """Return {name under which answers are stored: judge} for one judge or several named judges.
 
     Raises:
-        SortNetError: if a value is no judge, or there is no judge.
+        SortNetError: if there is no judge, or a value is not a judge.
 
     >>> list(judges_by_name({"length": lambda left, right: "left"}))
     ['length']
@@ -277,7 +278,7 @@ def judges_by_name(judge: OneJudge | Mapping[str, OneJudge]) -> dict[str, Machin
 def _annotator_name(judge: MachineJudge) -> str:
     """Name a judge by its model and variant, its command, or its function.
 
-    A long name is cut, and a hash tells it from other names.
+    A long name is shortened, and ends with a hash of the whole name.
     """
     name = judge.annotator
     if isinstance(judge, LanguageModel) and judge.variant:
@@ -285,21 +286,22 @@ def _annotator_name(judge: MachineJudge) -> str:
     if len(name) <= _LONGEST_NAME:
         return name
     digest = hashlib.sha256(name.encode()).hexdigest()[:8]
-    return f"{name[: _LONGEST_NAME - 9].strip()} {digest}"
+    beginning = name[: _LONGEST_NAME - 1 - len(digest)]  # a space follows
+    return f"{beginning.strip()} {digest}"
 
 
 def _check_texts(**texts: object) -> None:
-    """Refuse a value that is neither a text nor None."""
+    """Raise SortNetError if a value is neither a text nor None; the message names the argument."""
     for name, text in texts.items():
         if text is not None and not isinstance(text, str):
             raise SortNetError(f"{name}: {shown(text)} is no text")
 
 
 def _goal(given_items: GivenItems, top: int | None, wrong: float) -> Goal:
-    """Make the goal of the session.
+    """Make the goal of the session from the arguments `top` and `wrong` of `sort`.
 
     Raises:
-        SortNetError: on an impossible number, or a top of all items.
+        SortNetError: if a number is impossible, or all items would be top items.
     """
     check_whole_number("top", top)
     if not isinstance(wrong, int | float) or not 0 < wrong < 1:
@@ -315,7 +317,7 @@ def _goal(given_items: GivenItems, top: int | None, wrong: float) -> Goal:
 
 
 def _check_set_size(given_items: GivenItems, set_size: int | None) -> None:
-    """Refuse questions about an impossible number of items."""
+    """Raise SortNetError if no question can be about `set_size` items; None is allowed."""
     check_whole_number("set_size", set_size, least=2, most=MOST_ITEMS)
     if set_size is not None:
         check_set_size(given_items.items, set_size)
@@ -329,7 +331,10 @@ def _decide_set_size(collection: Collection, set_size: int | None) -> None:
 
 @cache
 def _process_store() -> Path:
-    """Create a folder for the store of this process, which is removed when the process ends."""
+    """Create a folder for a store, and return the store's file.
+
+    Each process has one such folder, which is removed when the process ends.
+    """
     folder = tempfile.mkdtemp(prefix="sortnet-")
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     return Path(folder, "sort.db")

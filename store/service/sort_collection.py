@@ -1,10 +1,10 @@
-"""Create the collection of a call of `sortnet.sort`, or find it by name and add items."""
+"""Create or find the collection that a call of `sortnet.sort` sorts, and add its new items."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -31,11 +31,15 @@ def collection_to_sort(
     seed: int,
     progress: Progress,
 ) -> Collection:
-    """Find or create the collection that has all the items and asks the question.
+    """Find or create the collection that `sortnet.sort` works with, and add the items it lacks.
 
     Args:
+        store: the store of the collection.
         name: name of the collection; None: a hash of the items, the question and instructions.
+        given_items: the items that were passed to `sortnet.sort`.
         question, instructions: texts for the judge; None: the texts of the collection.
+        seed: seed of a new collection.
+        progress: called with the progress in words.
 
     Raises:
         StoreError: if the collection has items that were not passed, or answers to another
@@ -44,23 +48,39 @@ def collection_to_sort(
     if name is None:
         name = f"sort {_digest(given_items, question, instructions)}"
     collection = _add_new_items(store, name, given_items, seed, progress)
-    texts = {"question": question, "instructions": instructions}
+    _change_texts(collection, {"question": question, "instructions": instructions})
+    return collection
+
+
+def _change_texts(collection: Collection, texts: Mapping[str, str | None]) -> None:
+    """Store new texts for the judge.
+
+    Args:
+        texts: {kind of text: text}, where None and an empty text change nothing.
+
+    Raises:
+        StoreError: if a text differs from the stored text, and there are answers to the stored
+            text.
+    """
     study = collection.study()
     changed = {kind: text for kind, text in texts.items() if text and text != getattr(study, kind)}
     if changed and collection.n_judgements:
         kind, text = next(iter(changed.items()))
         raise StoreError(
-            f"collection {name!r} has answers to the {kind} {shown(getattr(study, kind))}: "
-            f"{shown(text)} needs another name"
+            f"collection {collection.name!r} has answers to the {kind} "
+            f"{shown(getattr(study, kind))}: {shown(text)} needs another name"
         )
     collection.decide(*(Decision(kind, reason=text) for kind, text in changed.items()))
-    return collection
 
 
 def _add_new_items(
     store: Store, name: str, given_items: GivenItems, seed: int, progress: Progress
 ) -> Collection:
-    """Add the items that the collection lacks; create the collection if it does not exist."""
+    """Add the items that a collection lacks; create the collection if it does not exist.
+
+    Raises:
+        StoreError: if the collection has an item that was not passed, or another text of an item.
+    """
     items = given_items.items
     if name in set(store.collections_frame()["name"]):
         collection = store.collection(name)
@@ -92,7 +112,11 @@ def _add_new_items(
 
 
 def _check_all_passed(name: str, stored_ids: Iterable[str], passed_ids: Iterable[str]) -> None:
-    """Refuse a call that leaves out an item of the collection."""
+    """Raise StoreError if an item of the collection was not passed to `sortnet.sort`.
+
+    Args:
+        name: name of the collection, for the message.
+    """
     passed = set(passed_ids)
     missing = [id for id in stored_ids if id not in passed]
     if missing:
@@ -104,7 +128,13 @@ def _check_all_passed(name: str, stored_ids: Iterable[str], passed_ids: Iterable
 
 
 def _check_same_texts(name: str, stored: Items, passed: Items) -> None:
-    """Refuse an item whose text differs from the stored text, which answers are about."""
+    """Raise StoreError if the text of an item differs from the stored text.
+
+    The stored answers are about the stored text, so the text may not change.
+
+    Args:
+        name: name of the collection, for the message.
+    """
     text_of_id = dict(zip(stored.ids, stored.texts, strict=True))
     for id, text in zip(passed.ids, passed.texts, strict=True):
         if id in text_of_id and text != text_of_id[id]:
@@ -115,21 +145,22 @@ def _check_same_texts(name: str, stored: Items, passed: Items) -> None:
 
 
 def _digest(given_items: GivenItems, question: str | None, instructions: str | None) -> str:
-    """Hash the question, the instructions, and the items with their groups in any order."""
+    """Hash the question, the instructions and the items; the order of the items has no effect."""
     items = given_items.items
     groups = items.groups or (None,) * len(items)
-    contents = sorted(
-        repr((id, text, group, _file_hash(items, image), _file_hash(items, audio), row.tolist()))
-        for id, text, group, image, audio, row in zip(
-            items.ids, items.texts, groups, items.images, items.audio, items.features, strict=True
-        )
-    )
+    columns = (items.ids, items.texts, groups, items.images, items.audio, items.features)
+    contents: list[str] = []
+    for id, text, group, image, audio, features in zip(*columns, strict=True):
+        image_hash = _file_hash(items, image)
+        audio_hash = _file_hash(items, audio)
+        contents.append(repr((id, text, group, image_hash, audio_hash, features.tolist())))
+    contents.sort()
     hashed = json.dumps([contents, question or QUESTION, instructions or ""])
     return hashlib.sha256(hashed.encode("utf-8", "surrogatepass")).hexdigest()[:12]
 
 
 def _file_hash(items: Items, file: str | None) -> str | None:
-    """Hash the content of an image or sound file; None without a file."""
+    """Hash the content of an item's image or sound file; None if the item has no file."""
     if file is None:
         return None
     path = Path(items.root or "", file)

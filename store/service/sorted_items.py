@@ -30,7 +30,7 @@ from store.store import open_store
 if TYPE_CHECKING:
     import pandas as pd
 
-_QUANTILES = (0.05, 0.95)  # quantiles of drawn ranks that bound a 90 % interval
+_QUANTILES = (0.05, 0.95)  # quantiles of drawn ranks that bound their 90 % interval
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,17 +38,19 @@ class SortedItems:
     """The result of `sortnet.sort`.
 
     Attributes:
-        frame: one row per item that was passed, best first, indexed by its place in the input:
-            `rank`, `item`, `low` and `high` (90 % interval of the rank), `score` (in units of the
-            noise of an answer), `judgements` (answers about the item), and with a goal of top items
-            `in_top`, the probability that the item is in the top; `group`, if there are groups.
+        frame: one row for each item that was passed, best first, indexed by the item's place in the
+            input. Its columns are `rank`, `item`, `low` and `high` (the 90 % interval of the rank),
+            `score` (in units of the noise of an answer), and `judgements` (the number of answers
+            about the item). If the goal is about top items, `in_top` is the probability that the
+            item is in the top; if there are groups, there is a column `group`.
         name: name of the collection.
         store: the store that has the collection.
         reason: why the asking ended.
         status: a line about the distance from the goal.
-        answered: number of answers of this call.
+        answered: number of answers in this call.
         answered_in_all: number of answers in the collection.
-        spent: calls, tokens and cost of each language model in this call.
+        spent: {annotator: calls, tokens and cost of the judge in this call}; empty for a judge that
+            is no language model.
         seed: seed of the ranker's training.
         goal: the goal at which the asking was to stop; None: the goal of the collection.
     """
@@ -71,19 +73,19 @@ class SortedItems:
 
     @cached_property
     def ranker(self) -> ItemRanker:
-        """A ranker of other items, which is trained on the answers at its first use, as by `train`.
+        """A ranker for further items, trained on the answers when it is first used.
 
         Raises:
             DataError: if the items have no features, or there are too few answers.
 
-        Cost: seconds; no call of a judge.
+        Cost: seconds; no judge is asked.
         """
         with open_store(self.store, write=False) as store:
             data = read_judged(store.collection(self.name), seed=self.seed)
         return ItemRanker(better_ranker(data.train, data.vali, Config(seed=self.seed)))
 
     def report(self, file: str | Path) -> None:
-        """Write a page about the collection, which needs no network, to a file.
+        """Write an HTML page about the collection to a file; the page needs no network.
 
         Raises:
             SortNetError: if the file cannot be written.
@@ -97,12 +99,14 @@ class SortedItems:
         return f"SortedItems({self.name!r}, {self._summary()})"
 
     def _repr_html_(self) -> str:
+        """Show the summary and the frame in a notebook."""
         from html import escape
 
         table: str = self.frame._repr_html_()  # type: ignore[operator]
         return f"<p>{escape(printable(self._summary()))}</p>{table}"
 
     def _summary(self) -> str:
+        """Return the numbers of items and answers and the distance from the goal, in words."""
         answers = f"{count(self.answered, 'answer')} ({self.answered_in_all} in all)"
         return f"{count(len(self.frame), 'item')}, {answers}: {self.status}"
 
@@ -112,7 +116,7 @@ class ItemRanker:
     """Ranks items that nobody was asked about, by their features.
 
     Attributes:
-        ranker: the ranker of documents, as a model folder holds it.
+        ranker: the ranker, which sees items as documents of queries.
     """
 
     ranker: Ranker
@@ -121,13 +125,14 @@ class ItemRanker:
         """Rank items, best first.
 
         Args:
-            items: as `sortnet.sort` takes them.
-            columns: `text`, `id`, `group` and `ignore`, as `sortnet.sort` takes them.
+            items: items in any form that `sortnet.sort` accepts.
+            columns: the arguments `text`, `id`, `group` and `ignore` of `sortnet.sort`.
 
-        Returns a frame with `rank`, `item` and `score`, indexed by the places in the input. It has
-        `low` and `high` if the ranker knows how sure a rank is: a posterior gives the 90 % interval
-        of the rank, soft trees and committees the range of the ranks by their heads or members.
-        Scores also tell how far apart two items are.
+        Returns:
+            A frame with `rank`, `item` and `score`, indexed by the places in the input. The
+            differences of scores tell how far apart items are. If the ranker knows how sure a rank
+            is, the frame has `low` and `high`: a posterior gives the 90 % interval of the rank,
+            soft trees and committees give the range of the ranks by their heads or members.
 
         Raises:
             DataError: if the items lack a feature that the ranker was trained on.
@@ -138,10 +143,11 @@ class ItemRanker:
         queries = self._queries(given_items)
         order = self.ranker.order(queries)
         rank = np.empty(len(order), np.int64)
-        rank[order] = _places_within_queries(queries)
+        rank[order] = _ranks_in_order(queries)
         scores = self.ranker.real_scores(queries)
         intervals = _rank_intervals(self.ranker, queries)
-        # Queries group the items, so that an item may be in another row than in the input.
+        # Queries put the items of a group together, so an item's row may differ from its place in
+        # the input.
         row_of_item = {item: row for row, item in enumerate(queries.rows.tolist())}
         rows = [row_of_item[item] for item in given_items.number]
         frame = pd.DataFrame(
@@ -162,11 +168,11 @@ class ItemRanker:
         return frame.sort_values(["group", "rank"], kind="stable")
 
     def save(self, folder: str | Path) -> None:
-        """Write the model folder, which `sortnet rank FOLDER FILE` and `load_ranker` read."""
+        """Write the model folder that `sortnet rank FOLDER FILE` and `load_ranker` read."""
         self.ranker.save(folder)
 
     def _queries(self, given_items: GivenItems) -> Queries:
-        """Make queries of items, with the features that the ranker was trained on."""
+        """Make queries of the items, with the features that the ranker was trained on."""
         describer = self.ranker.describer
         if describer is None:
             raise SortNetError("the ranker knows no features of items")
@@ -184,10 +190,13 @@ def ranking_frame(ranking: Ranking, given_items: GivenItems, ids: Sequence[str])
     """Make the frame `SortedItems.frame`, with a row for each value that was passed.
 
     Args:
+        ranking: the ranking of the collection's items.
+        given_items: the values that were passed to `sortnet.sort`, and their items.
         ids: ids of the ranked items, in the order of the collection.
     """
     import pandas as pd
 
+    # Several equal values may be one item, and the collection numbers its items in another order.
     number_of_id = {id: number for number, id in enumerate(ids)}
     numbers_in_collection = np.array([number_of_id[id] for id in given_items.items.ids], np.int64)
     numbers = numbers_in_collection[np.asarray(given_items.number, np.int64)]
@@ -205,13 +214,14 @@ def ranking_frame(ranking: Ranking, given_items: GivenItems, ids: Sequence[str])
     groups = given_items.items.groups
     if groups is not None:
         frame.insert(0, "group", [groups[item] for item in given_items.number])
-    place = np.empty(len(ranking), np.int64)
-    place[ranking.order] = np.arange(len(ranking))
-    return frame.iloc[np.argsort(place[numbers], kind="stable")]
+    place_of_item = np.empty(len(ranking), np.int64)
+    place_of_item[ranking.order] = np.arange(len(ranking))
+    best_first = np.argsort(place_of_item[numbers], kind="stable")
+    return frame.iloc[best_first]
 
 
-def _places_within_queries(queries: Queries) -> I64:
-    """Number the places 1, 2, ... within each query, (n_docs,)."""
+def _ranks_in_order(queries: Queries) -> I64:
+    """Return the ranks 1, 2, ... of each query, one query after another, (n_docs,)."""
     sizes = np.diff(queries.offsets)
     return np.concatenate([np.arange(1, size + 1) for size in sizes])
 
@@ -219,15 +229,15 @@ def _places_within_queries(queries: Queries) -> I64:
 def _rank_intervals(ranker: Ranker, queries: Queries) -> tuple[I64, I64] | None:
     """Return the lowest and the highest rank of each document, (n_docs,) each.
 
-    Between them are 90 % of the ranks in draws of a posterior, or all ranks by the heads or members
-    of another ranker. None if the ranker has only one score for a document.
+    The interval has 90 % of the ranks in draws from a posterior, or all ranks by the heads or
+    members of another ranker. None if the ranker has only one score for a document.
     """
     if isinstance(ranker, PosteriorRanker):
         scores = _draws(ranker, queries)
         quantiles = _QUANTILES
     elif isinstance(ranker, Model):
         scores = _scores_of_heads(ranker, queries)
-        quantiles = (0.0, 1.0)
+        quantiles = (0.0, 1.0)  # the lowest and the highest rank of all
         if scores.shape[1] < 2:
             return None
     else:
@@ -235,13 +245,20 @@ def _rank_intervals(ranker: Ranker, queries: Queries) -> tuple[I64, I64] | None:
     low = np.empty(len(scores), np.int64)
     high = np.empty(len(scores), np.int64)
     for begin, end in zip(queries.offsets[:-1], queries.offsets[1:], strict=True):
-        ranks = np.argsort(np.argsort(-scores[begin:end], axis=0), axis=0) + 1
+        # Sort the documents of a query by each column of scores; the second argsort inverts the
+        # permutation, which gives each document its place.
+        order = np.argsort(-scores[begin:end], axis=0)
+        ranks = np.argsort(order, axis=0) + 1
         low[begin:end], high[begin:end] = np.quantile(ranks, quantiles, axis=1, method="nearest")
     return low, high
 
 
 def _draws(ranker: PosteriorRanker, queries: Queries) -> F64:
-    """Draw k scores for each document from a posterior, (n_docs, k), with random residuals."""
+    """Draw k scores for each document from a posterior, (n_docs, k).
+
+    A score is a draw of the part that the features explain, plus a random residual with the
+    posterior's residual variance.
+    """
     mean_and_draws = ranker.comparator.prepare(ranker.scaled(queries).features)
     draws: F64 = mean_and_draws[:, 1:]
     noise = np.random.default_rng(0).normal(size=draws.shape)
@@ -250,18 +267,18 @@ def _draws(ranker: PosteriorRanker, queries: Queries) -> F64:
 
 
 def _scores_of_heads(ranker: Model, queries: Queries) -> F64:
-    """Score documents by each head of soft trees, or each member of a committee, (n_docs, k).
+    """Score documents by each of k heads of soft trees or members of a committee, (n_docs, k).
 
-    k is 0 if a member has only margins, and no scores.
+    No column is returned if a member has only margins of pairs, and no scores of documents.
     """
     features = ranker.scaled(queries).features
     columns: list[F64] = []
-    for net in ranker.comparator.members:
-        if isinstance(net, FittedTrees):
-            scores: Any = net.prepare(features)
+    for member in ranker.comparator.members:
+        if isinstance(member, FittedTrees):
+            scores: Any = member.prepare(features)
         else:
-            scores = net.scores(features)
-        if scores is None:  # the margins of this net are no differences of scores
+            scores = member.scores(features)
+        if scores is None:
             return np.empty((queries.n_docs, 0))
         columns.append(np.asarray(scores, np.float64).reshape(queries.n_docs, -1))
     return np.hstack(columns)

@@ -1,11 +1,11 @@
 """Runs of training: `train` begins a run, `resume` continues it, `watch` follows it.
 
-A run is resumed by its folder (`run_folder`): `run.json` has its settings, data and phase. The file
-of its state, which `sortnet.rankers.weights` writes and reads, has the weights and the optimiser
-after the last iteration. `training_run` starts from both, the pairs come from the store
-(`store.runs`), and `sortnet.learning.loop` continues with the next iteration.
+A run is resumed from its folder (`run_folder`). The file `run.json` has its settings, data and
+phase. The file of its state, which `sortnet.rankers.weights` writes and reads, has the weights and
+the optimiser after the last iteration. `training_run` reads both files, the pairs come from the
+store (`store.runs`), and `sortnet.learning.loop` continues with the next iteration.
 
-`estimate` says what a run that asks a language model takes.
+`estimate` predicts the calls and the cost of a run that asks a language model.
 
 Names are imported when first used: a module of this package can be used without PyTorch.
 """

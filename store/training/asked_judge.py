@@ -37,7 +37,10 @@ from store.training.job import TrainingJob
 from store.training.run_folder import DONE, JUDGED_BY, Folder
 from store.training.training_run import TrainingRun
 
-LEAST = 2  # fewest answers of a judge: training and validation part need one each
+LEAST = 2  # the fewest answers of a judge: the training and the validation part need one each
+# The argument by which messages name a judge of each class. Messages name a function by its own
+# name.
+_ARGUMENT_OF_JUDGE = {Program: "judge", LanguageModel: "model", Function: ""}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,11 +48,11 @@ class AskedJudge:
     """The judge that a training asks about its documents, and the question.
 
     Attributes:
-        judge: the judge; None: no judge in a new run, the stored judge in a resumed run.
-        question: the question about each pair; None: the stored question of a resumed run, else
-            `Which is better?`.
+        judge: the judge. If None, a new run has no judge, and a resumed run asks the stored judge.
+        question: the question about each pair. If None, a resumed run asks its stored question, and
+            a new run `Which is better?`.
         changes: {name: new value} in the record of a resumed run's judge, see `judge_record`. The
-            stored judge is changed, and `judge` is not used. None: `judge` replaces the stored
+            stored judge is changed, and `judge` is not used. If None, `judge` replaces the stored
             judge.
         names: {argument: its name in messages}, where the two differ.
 
@@ -63,7 +66,7 @@ class AskedJudge:
     names: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Refuse a question that is no text or too long."""
+        """Raise a SortNetError if the question is no text or too long."""
         if self.question is None:
             return
         name = self._name("question")
@@ -78,7 +81,7 @@ class AskedJudge:
         return self.judge is not None and self.changes is None
 
     def _name(self, argument: str) -> str:
-        """Name an argument as messages do: an option on the command line, else the argument."""
+        """Return the name of an argument in messages: its option on the command line, if known."""
         return self.names.get(argument, argument)
 
     def is_asked(self, record: Mapping[str, Any] | None, folder: Path) -> bool:
@@ -86,6 +89,7 @@ class AskedJudge:
 
         Args:
             record: the record of a resumed run; None for a new run.
+            folder: the folder of the run.
 
         Raises:
             SortNetError: if the resumed run was begun without a judge or with another kind of
@@ -115,7 +119,7 @@ class AskedJudge:
         return [self._name(argument) for argument in arguments]
 
     def check_budget(self, config: Config) -> None:
-        """Refuse settings without a limit of answers, or with too low a limit."""
+        """Raise a SortNetError if the number of answers is not limited, or its limit is too low."""
         name = self._name("judgements")
         if config.judgements is None:
             raise SortNetError(f"a judge needs {name} N, how many answers it may give")
@@ -123,14 +127,14 @@ class AskedJudge:
             raise SortNetError(f"{name}: a judge has to give {LEAST} answers at least")
 
     def check(self) -> None:
-        """Refuse a program that does not exist, and a key or a server that cannot be used."""
+        """Raise an error if the judge's program does not exist, or its key or server is invalid."""
         if isinstance(self.judge, Program):
             refuse_missing_program(self.judge.command)
         if self.judge is not None:
             self.judge.connect()
 
     def documents(self, job: TrainingJob, progress: Progress) -> AskedDocuments:
-        """Read the documents of both parts as the judge is shown them; empty without a judge.
+        """Read the documents of both parts as the judge is shown them, or nothing without a judge.
 
         Raises:
             SortNetError: if the judge would see no content of the documents.
@@ -173,15 +177,18 @@ class AskedJudge:
         is_own_store: bool,
         notify: Callable[[str], None] = note,
     ) -> Iterator[TrainingRun]:
-        """Connect the judge of a run within a `with` block; a run without a judge is not changed.
+        """Connect the judge of a run within a `with` block, and yield the run with its judge.
+
+        A run without a judge is yielded as it is.
 
         Args:
-            is_own_store: whether the user chose the store. Another store may be somebody else's: a
-                command that only it names is not run, and a server that only it names gets no
-                key.
+            training: the run.
+            documents: the documents as the judge is shown them.
+            progress: called with a line about each step.
+            is_own_store: whether the user chose the store. Another store may be another user's: a
+                command that only this store names is not run, and a server that only this store
+                names gets no key.
             notify: called with messages about failures.
-
-        Yields the run with its judge.
 
         Raises:
             SortNetError: if the judge is another judge than before, or must be passed again.
@@ -193,8 +200,7 @@ class AskedJudge:
         judge, question = self._judge_and_question(training, is_own_store=is_own_store)
         refuse_without_content(documents.items["train"], judge, self.names)
         assert job.config.judgements is not None
-        # Messages name a function by its own name, so that it needs no name of an argument.
-        argument = {Program: "judge", LanguageModel: "model", Function: ""}[type(judge)]
+        argument = _ARGUMENT_OF_JUDGE[type(judge)]
         connection = judge.connect(self.names.get(argument, ""), documents.value_of_id)
         run_judge = RunJudge(
             connection,
@@ -214,7 +220,10 @@ class AskedJudge:
     def _judge_and_question(
         self, training: TrainingRun, *, is_own_store: bool
     ) -> tuple[MachineJudge, str]:
-        """Return the judge and the question of a run: as stored, with the changes passed now."""
+        """Return the stored judge and question of a run, with the changes passed now.
+
+        If the store has no judge of the run, return the judge passed now.
+        """
         stored = training.run.judge
         if stored is None:
             if self.judge is None:
@@ -243,7 +252,10 @@ class AskedJudge:
         folder: Folder,
         is_own_store: bool,
     ) -> None:
-        """Refuse a judge that is not stored completely, or that only another user's store names."""
+        """Raise a SortNetError if the judge must be passed again before it is asked.
+
+        It must be if it is not stored completely, or if only another user's store names it.
+        """
         if self.is_judge_passed:
             return
         if not is_stored_whole(stored):
@@ -257,10 +269,13 @@ class AskedJudge:
             )
 
     def _resumed(self, stored: Mapping[str, Any]) -> tuple[MachineJudge, str]:
-        """Return a resumed run's judge and question, with the changes passed now.
+        """Return the judge and the question of a resumed run, with the changes passed now.
+
+        Args:
+            stored: the stored record of the judge.
 
         Raises:
-            SortNetError: on a change that the stored judge has no argument for.
+            SortNetError: on a change of an argument that the stored judge does not have.
         """
         question = self.question or stored["question"]
         judge = recorded_judge(stored)
@@ -277,7 +292,11 @@ class AskedJudge:
 
 
 def _other_than_before(name: str) -> SortNetError:
-    """Make the error that the judge, or an argument of the judge, is not as in the resumed run."""
+    """Make the error that a resumed run had another judge, or another argument of its judge.
+
+    Args:
+        name: the name of the judge or the argument in the message.
+    """
     return SortNetError(
         f"cannot resume the run, it was started with another {name}: answers of two judges would "
         "be mixed"
@@ -285,7 +304,7 @@ def _other_than_before(name: str) -> SortNetError:
 
 
 def _not_stored(judge: str, folder: Path) -> SortNetError:
-    """Make the error that a judge must be passed again; `judge` is a phrase about the judge."""
+    """Make the error that a judge, described in words by `judge`, must be passed again."""
     call = resume_call(str(folder))
     return SortNetError(f"the run asks {judge}, which is not stored: pass it again, {call}")
 

@@ -28,8 +28,8 @@ from store.training.watcher import Watcher
 
 PICTURE = "sorted.png"
 TEST = "test.txt"
-TIMES = 3  # queries that each image is in
-_TRAINING_PATH = "digits/train"  # of the data, in the record of a demo's run
+TIMES = 3  # number of queries that each image is in
+_TRAINING_PATH = "digits/train"  # path of the training data in the record of a demo's run
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,12 +37,12 @@ class DigitsDemo:
     """A finished demo.
 
     Attributes:
-        training: its run, settings and folder.
+        training: the run of the demo, with its settings and folder.
         model: the learned model.
-        test: queries of images that no training query holds.
-        means: Spearman correlation with the true order, mean over the test queries: before
-            training, then after each iteration.
-        n_pairs: stored pairs of each part.
+        test: queries of images that are in no training query.
+        means: Spearman correlations with the true order, each the mean over the test queries. The
+            first value is from before training, then one value follows for each iteration.
+        n_pairs: the number of stored pairs of each part.
         store: the store's URL, without its password.
     """
 
@@ -55,20 +55,22 @@ class DigitsDemo:
 
     @property
     def best(self) -> int:
-        """The iteration whose comparator is the model's."""
+        """The number of the best iteration, whose comparator the model has."""
         iteration: int = self.model.info["iteration"]
         return iteration
 
     @property
     def picture_file(self) -> Path:
+        """The path of the picture of sorted images."""
         return self.training.folder.path / PICTURE
 
     @property
     def test_file(self) -> Path:
+        """The path of the test queries as LETOR text."""
         return self.training.folder.path / TEST
 
     def facts(self) -> dict[str, Any]:
-        """The results and the written files, as JSON values."""
+        """Return the results and the paths of the written files, as JSON values."""
         return {
             "run": self.training.run.id,
             "store": self.store,
@@ -89,10 +91,10 @@ class DigitsDemo:
 
 
 class DemoWatcher(Watcher):
-    """A watcher of a demo, which is also called with its images."""
+    """A watcher of a demo's training, which also receives the images to sort."""
 
     def demo_begun(self, training: TrainingRun, fold: Fold) -> None:
-        """Take the run and the images, before anything is learned."""
+        """Receive the run and the images, before the training begins."""
 
 
 def run_demo(
@@ -107,10 +109,10 @@ def run_demo(
     """Train on handwritten digits; write the model, a picture, and the test queries.
 
     Args:
-        out: the folder; an earlier demo in it is replaced.
+        out: the folder to write; an earlier demo in the folder is replaced.
         seed: seed of the data and the training.
         max_iter: the maximum number of iterations.
-        store: the store's URL or file; None: the user's own.
+        store: the store's URL or file. If None, the default store of the user.
         watcher: called at each step.
         command: the command that is recorded, and that repeats the demo.
 
@@ -126,8 +128,8 @@ def run_demo(
     watcher.progress("starting")
     url, recorded_url = store_url(store, None)
     with open_to_write(url) as opened, folder.held():
-        # All pixels have one scale, so no trials are needed to choose the scaling. Every place of
-        # the order counts, not the top alone.
+        # All pixels have one scale, so no trials are needed to choose the scaling. Spearman's
+        # correlation measures the whole order, while other measures depend on its top alone.
         config = Config(quality="spearman", scaling="normal", seed=seed, max_iter=max_iter)
         fold = digits_fold(seed, times=TIMES)
         fingerprint = f"scikit-learn's digits, seed {seed}"
@@ -137,7 +139,7 @@ def run_demo(
             config,
             lambda part: {"path": part.source, "fingerprint": fingerprint},
         )
-        # A demo is not resumed: it is run again.
+        # An interrupted demo is not resumed but run again, so `again` is the demo's own command.
         training = begin(
             job, folder, opened, None, command, recorded_url, watcher.progress, again=command
         )
@@ -149,7 +151,7 @@ def run_demo(
             [lambda record, state: comparators.append(state.comparator)],
         )
         watcher.progress("drawing")
-        # The last iteration trains no further comparator.
+        # The last iteration only sorts and trains no further comparator.
         return _test_demo(training, cast("Model", model), comparators[:-1], fold, recorded_url)
 
 
@@ -158,7 +160,8 @@ def _refuse_other_model(folder: Folder) -> None:
     if not folder.has_model:
         return
     record = folder.run()
-    if record is None or record["data"].get("train", {}).get("path") != _TRAINING_PATH:
+    data_path = None if record is None else record["data"]["train"]["path"]
+    if data_path != _TRAINING_PATH:
         raise SortNetError(f"{folder} has a model that is not the demo's: choose another --out")
 
 
@@ -172,18 +175,22 @@ def _test_demo(
     """Evaluate the model, draw images that it sorted, and write the test queries.
 
     Args:
+        training: the run.
+        model: the learned model.
         comparators: the comparators of iterations 1, 2 and so on.
+        fold: the images of all parts.
+        store: the store's URL, without its password.
     """
     test = fold.test or fold.vali
     n_pairs = {split: len(training.run.pairs(split)) for split in SPLITS}
     orders = [model.order_before(test)]
     orders += [replace(model, comparator=comparator).order(test) for comparator in comparators]
     metric = parse_metric("spearman")
-    figures = [per_query(metric, test.grades[order], test.offsets) for order in orders]
-    learned_from = [0, *training.run.iterations_frame()["tp"].tolist()]
-    means = [float(values.mean()) for values in figures]
+    correlations = [per_query(metric, test.grades[order], test.offsets) for order in orders]
+    n_pairs_learned = [0, *training.run.iterations_frame()["tp"].tolist()]
+    means = [float(of_queries.mean()) for of_queries in correlations]
     demo = DigitsDemo(training, model, test, means, n_pairs, store)
-    _draw(demo, orders, figures, learned_from)
+    _draw(demo, orders, correlations, n_pairs_learned)
     write_letor(test, demo.test_file)
     return demo
 
@@ -191,34 +198,42 @@ def _test_demo(
 def _draw(
     demo: DigitsDemo,
     orders: Sequence[I64],
-    figures: Sequence[F64],
-    learned_from: Sequence[int],
+    correlations: Sequence[F64],
+    n_pairs_learned: Sequence[int],
 ) -> None:
-    """Draw the query of median quality before training, after each iteration, and after training.
+    """Draw the images of a typical test query, in the order of each iteration's comparator.
+
+    The query is the one whose correlation with the true order is the median after training.
 
     Args:
+        demo: the finished demo.
         orders: orders of the test documents, before training and after each iteration.
-        figures: the quality of each query in these orders.
-        learned_from: the number of pairs that the comparator of each iteration learned from.
+        correlations: the Spearman correlation of each query in each order.
+        n_pairs_learned: the number of pairs that the comparator of each order learned from.
     """
-    from store.plots.sorted_images import Panel, draw  # with matplotlib, which takes a second
+    # Matplotlib takes a second to import.
+    from store.plots.sorted_images import Panel, draw
 
     test = demo.test
     best = demo.best
-    query = int(np.argsort(figures[best], kind="stable")[len(test) // 2])
+    ascending_queries = np.argsort(correlations[best], kind="stable")
+    query = int(ascending_queries[len(test) // 2])
     documents = slice(*test.offsets[query : query + 2])
 
     def panel(iteration: int, caption: str) -> Panel:
-        remark = f"Spearman {figures[iteration][query]:.2f}"
+        remark = f"Spearman {correlations[iteration][query]:.2f}"
         return Panel(caption, remark, orders[iteration][documents] - documents.start)
 
     n_iterations = count(len(orders) - 1, "iteration")
     after = (
-        f"After learning from {learned_from[best]:,} pairs: iteration {best}, the best of "
+        f"After learning from {n_pairs_learned[best]:,} pairs: iteration {best}, the best of "
         f"{n_iterations}"
     )
     panels = [panel(0, "Before training: iteration 0, random weights"), panel(best, after)]
-    strips = [panel(k, f"iteration {k}: {learned_from[k]:,} pairs") for k in range(1, len(orders))]
+    strips = [
+        panel(iteration, f"iteration {iteration}: {n_pairs_learned[iteration]:,} pairs")
+        for iteration in range(1, len(orders))
+    ]
     images = test.features[documents].reshape(-1, SIDE, SIDE)
     numbers = test.grades[documents]
     title = f"{len(numbers)} handwritten digits that SortNet has never seen, sorted by SortNet"

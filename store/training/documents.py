@@ -24,7 +24,7 @@ from sortnet.tables.roles import GRADES, kept_as_read
 from sortnet.tables.rows import Rows, read_rows
 from sortnet.tables.values import is_numeric
 
-# A column with one of these roles is not shown as a further field.
+# Columns with these roles are not shown as further fields of a document.
 _ROLES_OF_ONE_COLUMN = ("id", "text", "image", "audio", "group", "context", "grade")
 
 
@@ -33,8 +33,9 @@ class AskedDocuments:
     """The documents of a run that a judge is asked about.
 
     Attributes:
-        items: the documents of each part in the order of their numbers; empty if nobody is asked.
-        value_of_id: {id of an item: the value that a function gets}; empty for other judges.
+        items: the documents of each part, in the order of their numbers. Empty without a judge.
+        value_of_id: {id of an item: the row that a judge gets}, if the judge is a function. Empty
+            for all other judges.
     """
 
     items: Mapping[Split, Items] = field(default_factory=dict)
@@ -49,6 +50,7 @@ def documents_for_function(
     Items get new ids, because a document may be in several queries under one id.
 
     Args:
+        parts: the training and the validation part.
         paths: the file or files that each part was read from.
 
     Cost: a table is read again.
@@ -56,9 +58,9 @@ def documents_for_function(
     items: dict[Split, Items] = {}
     value_of_id: dict[str, Any] = {}
     for split, part in parts.items():
-        ids = tuple(f"{split} {k}" for k in range(part.n_docs))
-        values = _values_of(part, paths[split], parts["train"])
-        value_of_id |= zip(ids, values, strict=True)
+        ids = tuple(f"{split} {number}" for number in range(part.n_docs))
+        rows = _rows_of_documents(part, paths[split], parts["train"])
+        value_of_id |= zip(ids, rows, strict=True)
         no_features = np.empty((part.n_docs, 0), np.float32)
         items[split] = _items_without_content(ids, no_features, (), source=part.source)
     return AskedDocuments(items, value_of_id)
@@ -72,8 +74,11 @@ def _items_without_content(
     return Items(ids, missing, missing, missing, features, feature_names, **columns)
 
 
-def _values_of(part: Queries, path: str, train: Queries) -> list[Any]:
-    """Read the rows of a part's documents, without ignored columns and grades."""
+def _rows_of_documents(part: Queries, path: str, train: Queries) -> list[Any]:
+    """Read the rows of a part's documents, without ignored columns and grades.
+
+    A row of a table is a dict. A document of LETOR text is an array of features.
+    """
     if part.roles is None:
         return [*part.features]
     rows = rows_at(_read_again(path, train), part.rows)
@@ -87,13 +92,14 @@ def _values_of(part: Queries, path: str, train: Queries) -> list[Any]:
 
 
 def documents_of(part: Queries, path: str, train: Queries) -> Items:
-    """Read a part's documents as items, in the order of their numbers; a query is a group.
+    """Read a part's documents as items, in the order of their numbers; each query is a group.
 
     The texts, images and sounds of a table are shown. All other columns are further fields, except
     numbers, ignored columns and grades. Features have the values of the file; features computed
     from texts and images are left out.
 
     Args:
+        part: the part.
         path: the file or files that the part was read from.
         train: the training part, which has the roles of the columns.
 
@@ -103,7 +109,7 @@ def documents_of(part: Queries, path: str, train: Queries) -> Items:
     docids = part.docids.tolist() if part.docids is not None else [""] * part.n_docs
     ids = [docid or str(row + 1) for docid, row in zip(docids, part.rows.tolist(), strict=True)]
     if part.roles is None:
-        feature_names = tuple(str(k + 1) for k in range(part.n_features))
+        feature_names = tuple(str(number + 1) for number in range(part.n_features))
         return _items_without_content(
             tuple(ids), part.features, feature_names, source=part.source, groups=tuple(qids)
         )
@@ -119,18 +125,22 @@ def documents_of(part: Queries, path: str, train: Queries) -> Items:
 def refuse_without_content(
     documents: Items, judge: MachineJudge, names: Mapping[str, str] | None = None
 ) -> None:
-    """Refuse documents without any content that a language model would be shown.
+    """Refuse documents that have no content which a language model would be shown.
 
     Args:
+        documents: the documents to ask about.
+        judge: the judge. A program, a function, or a model with a prompt of its own may be shown
+            features, so for these judges no document is refused.
         names: {argument: its name in messages}, where the two differ.
 
     Raises:
-        DataError: with the next step.
+        DataError: on documents without content; the message tells the next step.
     """
     if not isinstance(judge, LanguageModel) or judge.prompt is not None:
         return
     has_content = any(documents.texts) or any(documents.images) or documents.shown is not None
-    are_named = any(not name.replace(".", "").isdigit() for name in documents.ids)
+    # Ids in a table may be names, which a model can compare. Ids in LETOR text are only codes.
+    are_named = any(not id.replace(".", "").isdigit() for id in documents.ids)
     is_letor = documents.root is None and documents.feature_names[:1] == ("1",)
     if not has_content and (is_letor or not are_named):
         names = names or {}
@@ -142,14 +152,17 @@ def refuse_without_content(
 
 
 def _read_again(path: str, train: Queries) -> Rows:
-    """Read a table with all its columns, by the rules by which the training part was read."""
+    """Read a table again with all its columns, by the rules used for the training part."""
     columns = names_kept(train.columns, train)
     roles = train.roles
     return read_rows(Path(path), keep=kept_as_read(*columns, roles.text, roles.id, roles.group))
 
 
 def _shown_roles(rows: Rows, part: Queries, train: Queries) -> Columns:
-    """Return the roles of the columns to show, as in the training part, if the rows have them."""
+    """Return the columns of a part to show to a judge, and the role of each column.
+
+    Texts, images and sounds have the roles of the training part, if the rows have these columns.
+    """
     content_columns = {}
     for role in ("text", "image", "audio"):
         name = getattr(train.roles, role)

@@ -37,16 +37,17 @@ class FittedKind:
 
     @property
     def metrics(self) -> list[Metric]:
+        """The metrics that the settings ask for."""
         return metrics_of(self.ranker.config)
 
     @property
     def parts(self) -> dict[str, Queries]:
-        """The training and the validation part, by name."""
+        """The training and the validation part, by their names."""
         return {"train": self.job.train, "vali": self.job.vali}
 
     @cached_property
     def measures(self) -> dict[str, dict[str, float]]:
-        """Measure the ranker on both parts: {part: {measure: value}}."""
+        """The measures of the ranker on both parts: {part: {measure: value}}."""
         empty = self.ranker.config.empty
         return {
             name: evaluate(part, self.ranker.order(part), self.metrics, empty=empty)
@@ -55,7 +56,7 @@ class FittedKind:
 
     @property
     def conventions(self) -> dict[str, list[str]]:
-        """Describe the conventions of the measures on each part: {part: lines}."""
+        """Lines about the conventions of the measures on each part: {part: lines}."""
         empty = self.ranker.config.empty
         return {
             name: conventions_of(part, self.metrics, empty) for name, part in self.parts.items()
@@ -91,7 +92,7 @@ def fit_kind(
     if not overwrite:
         folder.refuse_if_taken()
     values: Mapping[str, Any] = settings.flat()
-    # Data are read, and rankers are measured, by the settings that SortNet has too.
+    # Data are read, and rankers are measured, by the settings that all kinds of rankers share.
     config = Config().changed(**{name: values[name] for name in settings_of(Settings)})
     job = read_job(
         data,

@@ -30,7 +30,8 @@ from store.runs.remembered_data import exists, find_data, remembered
 from store.service.existing_store import collection_behind, judged_source, open_collection
 from store.service.judged_queries import Source, read_judged
 
-HELD_OUT = "held_out"  # name of the fact that lists the items or groups of a collection's part V
+# Key in the facts about the validation part: the items or groups of the collection in this part.
+HELD_OUT = "held_out"
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,10 +40,13 @@ class TrainingJob:
 
     Attributes:
         config: the settings as requested, with a RankQuality.
-        data: {part: facts}: path, folder and fingerprint, named columns. For a file that is divided
-            also each part's queries or rows, and the part `test`.
-        test: the file to test with; None: there is none.
-        note: a line about documents that are in two parts; None: no document is.
+        train: the training part.
+        vali: the validation part.
+        data: {name of a part: facts about its data}, such as path, folder, fingerprint and named
+            columns. If one file is divided into the parts, each part has its queries or rows too,
+            and there is a third part `test`.
+        test: the file to test with; None if there is no such file.
+        note: a line about documents that are in two parts; None if no document is.
         is_asked: whether a judge will be asked about the documents, so that grades are not read.
     """
 
@@ -56,15 +60,16 @@ class TrainingJob:
 
     @property
     def metrics(self) -> list[Metric]:
+        """The metrics that the settings ask for."""
         return metrics_of(self.config)
 
     @property
     def is_divided(self) -> bool:
-        """Whether one file was divided into the parts."""
+        """Whether one file was divided into the training, the validation and a test part."""
         return is_part(self.data["train"])
 
     def next_command(self, folder: str) -> str:
-        """The command that uses the model in that folder."""
+        """Return the command to run after the training, which uses the model in `folder`."""
         if self.is_asked:
             arguments = ["rank", folder, "NEW"]
         elif self.vali.judged is not None:
@@ -87,14 +92,18 @@ def read_job(
     is_asked: bool = False,
     like: Ranker | None = None,
 ) -> TrainingJob:
-    """Read TRAIN and VALI, a folder with both, or one file that is divided; and check the data.
-
-    A single name may also name a collection of the store.
+    """Read the training and the validation part of a run, and check them.
 
     Args:
+        paths: the files of both parts, one folder with both files, one file that is divided into
+            parts, or the name of a collection in the store.
+        config: the settings of the run.
         columns: the names of a table's columns.
+        cache: the folder that keeps parsed files. If None, no parsed file is kept.
+        progress: called with a line about each step.
+        store: the store that may have the collection.
         is_asked: whether a judge will be asked about the documents, which need no grades then.
-        like: the model whose features the documents must have; None: any features will do.
+        like: the model whose features the documents must have. If None, any features are allowed.
 
     Raises:
         SortNetError: for data or settings that cannot be used for training.
@@ -121,32 +130,17 @@ def read_job(
         raise SortNetError(
             f"give one file to divide, TRAIN and VALI, or a folder that has both; got {len(paths)}"
         )
-    progress(f"reading {paths[0]}")
-    labelled = not is_asked
-    n_features = None if like is None else like.n_features
-    train = read_queries(
-        paths[0],
-        n_features=n_features,
-        labelled=labelled,
-        columns=columns,
-        cache=cache,
-        like=like,
-    )
-    progress(f"reading {paths[1]}")
-    vali = read_queries(
-        paths[1], n_features=train.n_features, labelled=labelled, cache=cache, like=train
-    )
-    progress("checking the data")
-    return checked_job(train, vali, config, _facts_of_file, is_asked=is_asked)
+    return _job_of_two_paths(paths[0], paths[1], config, columns, cache, progress, like, is_asked)
 
 
 def held_out_before(model: Ranker) -> Mapping[str, Sequence[str]] | None:
-    """The items or groups that a model's run held out of a collection, see `hold_out_documents`.
+    """Return the items or groups of a collection that the model's run held out for validation.
 
-    None if the model was not trained on a collection.
+    The mapping is the one that `hold_out_documents` takes. It is None if the model was not trained
+    on a collection.
 
     Raises:
-        ModelError: if the record is damaged.
+        ModelError: if the model's record of its data is damaged.
     """
     data = model.info.get("data")
     facts = data.get("vali") if isinstance(data, dict) else None
@@ -159,7 +153,7 @@ def held_out_before(model: Ranker) -> Mapping[str, Sequence[str]] | None:
 
 
 def paths_of(data: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    """The paths to give to `read_job` for the recorded data of a run."""
+    """Return the paths of the recorded data of a run, as `read_job` takes them."""
     train = data["train"]
     if is_part(train):
         return [find_data(train)]
@@ -167,10 +161,10 @@ def paths_of(data: Mapping[str, Mapping[str, Any]]) -> list[str]:
 
 
 def paths_to_resume(data: Mapping[str, Mapping[str, Any]], folder: str) -> list[str]:
-    """The paths of the recorded data of the run in `folder`.
+    """Return the paths of the recorded data of the run in `folder`, if all files still exist.
 
     Raises:
-        SortNetError: if files are missing, with the command that names their new place.
+        SortNetError: if a file is missing. The message has the command that tells its new path.
     """
     paths = paths_of(data)
     for path in paths:
@@ -184,7 +178,12 @@ def paths_to_resume(data: Mapping[str, Mapping[str, Any]], folder: str) -> list[
 
 
 def columns_of(data: Mapping[str, Mapping[str, Any]], path: object) -> NamedColumns:
-    """The names of columns in the recorded data of a run; `path` is the path of the record."""
+    """Read the names of columns from the recorded data of a run.
+
+    Args:
+        data: the recorded data.
+        path: the path of the record, for messages.
+    """
     return NamedColumns.from_json(data["train"].get("columns", {}), path)
 
 
@@ -195,6 +194,7 @@ def _job_of_collection(
     progress: Progress,
     like: Ranker | None,
 ) -> TrainingJob:
+    """Read a collection's judgements, and divide its items or groups into two parts."""
     with open_collection(store, source.name) as collection:
         judged = read_judged(
             collection,
@@ -215,6 +215,34 @@ def _job_of_collection(
     return job
 
 
+def _job_of_two_paths(
+    train_path: str,
+    vali_path: str,
+    config: Config,
+    columns: NamedColumns,
+    cache: Path | None,
+    progress: Progress,
+    like: Ranker | None,
+    is_asked: bool,
+) -> TrainingJob:
+    """Read the files of the training and the validation part, and check them."""
+    progress(f"reading {train_path}")
+    train = read_queries(
+        train_path,
+        n_features=None if like is None else like.n_features,
+        labelled=not is_asked,
+        columns=columns,
+        cache=cache,
+        like=like,
+    )
+    progress(f"reading {vali_path}")
+    vali = read_queries(
+        vali_path, n_features=train.n_features, labelled=not is_asked, cache=cache, like=train
+    )
+    progress("checking the data")
+    return checked_job(train, vali, config, _facts_of_file, is_asked=is_asked)
+
+
 def _job_of_one_path(
     path: str,
     config: Config,
@@ -224,6 +252,7 @@ def _job_of_one_path(
     like: Ranker | None,
     is_asked: bool,
 ) -> TrainingJob:
+    """Read one file or pattern, which is divided into parts, or a folder with a file per part."""
     n_features = None if like is None else like.n_features
     if Path(path).is_file() or glob.has_magic(path):
         fold = read_divided(
@@ -248,14 +277,14 @@ def _job_of_one_path(
         like=like,
         with_test=False,
     )
-    file = file_of(Path(path), "test")  # `sortnet evaluate` reads it
-    test = None if file is None else str(file)
+    test_file = file_of(Path(path), "test")  # is not read here, but by `sortnet evaluate`
+    test = None if test_file is None else str(test_file)
     progress("checking the data")
     return checked_job(fold.train, fold.vali, config, _facts_of_file, test=test, is_asked=is_asked)
 
 
 def _divided_job(path: str, fold: Fold, config: Config, is_asked: bool) -> TrainingJob:
-    """The job of a file that is divided into three parts; `sortnet evaluate` takes the third."""
+    """Make the job of a file divided into three parts; `sortnet evaluate` reads the test part."""
     assert fold.test is not None
     digest = fingerprint(path)
 
@@ -277,11 +306,13 @@ def _divided_job(path: str, fold: Fold, config: Config, is_asked: bool) -> Train
 
 
 def _facts_of_file(part: Queries) -> dict[str, Any]:
+    """Return the facts to record about a part that has a file of its own."""
     facts = {**remembered(part.source), "fingerprint": fingerprint(part.source)}
     return {**facts, **_column_names(part)}
 
 
 def _column_names(part: Queries) -> dict[str, Any]:
+    """Return the fact `columns`, or no fact if no column was named."""
     return {} if part.columns == UNNAMED else {"columns": part.columns.to_json()}
 
 
@@ -294,11 +325,15 @@ def checked_job(
     is_asked: bool = False,
     **more: Any,
 ) -> TrainingJob:
-    """Check that a model can be trained on the data.
+    """Check that a model can be trained on the data with these settings, and make the job.
 
     Args:
-        facts: makes the facts by which a part is recognised.
-        more: further attributes of the job.
+        train: the training part.
+        vali: the validation part.
+        config: the requested settings.
+        facts: returns the facts about a part, by which a resumed run recognises its data.
+        is_asked: whether a judge will be asked about the documents.
+        more: the attributes `test` and `note` of the job.
 
     Raises:
         SortNetError: for data or settings that cannot be used for training.
@@ -316,18 +351,20 @@ def checked_job(
     else:
         for queries in (train, vali):
             evaluate(queries, np.arange(queries.n_docs), metrics_of(config), empty=config.empty)
-    make_comparator(config, train.n_features)(config.seed)
+    # Making a comparator raises an error if the settings do not fit the features.
+    make_with_seed = make_comparator(config, train.n_features)
+    make_with_seed(config.seed)
     data = {"train": facts(train), "vali": facts(vali)}
     return TrainingJob(config, train, vali, data, is_asked=is_asked, **more)
 
 
 def _to_ask(part: Queries) -> Queries:
-    """A part whose judge is asked later, and whose grades are not used."""
+    """Return a part without its grades, and with a placeholder for its judge."""
     if not (part.sizes > 1).any():
         raise DataError(f"{part.source}: no query has two documents: there is no pair to ask about")
     return replace(part, grades=np.zeros_like(part.grades), judge=_judge_to_come)
 
 
 def _judge_to_come(queries: Queries, i: I64 | I32, j: I64 | I32) -> F32:
-    """Take the judge's place until the run has begun: the judge keeps its answers in the run."""
+    """Stand in for the judge until the run has begun, since the run stores the judge's answers."""
     raise RuntimeError("asked before the run has begun")

@@ -26,8 +26,8 @@ class Origin:
 
     Attributes:
         model: the model, with its weights.
-        facts: `path` and `folder` as typed, the `run` that made the model (None: no run of a
-            store), and `weights_sha256`.
+        facts: the `path` as typed and the `folder` in which it was typed, the id of the `run` that
+            made the model (None if no run of a store did), and `weights_sha256`.
     """
 
     model: Model
@@ -46,12 +46,15 @@ def refuse_own_folder(path: str | None, folder: Folder) -> None:
 def find_origin(
     path: str | None, folder: Folder, record: Mapping[str, Any] | None, progress: Progress
 ) -> Origin | None:
-    """Find the model that a new or a resumed run begins with; None: random weights.
+    """Find the model that a new or a resumed run begins with.
+
+    Return None if the run begins with random weights.
 
     Args:
-        path: the argument MODEL.
-        folder: the folder of the run; a resumed run has a copy of the model there.
+        path: the argument MODEL of `--from`; None if it was not given.
+        folder: the folder of the run, where a resumed run has a copy of the model.
         record: the record of the run to resume; None for a new run.
+        progress: called with a line about each step.
 
     Raises:
         ModelError: if the model is of another kind than SortNet, or the folder is damaged.

@@ -13,7 +13,7 @@ from store.training.run_folder import Folder
 
 
 def differences(config: Config, before: Config) -> list[str]:
-    """List the settings that have changed, such as `lr 0.01, not 0.005`."""
+    """List the settings whose values have changed, such as `lr 0.01, not 0.005`."""
     values_before = before.flat()
     return [
         f"{name} {value}, not {values_before[name]}"
@@ -23,7 +23,7 @@ def differences(config: Config, before: Config) -> list[str]:
 
 
 def _named_columns(data: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the columns that the user named; edges of bins are left out, as data decide them."""
+    """Return the columns named by the user, without edges of bins, which depend on the data."""
     columns = data["train"].get("columns", {})
     return {name: value for name, value in columns.items() if name != "edges"}
 
@@ -37,7 +37,7 @@ def refuse_changes(job: TrainingJob, record: Mapping[str, Any], folder: Folder) 
             continue
         name = "data" if job.is_divided else f"{split} data"
         change = f"{name} {facts['path']} (its content differs from {recorded['path']})"
-        if change not in changed:  # both parts of a divided file are of the same change
+        if change not in changed:  # the parts of a divided file make the same text
             changed.append(change)
     if _named_columns(job.data) != _named_columns(record["data"]):
         changed.append("other columns are named")
@@ -49,7 +49,10 @@ def refuse_changes(job: TrainingJob, record: Mapping[str, Any], folder: Folder) 
 
 
 def _how_to_train_on(folder: Folder) -> str:
-    """Name the command that trains a run's model further; empty if the run has no model yet."""
+    """Return a hint at the command that trains the run's model further.
+
+    The hint is empty if the run has written no model yet.
+    """
     if not (folder.path / "model.json").exists():
         return ""
     return f"; train on: sortnet train DATA --from {shlex.quote(str(folder))} --out NEW"

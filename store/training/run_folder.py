@@ -5,8 +5,8 @@ See `sortnet.rankers.model_folder` about the files of the model.
 model.json, weights-*.safetensors   the best model so far
 state.safetensors                   the state after the last iteration
 from/                               the model that the run began with, if it has `--from`
-run.json                            the run's id, store, settings, data and phase; while the run
-                                    chooses settings, the finished trials
+run.json                            the run's id, store, settings, data and phase; also the
+                                    finished trials, while the run chooses settings
 """
 
 from __future__ import annotations
@@ -34,7 +34,8 @@ _RUN_FIELDS: dict[str, Any] = {
 }
 Phase = Literal["choosing", "training", "done"]
 CHOOSING, TRAINING, DONE = get_args(Phase)
-# {kind of judge: value of `judged_by` in run.json}; two values are options of version 0.4.
+# {kind of judge: value of `judged_by` in run.json}. The values of programs and models are the names
+# of their options in version 0.4.
 JUDGED_BY = {"program": "--judge", "language model": "--model", "function": "function"}
 _ORIGIN_FIELDS = {"path": str, "folder": str, "run": str | None, "weights_sha256": str}
 _PHASE_FIELDS = {"phase": Phase, "trials": list}
@@ -54,10 +55,11 @@ class Folder:
 
     @property
     def has_model(self) -> bool:
+        """Whether the folder has a model, or the state of a run that writes one."""
         return (self.path / "model.json").exists() or self.state.exists()
 
     def refuse_if_taken(self) -> None:
-        """Refuse a folder that has a model, because a new run would replace the model."""
+        """Raise a SortNetError if the folder has a model, which a new run would replace."""
         if self.has_model:
             raise SortNetError(
                 f"{self} has a model already: --resume resumes its run, --overwrite replaces it, "
@@ -65,7 +67,7 @@ class Folder:
             )
 
     def clear(self) -> None:
-        """Remove the record and state of the last run; its model stays until it is replaced."""
+        """Remove the record and state of the last run; the model stays until a run replaces it."""
         for path in (self.state, self._run):
             path.unlink(missing_ok=True)
         shutil.rmtree(self.origin, ignore_errors=True)
@@ -92,7 +94,7 @@ class Folder:
         if "from" in record:
             check_fields(record, {"from": dict}, path)
             check_fields(record["from"], _ORIGIN_FIELDS, path)
-        # Damaged settings are found here, before a comparator made of them takes much memory.
+        # Damaged settings are refused here, before a comparator made by them takes much memory.
         if record["settings_sha256"] != _settings_sha256(record):
             raise ModelError(f"{path}: its settings or trials were changed after it was written")
         # Version 0.3 recorded no phase: it wrote the record after it had chosen the settings.
@@ -130,7 +132,7 @@ class Folder:
 
 
 def _settings_sha256(record: Mapping[str, Any]) -> str:
-    """Hash the requested and the chosen settings, the trials, and the model to begin with."""
+    """Hash a record's requested and chosen settings, its trials, and the model to begin with."""
     settings = [record["asked"], record["config"]]
     if "phase" in record:
         settings += [record["phase"], record["trials"]]
@@ -149,7 +151,7 @@ def _locked(folder: Path) -> Iterator[None]:
         return
     handle = os.open(folder, os.O_RDONLY)
     try:
-        with suppress(OSError):  # a file system without locks
+        with suppress(OSError):  # the file system may have no locks
             try:
                 fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:

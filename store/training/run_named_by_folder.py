@@ -9,7 +9,7 @@ from store.service.existing_store import open_run
 
 
 def is_model_folder(name: str) -> bool:
-    """Whether a folder has this name, and a model or the record of a run in it."""
+    """Whether `name` is the path of a folder that has a model or the record of a run."""
     return any(Path(name, file).is_file() for file in ("model.json", "run.json"))
 
 
@@ -18,7 +18,8 @@ def run_of_folder(folder: str, store: str | None) -> tuple[str, str | None]:
 
     Args:
         folder: the model folder.
-        store: the store to look in; None: the store that the folder names, else the user's own.
+        store: the store that has the run. If None, the store that the folder's record names, and
+            without a record the default store of the user.
 
     Raises:
         StoreError: if no run made the model, or the store does not have the run.

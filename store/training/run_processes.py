@@ -1,4 +1,4 @@
-"""Train in several processes: the first process starts the run, the other ones join it."""
+"""Train in several processes: the first process starts the run, and all others join the run."""
 
 from __future__ import annotations
 
@@ -24,7 +24,10 @@ from store.training.training_run import TrainingRun, parse_state
 
 
 def share_run(training: TrainingRun, group: Group) -> TrainingRun:
-    """Send the run of the first process to all other processes, which call `join_run`."""
+    """Send the run of the first process to all other processes, which call `join_run`.
+
+    Return the run as one that all processes of the group train.
+    """
     broadcast(group, {"run": training.run.id, "config": training.config.to_json()})
     state_bytes = b""
     if training.state is not None and group.size > 1:
@@ -54,7 +57,10 @@ def join_run(
 
 
 def check_processes(job: TrainingJob, group: Group) -> None:
-    """Refuse processes with different data or devices, and more processes than queries."""
+    """Raise a SortNetError unless the processes have the same data and device, and enough queries.
+
+    Each process needs a query of both parts.
+    """
     if group.size == 1:
         return
     if job.is_asked:

@@ -40,16 +40,19 @@ class RunOptions:
     """Options of `train` and `resume` other than data, folder and settings.
 
     Attributes:
-        store: the store's URL or file; None: the store of a resumed run, else the user's own.
-        from_model: the folder of a model to begin with.
-        columns: names of the columns of a table; `UNNAMED` in a resumed run: as recorded.
-        cache: folder that keeps parsed files; None: nothing is kept.
-        threads: number of threads; None: as many as the resumed run had, else one for each core.
+        store: the store's URL or file. If None, a resumed run uses its own store, and a new run
+            the default store of the user.
+        from_model: the folder of a model to begin with. If None, weights begin at random.
+        columns: names of a table's columns. A resumed run reads `UNNAMED` as the recorded names.
+        cache: the folder that keeps parsed files. If None, no parsed file is kept.
+        threads: number of threads. If None, a resumed run has as many as before, and a new run one
+            for each core.
         trials: whether settings that are left open are chosen by trials; if not, they get their
             defaults.
-        judge: the judge that is asked in place of grades; an argument `judge` replaces it.
+        judge: the judge that is asked in place of grades. An argument `judge` of `train` or
+            `resume` replaces this judge.
         watcher: called at each step of the training.
-        command: the command that is recorded; None: the call of Python.
+        command: the command to record. If None, the call of the Python function is recorded.
         group: the processes of the run, see `sortnet.learning.distributed.joined`.
     """
 
@@ -70,11 +73,13 @@ class PreparedRun:
     """The settings and data of a run, read and checked before anything is written.
 
     Attributes:
+        job: settings and data.
+        folder: the folder of the run.
         record: the record of the run to resume; None for a new run.
-        origin: the model that the run begins with; None: random weights.
-        documents: the documents as a judge is shown them.
+        origin: the model that the run begins with. If None, the run begins with random weights.
+        documents: the documents as the judge is shown them.
         url: URL of the store.
-        store: URL of the store to record, without a password.
+        store: URL of the store without its password, to record.
     """
 
     job: TrainingJob
@@ -98,29 +103,29 @@ def train(
 ) -> TrainedRun | None:
     """Train a model on labelled queries or on a collection's judgements, and store the run.
 
-    With a judge the documents need no grades: the judge says which of two is better, for as many
-    pairs as the setting `judgements` says. Each answer is stored as it comes, so that a resumed run
-    asks about no pair again.
+    With a judge the documents need no grades: the judge tells which of two documents is better. The
+    setting `judgements` is the number of pairs that the judge is asked about. Each answer is stored
+    at once, so that a resumed run does not ask again about a pair.
 
     Args:
         data: one file that is divided, a folder with both parts, the name of a collection, or the
             files of the training and the validation part.
         out: the folder of the model.
-        judge: a `LanguageModel`, a `Program`, or a function of two documents, which are dicts of
-            the rows of a table or, of LETOR text, arrays of numbers; it returns `left`, `right`,
-            `tie`, `skip`, or the probability that the left one is better.
-        question: what the judge is asked; None: `Which is better?`.
+        judge: a `LanguageModel`, a `Program`, or a function of two documents. The function gets
+            rows of a table as dicts, or documents of LETOR text as arrays of numbers. It returns
+            `left`, `right`, `tie`, `skip`, or the probability that the left document is better.
+        question: the question to the judge. If None, the question is `Which is better?`.
         overwrite: whether a model in the folder is replaced.
-        options: store, columns and the like.
+        options: store, columns and further options.
         settings: settings of `sortnet.config.Config`, such as `max_iter=3` or `judgements=200`.
 
-    Returns the finished run; None in a process that is not the first of several.
+    Returns the finished run. If several processes train together, all but the first return None.
 
     Raises:
-        SortNetError: for data or settings that cannot be used, or a folder that has a model; if the
-            judge fails three times in a row, saying how many answers are kept.
-        Exception: of a function that raises three times in a row, as it is, with a note of how
-            many answers are kept.
+        SortNetError: for data or settings that cannot be used, or a folder that has a model. Also
+            if the judge fails three times in a row; the message tells how many answers are kept.
+        Exception: the error of a judge that is a function, if it raises three times in a row. A
+            note of the error tells how many answers are kept.
 
     >>> import tempfile
     >>> from sortnet.data.digits import digits_fold
@@ -148,7 +153,8 @@ def train(
     refuse_own_folder(options.from_model, folder)
     if options.group.rank == 0 and not overwrite:
         folder.refuse_if_taken()
-    broadcast(options.group, None)  # the other processes wait until the folder is free
+    # All other processes wait here until the first process has checked the folder.
+    broadcast(options.group, None)
     prepared = prepare(folder, paths, None, options, settings)
     call = f"store.training.train({', '.join(map(repr, (data, out)))})"
     return _run(prepared, options, options.command or call, clear=True)
@@ -165,20 +171,20 @@ def resume(
 ) -> TrainedRun | None:
     """Resume the run in a folder from the point where it ended, with its settings and data.
 
-    A run that has finished already is returned as it is. If the folder has no run and `data` are
-    given, a new run begins.
+    A finished run is not trained again, only its result is returned. If the folder has no run and
+    `data` are given, a new run begins.
 
     Args:
         out: the folder of the run.
-        data: the new paths of data that were moved; empty: the data were not moved.
-        judge: the judge that the run asks; None: the stored judge. A function is not stored, so it
-            must be passed again. Other `workers`, `timeout` and limits may be given; another judge
-            is refused.
+        data: the new paths of data that were moved; empty if the data were not moved.
+        judge: the judge that the run asks. If None, the stored judge is asked. A function is not
+            stored, so it must be passed again. The judge may have another number of `workers`,
+            another `timeout` and other limits than before; another judge is refused.
         question: may be given again; a question other than the run's is refused.
-        options: store, threads and the like; options other than the run's are refused.
+        options: store, threads and further options; options other than the run's are refused.
         settings: may be given again; settings other than the run's are refused.
 
-    Returns the finished run; None in a process that is not the first of several.
+    Returns the finished run. If several processes train together, all but the first return None.
 
     Raises:
         SortNetError: if there is no run to resume, or it was begun with other settings, other data
@@ -207,10 +213,15 @@ def with_judge(options: RunOptions, judge: OneJudge | None, question: str | None
 
 
 def recorded_run(folder: Folder, *, has_data: bool) -> dict[str, Any] | None:
-    """Read the record of the run to resume; None if a new run is to begin with the data.
+    """Read the record of the run to resume; return None if a new run is to begin.
+
+    Args:
+        folder: the folder of the run.
+        has_data: whether the caller has data, with which a new run can begin.
 
     Raises:
-        SortNetError: if there is nothing to resume and no data, or a model without a record.
+        SortNetError: if the folder has no run and there are no data, or if the folder has a model
+            without a record.
     """
     record = folder.run()
     if record is not None:
@@ -282,7 +293,10 @@ def prepare(
 def _requested_config(
     settings: Mapping[str, Any], record: Mapping[str, Any] | None, origin: Origin | None
 ) -> Config:
-    """Change the settings of the resumed run, of the model to begin with, or the defaults."""
+    """Apply the given settings to the settings of the resumed run, else of the model to begin with.
+
+    Without a run and a model, the given settings are applied to the defaults.
+    """
     if record is not None:
         return Config.from_json(record["asked"]).changed(**settings)
     if origin is not None:
@@ -340,7 +354,11 @@ def _run_first_process(
             clear=clear,
         )
         watcher.begun(begun, chose=chooses)
-        is_own_store = options.store is not None or store_url(None, None)[0] == prepared.url
+        # A store that only the record of the run names may be another user's.
+        is_own_store = True
+        if options.store is None:
+            default_url, _ = store_url(None, None)
+            is_own_store = default_url == prepared.url
         asking = options.judge.asking(
             share_run(begun, options.group),
             prepared.documents,

@@ -18,7 +18,7 @@ class TrainedRun:
     Attributes:
         training: settings, data, folder and stored run.
         ranker: the model that was kept, which is also in the folder.
-        rows: one dict for each iteration, with the columns of `Run.iterations_frame`.
+        rows: the iterations, each a dict with the columns of `Run.iterations_frame`.
         store: the store's URL, without its password.
     """
 
@@ -29,13 +29,13 @@ class TrainedRun:
 
     @property
     def best(self) -> Mapping[str, Any]:
-        """The row of the best iteration."""
+        """The measures and counts of the best iteration, as a dict of `rows`."""
         iteration: int = self.ranker.info["iteration"]
         return self.rows[iteration]
 
     @property
     def kept(self) -> Mapping[str, Any]:
-        """Facts about the ranker that was kept: kind, measure, figures and reason."""
+        """Facts about the ranker that was kept: its kind, the measure, the figures, the reason."""
         facts: Mapping[str, Any] = self.ranker.info["kept"]
         return facts
 

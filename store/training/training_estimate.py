@@ -19,7 +19,7 @@ from store.training.job import TrainingJob
 from store.training.run_folder import Folder
 from store.training.train_or_resume import RunOptions, prepare, with_judge
 
-_SAMPLE = 50  # prompts whose mean length is used in an estimate
+_SAMPLE = 50  # number of prompts whose mean length is used in an estimate
 
 
 @dataclass(frozen=True)
@@ -78,15 +78,15 @@ def estimate(
 
 
 def _first_pair(job: TrainingJob) -> tuple[int, int]:
-    """Return the first pair of documents of one query."""
-    i, j = all_pairs(job.train.offsets[:2])
+    """Return the first pair of training documents that are in one query."""
+    i, j = all_pairs(job.train.offsets[:2])  # of the first query, which may have one document
     if not len(i):
         i, j = all_pairs(job.train.offsets)
     return int(i[0]), int(j[0])
 
 
 def _random_pairs(job: TrainingJob) -> list[tuple[int, int]]:
-    """Draw random pairs of training documents, whose prompts are measured."""
+    """Draw random pairs of training documents, for the mean length of their prompts."""
     i, j = all_pairs(job.train.offsets)
     chosen = np.random.default_rng(0).permutation(len(i))[:_SAMPLE]
     return list(zip(i[chosen].tolist(), j[chosen].tolist(), strict=True))

@@ -1,4 +1,4 @@
-"""A run of `sortnet train`: started or resumed, with its folder and store kept up to date."""
+"""Start or resume a run of `sortnet train`, and keep its folder and its stored rows up to date."""
 
 from __future__ import annotations
 
@@ -51,12 +51,16 @@ class TrainingRun:
     """A run that is ready to train.
 
     Attributes:
+        job: the requested settings and the data.
         config: the settings to train with, which trials may have chosen.
+        folder: the folder of the run.
+        run: the run in the store.
         state: the state to resume from; None for a new run.
-        group: the processes of the run; the first process alone keeps folder and run.
-        again: the command or call that repeats the run; None: the command that resumes it.
-        judge: the program, model or function that is asked; None: nobody is asked.
-        origin: the model that the run begins with; None: random weights.
+        group: the processes of the run. Only the first process writes to the folder and the store.
+        again: the command or call that repeats the run, for messages. If None, messages name the
+            command that resumes the run.
+        judge: the program, model or function that is asked. If None, the data have the answers.
+        origin: the model that the run begins with. If None, the run begins with random weights.
     """
 
     job: TrainingJob
@@ -71,11 +75,11 @@ class TrainingRun:
 
     @property
     def finished(self) -> bool:
-        """Whether the run was resumed after its last iteration."""
+        """Whether the state to resume from is the state after the last iteration."""
         return self.state is not None and self.state.finished
 
     def judged(self, split: Split) -> Queries:
-        """A part of the data, with the judge's answers about it if a judge was asked."""
+        """Return one part of the data, with the judge's answers about it if the run has a judge."""
         part = self.job.train if split == "train" else self.job.vali
         return part if self.judge is None else self.judge.judged(split, part)
 
@@ -85,15 +89,17 @@ class TrainingRun:
         progress: Progress,
         callbacks: Sequence[Callback] = (),
     ) -> Ranker:
-        """Run the loop; return the model, which is also in the folder.
+        """Train the run to its end, and return the model, which is also written to the folder.
 
-        A run that learns from judged pairs keeps the better of the comparator and a posterior.
+        A run that learns from judged pairs keeps the comparator or a posterior ranker, whichever
+        is better.
 
-        After each iteration the model is written first, then its row in the store, then the
-        state: a run killed in between repeats the iteration with the same result.
+        After each iteration the model is written first, then the iteration's row in the store,
+        then the state: a run killed in between repeats the iteration with the same result.
 
         Args:
-            show: called with each iteration that is stored.
+            show: called with each iteration after the iteration is stored.
+            progress: called with a line about each step.
             callbacks: called after each iteration, see `learn_to_sort`.
         """
         is_first = self.group.rank == 0
@@ -115,7 +121,7 @@ class TrainingRun:
         progress: Progress,
         callbacks: Sequence[Callback],
     ) -> Ranker:
-        """Run the loop and choose the ranker; the first process writes both results."""
+        """Train the comparator and choose the ranker to keep; the first process writes both."""
         is_first = self.group.rank == 0
 
         def write(record: Iteration, state: State) -> None:
@@ -155,13 +161,13 @@ class TrainingRun:
 def _store_status(
     run: Run, again: str, group: Group, *, interrupted: str = "interrupted"
 ) -> Iterator[None]:
-    """Store that the run is running, and how it ends if the block raises an error.
+    """Store that the run is running; if the `with` block raises an error, store how the run ended.
 
     Args:
         run: the run.
-        again: the command that resumes it, for the message of an interrupted run.
+        again: the command that resumes the run, for the message of an interrupted run.
         group: the processes of the run.
-        interrupted: the beginning of that message.
+        interrupted: the first words of the message of an interrupted run.
     """
     run.finish("running")
     try:
@@ -172,7 +178,7 @@ def _store_status(
             raise AnotherProcessEnded(f"{SIGTERM_CAME}; resume with: {again}") from None
         raise SortNetError(f"{interrupted}; resume with: {again}") from None
     except BaseException:
-        with suppress(SortNetError):  # a full disk cannot store the status either
+        with suppress(SortNetError):  # if the disk is full, the status cannot be stored either
             run.finish("failed")
         raise
 
@@ -207,24 +213,23 @@ def begin(
         recorded_url: the store's URL to record.
         progress: called with a line about each step.
         show_trial: called with each trial that chooses settings, earlier trials included.
-        group: the processes of the run; this process is the first.
-        again: the command or call that repeats the run; None: the command that resumes it.
+        group: the processes of the run; this process is the first process.
+        again: the command or call that repeats the run, for messages. If None, messages name the
+            command that resumes the run.
         judge: the record of the judge that a new run asks; None without a judge.
-        origin: the model that the run begins with, which its folder keeps.
+        origin: the model that the run begins with, which a new run copies into its folder. If
+            None, the run begins with random weights.
         clear: whether a new run removes the record of an earlier run in the folder.
     """
     if record is None:
-        Budget.of(job.train, job.config)  # refuses settings while the last run is still there
+        # Settings that cannot be trained are refused before an earlier run is removed.
+        Budget.of(job.train, job.config)
         if clear:
             folder.clear()
-        new_record = _new_record(job, command, recorded_url)
-        if judge is not None:
-            new_record["judged_by"] = JUDGED_BY[kind_of(judge)]
         if origin is not None:
             origin.model.save(folder.origin)
-            new_record["from"] = origin.facts
-        folder.write_run(new_record)
-        record = new_record
+        record = _new_record(job, command, recorded_url, judge, origin)
+        folder.write_run(record)
     run = _stored_run(job, folder, store, record, judge)
     if record["phase"] == CHOOSING:
         with _store_status(run, again or resume_command(str(folder)), group):
@@ -243,10 +248,16 @@ def begin(
     return training
 
 
-def _new_record(job: TrainingJob, command: str, recorded_url: str) -> dict[str, Any]:
-    """The record of a new run, whose settings are yet to be chosen."""
+def _new_record(
+    job: TrainingJob,
+    command: str,
+    recorded_url: str,
+    judge: Mapping[str, Any] | None,
+    origin: Origin | None,
+) -> dict[str, Any]:
+    """Make the record of a new run, whose settings are yet to be chosen."""
     settings = job.config.to_json()
-    return {
+    record: dict[str, Any] = {
         "run": new_run_id(),
         "store": recorded_url,
         "command": command,
@@ -257,6 +268,11 @@ def _new_record(job: TrainingJob, command: str, recorded_url: str) -> dict[str, 
         "data": job.data,
         "trials": [],
     }
+    if judge is not None:
+        record["judged_by"] = JUDGED_BY[kind_of(judge)]
+    if origin is not None:
+        record["from"] = origin.facts
+    return record
 
 
 def _stored_run(
@@ -266,9 +282,9 @@ def _stored_run(
     record: Mapping[str, Any],
     judge: Mapping[str, Any] | None,
 ) -> Run:
-    """The run in the store; a new run is added.
+    """Return the run in the store, and add it first if the store does not have it.
 
-    A resumed run is added too if its process was killed before it had stored the run.
+    The store lacks a new run, and a resumed run whose process was killed before it was stored.
     """
     if record["phase"] != CHOOSING or store.has_run(record["run"]):
         return store.run(record["run"])
@@ -302,8 +318,8 @@ def _choose(
 ) -> Config:
     """Choose the settings that are left open; each trial is recorded when it has ended.
 
-    The store gets the chosen settings before the folder, which ends the phase: a run that is killed
-    in between chooses them again, from all of the trials.
+    The chosen settings are stored first, and then written to the folder, which ends the phase. A
+    run that is killed in between chooses the settings again from the recorded trials.
     """
     trials = [*record["trials"]]
     for trial in trials:
@@ -319,8 +335,10 @@ def _choose(
         job.train, job.vali, job.config, progress=progress, ended=record["trials"], on_trial=write
     )
     if job.is_asked:
-        assert job.config.judgements is not None  # the answers about the validation part are spent
-        config = config.changed(judgements=job.config.judgements - len(vali_pairs_of(job)))
+        # Some of the judge's answers are spent on validation pairs, the rest on training pairs.
+        assert job.config.judgements is not None
+        n_train_judgements = job.config.judgements - len(vali_pairs_of(job))
+        config = config.changed(judgements=n_train_judgements)
     if "from" in record:
         config = with_epochs(job.train, config)
     settings = config.to_json()
@@ -341,7 +359,7 @@ def _choose(
 def _stored_config(
     record: Mapping[str, Any], settings: Mapping[str, Any], trials: Sequence[Trial]
 ) -> dict[str, Any]:
-    """The settings to store, with the trials and the model that the run begins with."""
+    """Return the settings to store, with the trials and the facts of the model to begin with."""
     stored = dict(settings)
     if trials:
         stored["tuning"] = [_without_outcomes(trial) for trial in trials]
@@ -351,7 +369,7 @@ def _stored_config(
 
 
 def _without_outcomes(trial: Trial) -> dict[str, Any]:
-    """The settings and the RankQuality of a trial, without its outcomes of every query."""
+    """Return the settings and the RankQuality of a trial, without its outcomes on each query."""
     return {name: value for name, value in trial.items() if name != "outcomes"}
 
 
@@ -370,7 +388,7 @@ def vali_pairs_of(job: TrainingJob) -> I64:
 def parse_state(
     folder: Folder, job: TrainingJob, config: Config, raw: bytes, origin: Origin | None
 ) -> State:
-    """The state in the bytes of the folder's state file."""
+    """Read the state to resume from in `raw`, the bytes of the folder's state file."""
     if origin is None:
         scaler = fit_scaler(str(config.scaling), job.train, seed=config.seed)
     else:
@@ -381,10 +399,11 @@ def parse_state(
 
 
 def store_url(typed: str | None, record: Mapping[str, Any] | None) -> tuple[URL, str]:
-    """The store's URL to open, and the URL without its password to record.
+    """Return the URL of the store to open, and the URL to record, which has no password.
 
     Args:
-        typed: the store that the user named; None: the store of the record, else the default one.
+        typed: the store that the user named. If None, the store is that of the record, and without
+            a record the default store.
         record: the record of the run to resume; None for a new run.
 
     Raises:
@@ -398,7 +417,7 @@ def store_url(typed: str | None, record: Mapping[str, Any] | None) -> tuple[URL,
         url = url.set(database=str(Path(url.database or "").resolve()))
     url_to_record = stored_url(url)
     if record is not None:
-        # Older versions also recorded the password.
+        # Older versions recorded the URL with its password.
         url_of_run = stored_url(parse_url(record["store"]))
         if url_to_record != url_of_run:
             raise StoreError(f"the run's pairs are in {url_of_run}, not in {url_to_record}")

@@ -13,12 +13,12 @@ from store.runs.run import Run
 
 @dataclass(frozen=True)
 class RunChange:
-    """The progress of a run since the last look.
+    """The progress of a run since it was last read.
 
     Attributes:
         status: one of `store.runs.run.STATUSES`, or `killed`.
         trials: new trials of settings.
-        rows: one dict per new iteration, as `Run.iterations_frame` has them.
+        rows: new iterations, each a dict with the columns of `Run.iterations_frame`.
     """
 
     status: str
@@ -27,11 +27,11 @@ class RunChange:
 
 
 def watch(run: Run, interval: float = 1.0) -> Iterator[RunChange]:
-    """Look at a run until it ends, and yield its new trials and iterations after each look.
+    """Read a run again and again until it ends, and yield its new trials and iterations each time.
 
     Args:
-        run: the run, as `Store.run` gives it; its settings are read again.
-        interval: seconds between two looks.
+        run: the run, as `Store.run` returns it; `watch` refreshes its settings.
+        interval: seconds between two readings.
 
     >>> import tempfile
     >>> from sortnet import Queries
@@ -51,7 +51,7 @@ def watch(run: Run, interval: float = 1.0) -> Iterator[RunChange]:
     n_trials = 0
     n_rows = 0
     while True:
-        status = run.status  # read before the rows: an ended run has all of them
+        status = run.status  # is read before the rows, so that an ended run has all of its rows
         run.refresh()
         trials = run.config.get("tuning", [])
         rows = rows_of(run.iterations_frame())

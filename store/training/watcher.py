@@ -18,7 +18,7 @@ class Watcher:
     """Receives each step of a training; a subclass overrides the methods of the steps it needs."""
 
     def progress(self, text: str) -> None:
-        """Receive a line about the present step."""
+        """Receive a line about the step that begins now."""
 
     def note(self, text: str) -> None:
         """Receive a message, such as a failure of the judge; by default the message is logged."""
@@ -31,7 +31,7 @@ class Watcher:
 
         Args:
             job: settings and data.
-            origin: the model that the run begins with; None: random weights.
+            origin: the model that the run begins with. If None, it begins with random weights.
             group: the processes of the run.
             is_new: whether the run is new, not resumed.
             chooses: whether settings are to be chosen by trials.
@@ -41,7 +41,7 @@ class Watcher:
         """Receive a finished trial of settings, with its RankQuality."""
 
     def begun(self, training: TrainingRun, *, chose: bool) -> None:
-        """Receive the run, whose settings trials have just chosen if `chose` is true."""
+        """Receive the run before it trains; `chose` tells whether trials chose its settings."""
 
     def callbacks(self, training: TrainingRun) -> Sequence[Callback]:
         """Return functions that are called after each iteration, see `learn_to_sort`."""
