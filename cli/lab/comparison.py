@@ -125,18 +125,18 @@ def published_rows(published: pd.DataFrame) -> tuple[list[str], list[list[str]]]
         The names of the columns, and the rows.
     """
     measures = list(published["measure"].unique())
+    origin = ("protocol", "convention", "source")
+    # {ranker and origin: {measure: its mean as text}}
     figures_of_source: dict[tuple[str, ...], dict[str, str]] = {}
     for row in published.to_dict("records"):
-        names = ("ranker", "protocol", "convention", "source")
-        source = tuple(row[name] or "not said" for name in names)
-        figures = figures_of_source.setdefault(source, {})
+        texts = [row[name] or "not said" for name in ("ranker", *origin)]
+        figures = figures_of_source.setdefault(tuple(texts), {})
         figures[row["measure"]] = mean_text(row["value"], row["error"])
-    head = ["ranker", *measures, "protocol", "convention", "source"]
     rows = []
-    for (ranker, *protocol_to_source), figures in figures_of_source.items():
+    for (ranker, *texts), figures in figures_of_source.items():
         means = [figures.get(measure, "") for measure in measures]
-        rows.append([ranker, *means, *protocol_to_source])
-    return head, rows
+        rows.append([ranker, *means, *texts])
+    return ["ranker", *measures, *origin], rows
 
 
 def settings_rows(results: Results, parts: Sequence[str]) -> tuple[list[str], list[list[str]]]:
@@ -145,7 +145,7 @@ def settings_rows(results: Results, parts: Sequence[str]) -> tuple[list[str], li
     Returns:
         The names of the columns, and the rows.
     """
-    texts: dict[str, dict[str, str]] = {}  # ranker -> part -> settings
+    texts: dict[str, dict[str, str]] = {}  # {ranker: {part: its settings as text}}
     for cell, result in results.results:
         searched = {name for trial in result.about["trials"] for name in trial} - {"quality"}
         settings = result.about["settings"]

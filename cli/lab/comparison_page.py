@@ -80,7 +80,7 @@ def _pictures(comparison: Comparison) -> list[dict[str, str]]:
 
 
 def _tests(comparison: Comparison) -> tuple[str, list[str], list[list[str]]]:
-    """Make the table of both tests between each two rankers.
+    """Make the table of the tests by query and by part between each two rankers.
 
     Returns:
         The title, the names of the columns, and the rows.

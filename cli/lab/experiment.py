@@ -147,12 +147,10 @@ def holdout(
     is_file = is_one_file(data)
     path = data if is_file else folds_of(data)[0].folder
     for number in range(1, splits + 1):
-        if is_file:
-            divisions.append(
-                HoldOutOfFile(path, seed, number, test, vali=_VALI_SHARE, columns=columns)
-            )
-        else:
-            divisions.append(HoldOut(path, number, test, _VALI_SHARE, seed, columns=columns))
+        fields: dict[str, Any] = {
+            "number": number, "test": test, "vali": _VALI_SHARE, "seed": seed, "columns": columns,
+        }  # fmt: skip
+        divisions.append(HoldOutOfFile(path, **fields) if is_file else HoldOut(path, **fields))
     return _compare(divisions, data, seed=seed, **options)
 
 
@@ -228,6 +226,6 @@ def _compare(
     metrics = as_metrics(filter(None, measures.split(",")))
     measure_names = [metric.name for metric in metrics]
     output = OutputOptions(*(options.pop(name) for name in OutputOptions._fields))
-    where = RunOptions(*(options.pop(name) for name in RunOptions._fields))
+    run_options = RunOptions(*(options.pop(name) for name in RunOptions._fields))
     cells = [Cell(entry, split, **options) for split in splits for entry in entries]
-    return run_comparison(cells, where, output, data, measure_names, convention)
+    return run_comparison(cells, run_options, output, data, measure_names, convention)

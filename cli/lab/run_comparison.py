@@ -38,7 +38,7 @@ class OutputOptions(NamedTuple):
 
 def run_comparison(
     cells: Sequence[Cell],
-    where: RunOptions,
+    run_options: RunOptions,
     output: OutputOptions,
     data: str,
     measures: list[str],
@@ -50,7 +50,7 @@ def run_comparison(
 
     Args:
         cells: the cells of the comparison.
-        where: options of the computation.
+        run_options: options of the computation.
         output: options of the output.
         data: path or name of the data.
         measures: names of the measures.
@@ -66,9 +66,9 @@ def run_comparison(
     if output.latex and output.as_json:
         raise click.UsageError("--json and --latex both print the table: give one of them")
     with progress() as status:
-        results = results_of(cells, where, status)
+        results = results_of(cells, run_options, status)
         status("measuring")
-        comparison = Comparison(results, measures, convention, data, where.cache, spread)
+        comparison = Comparison(results, measures, convention, data, run_options.cache, spread)
     if output.out is not None:
         _write(comparison, output.out)
     if output.latex:

@@ -40,7 +40,7 @@ def print_studies(*, as_json: bool) -> None:
 def run_study(
     name: str,
     points: Sequence[Point],
-    where: RunOptions,
+    run_options: RunOptions,
     out: Path | None,
     as_json: bool,
     command: str,
@@ -50,7 +50,7 @@ def run_study(
     Args:
         name: name of the study.
         points: the points of the study.
-        where: options of the computation.
+        run_options: options of the computation.
         out: folder for the files; None to write none.
         as_json: whether the table is printed as JSON.
         command: the command line, which is written into the figures.
@@ -62,12 +62,12 @@ def run_study(
         SortNetError: if the data cannot be used, or no cell has a result.
     """
     with progress() as status:
-        results, failed = results_of([point.cell for point in points], where, status)
+        results, failed = results_of([point.cell for point in points], run_options, status)
         if not results:
             raise SortNetError(f"the study {name} has no result: {failed[0][1]}")
         by_cell: dict[Any, Any] = dict(results)
         with_result = [(point, by_cell[point.cell]) for point in points if point.cell in by_cell]
-        frame = frame_of(name, with_result, cache=where.cache)
+        frame = frame_of(name, with_result, cache=run_options.cache)
         seconds = sum(sum(result.about["seconds"].values()) for _, result in results)
     study = STUDIES[name]
     fewest = int(frame["cells"].min())
@@ -165,4 +165,5 @@ def _file_name(measure: str) -> str:
     >>> _file_name("r, two grades learned"), _file_name("NDCG@10")
     ('r-two-grades-learned', 'NDCG10')
     """
-    return re.sub(r"[^A-Za-z0-9-]+", "", re.sub(r"[ ,]+", "-", measure))
+    with_hyphens = re.sub(r"[ ,]+", "-", measure)
+    return re.sub(r"[^A-Za-z0-9-]+", "", with_hyphens)

@@ -88,7 +88,7 @@ class TimeLeft:
         return sum(expected) / self.jobs
 
 
-def results_of(cells: Sequence[Cell], where: RunOptions, progress: Progress) -> Results:
+def results_of(cells: Sequence[Cell], run_options: RunOptions, progress: Progress) -> Results:
     """Load the results of cells from the store, and compute and store the missing results.
 
     A new result is stored at once, so that an interrupted command can be resumed.
@@ -98,9 +98,9 @@ def results_of(cells: Sequence[Cell], where: RunOptions, progress: Progress) -> 
     """
     progress("reading the data")
     keys = keys_of(cells)
-    with open_to_write(where.store) as store:
+    with open_to_write(run_options.store) as store:
         result_of_key = {}
-        if not where.again:
+        if not run_options.again:
             for key, stored in kept_cells(store.database, keys).items():
                 result_of_key[key] = Result(stored.order, stored.about)
         keys_and_cells = zip(keys, cells, strict=True)
@@ -109,12 +109,12 @@ def results_of(cells: Sequence[Cell], where: RunOptions, progress: Progress) -> 
         if n_stored:
             say(f"worked out before: {n_stored} of {count(len(cells), 'cell')}")
         if to_do:
-            processes = f" in {where.jobs} processes" if where.jobs > 1 else ""
+            processes = f" in {run_options.jobs} processes" if run_options.jobs > 1 else ""
             say(f"{count(len(to_do), 'cell')} to work out{processes}")
         progress(f"{count(len(to_do), 'cell')} to work out")
         failed = []
         try:
-            for key, cell, outcome in _compute(to_do, store, where, progress):
+            for key, cell, outcome in _compute(to_do, store, run_options, progress):
                 if isinstance(outcome, str):
                     failed.append((cell, outcome))
                 else:
@@ -130,14 +130,14 @@ def results_of(cells: Sequence[Cell], where: RunOptions, progress: Progress) -> 
 
 
 def _compute(
-    to_do: Sequence[tuple[str, Cell]], store: Store, where: RunOptions, progress: Progress
+    to_do: Sequence[tuple[str, Cell]], store: Store, run_options: RunOptions, progress: Progress
 ) -> Iterator[tuple[str, Cell, Outcome]]:
     """Compute cells, store each result at once, and tell how long the remaining cells take.
 
     Args:
         to_do: the cells, each with its key.
         store: the store.
-        where: options of the computation.
+        run_options: options of the computation.
         progress: called with the number of cells that are left.
 
     Yields:
@@ -145,8 +145,10 @@ def _compute(
     """
     cells = [cell for _, cell in to_do]
     cells_left = dict(enumerate(cells))
-    time_left = TimeLeft(where.jobs)
-    outcomes = work_out_all(cells, jobs=where.jobs, cluster=where.cluster, cache=where.cache)
+    time_left = TimeLeft(run_options.jobs)
+    outcomes = work_out_all(
+        cells, jobs=run_options.jobs, cluster=run_options.cluster, cache=run_options.cache
+    )
     began = time.monotonic()
     for n_ended, (k, outcome) in enumerate(outcomes, 1):
         key, cell = to_do[k]
@@ -162,7 +164,7 @@ def _compute(
             cpu_seconds = sum(outcome.about["seconds"].values())
             # With several processes the time between two results is not the time of a cell. Each
             # process has one thread, so its CPU seconds are about its wall seconds.
-            time_left.add(cell, wall_seconds if where.jobs == 1 else cpu_seconds)
+            time_left.add(cell, wall_seconds if run_options.jobs == 1 else cpu_seconds)
             line = f"{n_ended} of {len(to_do)}  {cell.name}  {cpu_seconds:.1f} CPU s"
         remaining = _remaining(cells_left.values(), time_left)
         say(f"{line}; {remaining}" if cells_left else line)

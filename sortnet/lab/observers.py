@@ -79,7 +79,7 @@ def neighbours(ranker: Ranker, fold: Fold, history: Sequence[Iteration]) -> dict
         raise DataError(f"{test.source}: there is one list, and no other to classify")
     order = ranker.order(test)
     scores = ranker.real_scores(test)
-    # Sort the query with the most grades.
+    # Compute the margins r in the sorted list of the query with the most different grades.
     grades_of_queries = np.unique(np.column_stack([test.query_of_docs(), test.grades]), axis=0)
     n_grades_of_query = np.bincount(grades_of_queries[:, 0])
     k = int(n_grades_of_query.argmax())

@@ -61,8 +61,10 @@ def budgets_of(train: Queries, step: int = 2) -> list[int]:
     The last budget is at most the share `LAST` of all pairs, unless it is also the first.
     """
     n_pairs, _ = countable(train)
-    larger = (FIRST * step**k for k in range(1, 64))
-    return [FIRST, *(budget for budget in larger if budget <= LAST * n_pairs)]
+    budgets = [FIRST]
+    while budgets[-1] * step <= LAST * n_pairs:
+        budgets.append(budgets[-1] * step)
+    return budgets
 
 
 def countable(queries: Queries) -> tuple[int, int]:

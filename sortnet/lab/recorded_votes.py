@@ -149,7 +149,7 @@ def accuracy(scores: F64, votes: Votes) -> float:
 
 
 def majority(votes: Votes) -> Votes:
-    """Replace all votes on a pair by one vote of their majority; pairs without one are left out."""
+    """Replace all votes on a pair by one vote of the majority; leave out pairs without majority."""
     low, high, pair_of_vote = _pairs(votes)
     votes_for_low = np.where(votes.left < votes.right, votes.target, 1 - votes.target)
     share_for_low = np.bincount(pair_of_vote, votes_for_low) / np.bincount(pair_of_vote)
@@ -226,8 +226,10 @@ class _Urn:
     def __init__(self, votes: Votes, rng: np.random.Generator) -> None:
         self.n_answers = 0
         order = rng.permutation(len(votes))
-        columns = (votes.left[order], votes.right[order], votes.target[order])
-        self._votes_on = by_pair(map(_Vote, *(column.tolist() for column in columns)))
+        left = votes.left[order].tolist()
+        right = votes.right[order].tolist()
+        target = votes.target[order].tolist()
+        self._votes_on = by_pair(map(_Vote, left, right, target))
         self._rng = rng
 
     def answer(self, question: Question, annotator: str) -> Judgement:

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import cycle
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import numpy as np
@@ -368,7 +369,7 @@ def _about_pairs(asking: Asking) -> Questions:
 def _repeated_setwise(n: int, top: int, rng: np.random.Generator) -> Questions:
     """Ask the questions of a setwise heapsort of n shuffled items, and start again at its end."""
     while True:
-        sort = setwise_heapsort(rng.permutation(n).tolist(), top, 4)
+        sort = setwise_heapsort(rng.permutation(n).tolist(), top, size=4)
         best: int | None = None
         while True:
             try:
@@ -381,15 +382,15 @@ def _repeated_setwise(n: int, top: int, rng: np.random.Generator) -> Questions:
 
 def asked_by(session: Session) -> Questions:
     """Ask the questions of a session, to each of four annotators in turn, until none is left."""
-    names = [f"person-{k}" for k in range(N_ANNOTATORS)]
-    turn = 0
-    while questions := session.ask(names[turn % N_ANNOTATORS]):
+    annotators = [f"person-{k}" for k in range(N_ANNOTATORS)]
+    for annotator in cycle(annotators):
+        questions = session.ask(annotator)
+        if not questions:
+            return
         question = questions[0]
         reply = yield question.items
-        name = names[turn % N_ANNOTATORS]
-        answer = question.answered(name, reply.answer, best=reply.best, worst=reply.worst)
+        answer = question.answered(annotator, reply.answer, best=reply.best, worst=reply.worst)
         session.tell(answer)
-        turn += 1
 
 
 def repeated(sort: Sort, n: int, top: int, rng: np.random.Generator) -> Asking:

@@ -107,7 +107,7 @@ def no_notes(frame: pd.DataFrame) -> list[str]:
 
 @dataclass(frozen=True)
 class Study:
-    """A study of the papers.
+    """A study of the papers: its question, its cells and how its figures are read.
 
     Attributes:
         question: the question that the study answers, in a sentence.

@@ -1,4 +1,7 @@
-"""Points of studies: the cells that each study computes, on folds and on synthetic data."""
+"""List the cells that each study computes, on folds or on synthetic data.
+
+A point is a cell with its place in the figure of the study: its curve and its x.
+"""
 
 from __future__ import annotations
 
@@ -64,7 +67,7 @@ class _Placed(NamedTuple):
 
 
 def _on_folds(plan: Plan, rankers: Iterable[_Placed], **options: Any) -> list[Point]:
-    """Make a point for each ranker on each fold; `options` are further fields of `Cell`."""
+    """List the cells of each ranker on each fold; `options` are further fields of `Cell`."""
     return [
         Point(Cell(placed.ranker, split, plan.seed, **options), placed.series, placed.x)
         for placed in rankers
@@ -79,7 +82,7 @@ def on_made_data(
     learners: Iterable[str] = ("RankNet*",),
     **fixed: Any,
 ) -> list[Point]:
-    """Make points on synthetic data that differ in one field of `MadeClasses`.
+    """List cells on synthetic data that differ in one field of `MadeClasses`.
 
     Args:
         plan: the plan of the study.
@@ -105,7 +108,7 @@ def _net(learner: str, n_classes: int) -> Entry:
 
 
 def _on_shares(plan: Plan, field: str, shares: Iterable[Any]) -> list[Point]:
-    """Make points on folds of which only a share of the training part is used.
+    """List cells on folds of which only a share of the training part is used.
 
     Args:
         plan: the plan of the study.
@@ -124,7 +127,7 @@ def _on_shares(plan: Plan, field: str, shares: Iterable[Any]) -> list[Point]:
 
 
 def hidden_units(plan: Plan) -> list[Point]:
-    """Make points of the paper's SortNet with 10, 20 and 30 hidden units."""
+    """List the cells of the paper's SortNet with 10, 20 and 30 hidden units."""
     rankers = [
         _Placed(entry_of(f"sortnet-paper:hidden={units}"), f"{units} hidden", None)
         for units in (10, 20, 30)
@@ -133,7 +136,7 @@ def hidden_units(plan: Plan) -> list[Point]:
 
 
 def rank_qualities(plan: Plan) -> list[Point]:
-    """Make points of the paper's SortNet whose best iteration is chosen by MAP, and by P@10."""
+    """List the cells of the paper's SortNet with MAP and with P@10 as RankQuality."""
     points = []
     for quality in ("map", "p@10"):
         ranker = _Placed(entry_of(_PAPER_SORTNET), quality.upper(), None)
@@ -142,13 +145,13 @@ def rank_qualities(plan: Plan) -> list[Point]:
 
 
 def loop_iterations(plan: Plan) -> list[Point]:
-    """Make a point of the paper's SortNet on each fold, with its iterations observed."""
+    """List the cells of the paper's SortNet whose iterations are observed."""
     ranker = _Placed(entry_of(_PAPER_SORTNET), "", None)
     return _on_folds(plan, [ranker], quality="map", observe=iterations)
 
 
 def training_sizes(plan: Plan) -> list[Point]:
-    """Make points of all learners with growing numbers of training documents."""
+    """List the cells of all learners with growing numbers of training documents."""
     if plan.folder is not None:
         return _on_shares(plan, "share", (0.01, 0.03, 0.1, 0.3, 1.0))
     sizes = [n for n in (100, 1_000, 10_000, 100_000) if n <= plan.size.most]
@@ -156,14 +159,14 @@ def training_sizes(plan: Plan) -> list[Point]:
 
 
 def label_ratios(plan: Plan) -> list[Point]:
-    """Make points of all learners with several shares of the documents of the upper grades."""
+    """List the cells of all learners with several shares of documents of the upper grades."""
     if plan.folder is not None:
         return _on_shares(plan, "label_ratio", (0.01, 0.1, 1.0))
     return on_made_data(plan, "label_ratio", (0.001, 0.01, 0.1, 1.0), _LEARNERS, classes=6)
 
 
 def optimisers_and_activations(plan: Plan) -> list[Point]:
-    """Make points of a DirectRanker with each optimiser and each output activation."""
+    """List the cells of a DirectRanker with each optimiser and each output activation."""
     optimisers = {"gradient descent": "sgd", "Adam": "adam"}
     activations = {"sigmoid": "sigmoid", "tanh": "tanh", "identity": "linear"}
     rankers = []
@@ -177,13 +180,13 @@ def optimisers_and_activations(plan: Plan) -> list[Point]:
 
 
 def runtimes(plan: Plan) -> list[Point]:
-    """Make points of the rankers whose time is measured."""
+    """List the cells of the rankers whose time is measured."""
     rankers = [_Placed(entry_of(ranker), name, name) for name, ranker in _TIMED.items()]
     return _on_folds(plan, rankers)
 
 
 def sorted_neighbours(plan: Plan) -> list[Point]:
-    """Make points of nets whose margins between neighbours in sorted lists are observed.
+    """List the cells of nets whose margins between neighbours in sorted lists are observed.
 
     The upper half of the grades is relevant, as in the paper.
     """
@@ -213,7 +216,7 @@ def sorted_neighbours(plan: Plan) -> list[Point]:
 
 
 def input_orders(plan: Plan) -> list[Point]:
-    """Make points of comparators whose sort is repeated from other orders of the documents."""
+    """List the cells of comparators whose sort is repeated from other orders of the documents."""
     if plan.folder is not None:
         rankers = [_Placed(entry_of(ranker), name, "") for name, ranker in _SORTING.items()]
         return _on_folds(plan, rankers, observe=orders)
@@ -227,7 +230,7 @@ def input_orders(plan: Plan) -> list[Point]:
 
 
 def pair_budgets(plan: Plan) -> list[Point]:
-    """Make points of training on all pairs, and of every strategy with growing budgets."""
+    """List the cells of training on all pairs, and on pairs of each strategy within budgets."""
     splits: list[Split]
     if plan.folder:
         splits = [*plan.folds()]
@@ -247,7 +250,7 @@ def pair_budgets(plan: Plan) -> list[Point]:
 
 
 def scalings(plan: Plan) -> list[Point]:
-    """Make points of two comparators with every scaling of the features."""
+    """List the cells of two comparators with every scaling of the features."""
     nets: tuple[tuple[str, str, dict[str, Any]], ...] = (
         ("CmpNN", "sortnet-cmpnn", {"committee": 1}),
         ("RankNet*", "directranker", {"loss": "squared"}),
@@ -261,7 +264,7 @@ def scalings(plan: Plan) -> list[Point]:
 
 
 def pair_weightings(plan: Plan) -> list[Point]:
-    """Make points of LambdaRank with every weighting of pairs and two sizes of the net."""
+    """List the cells of LambdaRank with every weighting of pairs and two sizes of the net."""
     nets = (("32 hidden", (32,)), ("64-64 hidden", (64, 64)))
     weightings = {"none": "none", "ideal": "of the ideal DCG", "delta": "|delta NDCG|"}
     rankers = [
@@ -273,11 +276,11 @@ def pair_weightings(plan: Plan) -> list[Point]:
 
 
 def set_points(models: Sequence[Entry], draws: int, seed: int, **sizes: int) -> list[Point]:
-    """Make points of models that are tested on sets of many sizes.
+    """List the cells of models that are tested on sets of many sizes.
 
     Args:
         models: the models.
-        draws: number of draws of the data; each model has a point for each draw.
+        draws: number of draws of the data; each model has a cell for each draw.
         seed: seed of the draws and of the models.
         sizes: fields of `MadeSets`, such as `train` and `test`, the numbers of sets.
 
@@ -293,7 +296,7 @@ def set_points(models: Sequence[Entry], draws: int, seed: int, **sizes: int) -> 
 
 
 def set_sizes(plan: Plan) -> list[Point]:
-    """Make points of the models that see the whole set, tested on sets of many sizes."""
+    """List the cells of models that see the whole set and are tested on sets of many sizes."""
     models = models_named(",".join(SET_MODELS))
     return set_points(
         models, plan.size.draws, plan.seed, train=plan.size.sets, test=plan.size.tested

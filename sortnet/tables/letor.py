@@ -377,14 +377,21 @@ class _Documents:
         return max([task.result() for task in tasks])
 
     def end_file(self, path: Path) -> None:
-        """Record the numbers of features of a file that has been read."""
+        """Record the least and the largest number of features of a file that has been read.
+
+        A file without data lines, in which `fewest` keeps its first value, is left out.
+        """
         if self.fewest < MAX_FEATURES:
             self.widths.append((path, self.fewest, self.largest))
         self.largest = 0
         self.fewest = MAX_FEATURES
 
     def finish(self) -> Queries:
-        """Make Queries of all documents; raise DataError for faults of the data as a whole."""
+        """Make Queries of all documents.
+
+        Raises:
+            DataError: if there is no document or no feature, or the numbers of features differ.
+        """
         if self.table.n == 0:
             raise DataError(f"{self.source}: the file is empty: it has no documents")
         if self.table.width == 0:

@@ -170,7 +170,7 @@ def _number(buf, p):
         exponent += power
     if not _ends_token(buf[p]):
         return 0.0, p, False
-    # Compute the value.
+    # Compute the value of mantissa * 10^exponent, and whether it is sure.
     if mantissa == 0:
         return (-0.0 if negative else 0.0), p, True
     if exponent < -60 or exponent > 60:

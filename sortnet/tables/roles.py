@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -123,7 +123,7 @@ def choose_columns(
     explicit = [getattr(named_roles, role) for role in NAMED]
     explicit += [column_of(name, rows.columns) for name in features or ()]
     if named_roles.context and not named_roles.group:
-        raise DataError(f"{rows.path}: a context is that of a group: --group names its column")
+        raise DataError(f"{rows.path}: a context belongs to a group: --group names its column")
     for name in (*explicit, *named_roles.shown, *ignore):
         if name is not None and name not in rows.columns:
             raise DataError(f"{rows.path}: {no_column(name, rows.columns)}")
@@ -135,8 +135,6 @@ def choose_columns(
     _refuse_nested(rows, usable)
     categories = _known_categories(known_features or (), rows.columns, usable)
     taken = {*explicit, *named_roles.shown, *(column_of(name, usable) for name in categories)}
-    # A column of texts may name images or sounds, be the id, or be the text of the items. A column
-    # that has got one of these roles is removed.
     text_columns = {
         name: cells
         for name, cells in usable.items()
@@ -145,16 +143,9 @@ def choose_columns(
     if features is None:
         refuse_decimal_commas(rows, text_columns)
     notes = (*_notes(rows, text_columns, named_roles), *_group_notes(rows, named_roles, ignore))
-    image = named_roles.image or _media(text_columns, IMAGES)
-    text_columns.pop(image or "", None)
-    audio = named_roles.audio or _media(text_columns, AUDIO)
-    text_columns.pop(audio or "", None)
     without_role = {name: cells for name, cells in usable.items() if name not in explicit}
-    id_ = named_roles.id or _named_id(without_role)
-    text_columns.pop(id_ or "", None)
-    text = named_roles.text or _text(text_columns)
-    id_ = id_ or _unique_short_text(text_columns)
-    special = {id_, text, image, audio, named_roles.group, named_roles.context}
+    content = _choose_content(named_roles, without_role, text_columns)
+    special = {*content, named_roles.group, named_roles.context}
     # The remaining columns are candidates for features, unless the features are given.
     if features is not None:
         categories = ()
@@ -166,23 +157,53 @@ def choose_columns(
         }
         known_categories = None if known_features is None else categories
         features, categories = _guessed_features(candidates, rows.columns, known_categories)
-    has_content = any((text, image, audio, *named_roles.shown, *features, *categories))
-    if not has_content and (not id_ or is_numeric(usable[id_])):
+    media_and_text = (content.text, content.image, content.audio)
+    has_content = any((*media_and_text, *named_roles.shown, *features, *categories))
+    if not has_content and (not content.id or is_numeric(usable[content.id])):
         raise DataError(f"{rows.path}: no column can be shown or learned from (--text names one)")
     feature_columns = {column_of(name, rows.columns) for name in (*features, *categories)}
     used = {*special, *named_roles.shown, *feature_columns}
     return replace(
         named_roles,
-        id=id_,
-        text=text,
-        image=image,
-        audio=audio,
+        **content._asdict(),
         features=tuple(features),
         ignored=tuple(name for name in rows.columns if name not in used),
         categories=categories,
         notes=notes,
         dates=tuple(name for name in features if name in rows.dates),
     )
+
+
+class _Content(NamedTuple):
+    """Names of the columns of ids, texts, images and sounds; None for a missing column."""
+
+    id: str | None
+    text: str | None
+    image: str | None
+    audio: str | None
+
+
+def _choose_content(
+    named_roles: Columns, without_role: Mapping[str, Cells], text_columns: Mapping[str, Cells]
+) -> _Content:
+    """Choose the columns of ids, texts, images and sounds.
+
+    Args:
+        named_roles: roles that the user named.
+        without_role: the columns that have no named role.
+        text_columns: the columns of texts that have no role yet.
+    """
+    remaining = dict(text_columns)  # a column that gets a role is removed
+    image = named_roles.image or _media(remaining, IMAGES)
+    remaining.pop(image or "", None)
+    audio = named_roles.audio or _media(remaining, AUDIO)
+    remaining.pop(audio or "", None)
+    id_column = named_roles.id or _named_id(without_role)
+    remaining.pop(id_column or "", None)
+    text = named_roles.text or _text(remaining)
+    # Without an id by its name, a column of unique short texts is the id, even if it is the text.
+    id_column = id_column or _unique_short_text(remaining)
+    return _Content(id_column, text, image, audio)
 
 
 def _known_categories(
@@ -398,13 +419,13 @@ def _is_file(value: Any, suffixes: tuple[str, ...]) -> bool:
     return value.strip().lower().endswith(suffixes)
 
 
-def _named_id(columns: dict[str, Cells]) -> str | None:
+def _named_id(columns: Mapping[str, Cells]) -> str | None:
     """Find the id column by its name.
 
     A column called `id`, in capital or small letters, is always the id. A column with another name
     in `IDS` is the id if its values are unique.
     """
-    by_name = {name.lower(): name for name in reversed(columns)}
+    by_name = {name.lower(): name for name in reversed([*columns])}
     if "id" in by_name:
         return by_name["id"]
     for name in IDS:

@@ -385,6 +385,7 @@ class _Lines:
         return next((line for line in self if line.strip()), "")
 
     def __iter__(self) -> Iterator[str]:
+        """Yield the lines; raise DataError for a line that is too long or is not UTF-8."""
         with open_bytes(self.path) as file, io.TextIOWrapper(
             file, "utf-8-sig", errors="surrogateescape", newline=""
         ) as text:  # fmt: skip
@@ -404,7 +405,7 @@ class _Lines:
 
 
 class _Quotes(DataError):
-    """A misplaced quote."""
+    """Raised when a CSV file has a misplaced quote."""
 
 
 def _csv(lines: _Lines, keep: Keep, separator: str | None) -> Rows:

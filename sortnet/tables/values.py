@@ -30,7 +30,7 @@ Cells: TypeAlias = Any  # a list, a numpy array, or a categorical array of panda
 
 
 def numbers_of(cells: Cells) -> tuple[F64, Bool]:
-    """Convert cells to numbers.
+    """Convert cells to numbers, and find the cells that have a value but no number.
 
     A duration becomes its number of days, a date the number of days since 1970-01-01 (UTC); true
     becomes 1 and false 0.
