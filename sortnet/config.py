@@ -1,12 +1,13 @@
 """Settings of a run: one value that the command line, the estimator and model files share.
 
-A setting is a field with its description, from which the options of `sortnet train`, the parameters
-of `SortNetRanker` and the table in the documentation follow.
+A setting is a field with a description. The options of `sortnet train`, the parameters of
+`SortNetRanker` and the table in the documentation are made from these descriptions.
 
-Defaults are decided here: by the fields, by `DEFAULTS` for settings that are left open, and by
-`choose_quality` for RankQuality. Where the data decide, `sortnet.rankers.choose_inputs` chooses the
-scaling and the weight decay by trials, `sortnet.learning.step_budget` the epochs and the batch
-size, and `sortnet.rankers.from_model` the settings of a run that begins with a model. Settings of
+A setting that is None is left open. This module has the defaults: in the fields, in `DEFAULTS` for
+settings that are left open, and in `choose_quality` for RankQuality. Defaults that depend on the
+data are chosen elsewhere: the scaling and the weight decay by trials in
+`sortnet.rankers.choose_inputs`, the epochs and the batch size in `sortnet.learning.step_budget`,
+and the settings of a run that begins with a model in `sortnet.rankers.from_model`. The settings of
 the other rankers, in `sortnet.rankers`, have a property `fixed` with their own defaults.
 """
 
@@ -48,11 +49,14 @@ from sortnet.setting import settings_of as settings_of
 
 S = TypeVar("S", bound="Settings")
 
-BY_QUERY = frozenset(("query", "zscore", "rank"))  # scale a document by its whole query
+BY_QUERY = frozenset(("query", "zscore", "rank"))  # scalings that depend on the whole query
 PAIRS = ("wrong", "compared", "uncertain", "random", "neighbours", "even", "all", "top")
 LEARNING = ("wrong", "compared", "uncertain", "top")  # choose pairs by the trained comparator
 STARTS = ("warm", "fresh")
-LARGEST_SEED = 2**63 - 1  # the largest that torch takes
+LARGEST_SEED = 2**63 - 1  # the largest seed that torch takes
+# Default numbers of iterations where the trained comparator chooses the pairs to learn from.
+_WARM_TRAININGS = 10
+_FRESH_SORTS = 20
 
 
 @dataclass(frozen=True)
@@ -123,7 +127,7 @@ class Training:
 
     @property
     def fixed_weight_decay(self) -> float:
-        """The weight decay; the default of nets where it is open and nothing has chosen it."""
+        """The weight decay to train with: the default of nets if the setting is left open."""
         if self.weight_decay is not None:
             return self.weight_decay
         return float(DEFAULTS["nets"]["weight_decay"])
@@ -131,7 +135,7 @@ class Training:
 
 @dataclass(frozen=True)
 class LoopTraining(Training):
-    """Settings of the training in an iteration, where the ranking of T is known, too."""
+    """Settings of a training in the loop, where a pair can be weighted by the current ranking."""
 
     # fmt: off
     pair_weight: str | None = setting(  # type: ignore[assignment]
@@ -146,13 +150,13 @@ class LoopTraining(Training):
 
 @dataclass(frozen=True)
 class Settings:
-    """Settings of any ranker: its measure and its seed.
+    """Settings that every ranker has: RankQuality, its conventions, and the seed.
 
     Attributes:
-        kind: name of the ranker, see `sortnet.rankers.registry.KINDS`.
+        kind: name of the kind of ranker, a key of `sortnet.rankers.registry.KINDS`.
         takes_judged: whether the ranker learns from judged pairs; if not, they are refused.
         takes_weights: whether the ranker uses weights of documents; if not, they are refused.
-        grids: default grids of `tune`, see there.
+        grids: default grids of `sortnet.rankers.tuning.tune`, {name of a setting: values to try}.
     """
 
     kind: ClassVar[str]
@@ -181,43 +185,50 @@ class Settings:
             self.metric(self.quality)  # refuses an unknown measure
 
     def metric(self, name: str) -> Metric:
-        """The measure of that name, with this run's conventions."""
+        """Make the measure with a name, such as `ndcg@10`, and with this run's conventions."""
         return parse_metric(name, gain=self.gain, relevant_from=self.relevant_from)
 
     @property
     def rank_quality(self) -> Metric:
-        """The measure that chooses the iteration.
+        """RankQuality, the measure by which the best iteration is chosen.
 
         Raises:
-            DataError: where the settings leave it open.
+            DataError: if the settings leave RankQuality open.
         """
         if self.quality is None:
             raise DataError("the settings leave RankQuality open: give quality, such as ndcg@10")
         return self.metric(self.quality)
 
     def quality_of(self, queries: Queries, order: I64) -> float:
-        """RankQuality of a ranking, see `sortnet.metrics.evaluate`."""
+        """Compute RankQuality of a ranking, the mean over the queries.
+
+        Args:
+            queries: queries with grades or judged pairs.
+            order: (n_docs,) document numbers, query by query, the best document first.
+        """
         metric = self.rank_quality
         return evaluate(queries, order, metric, empty=self.empty)[metric.name]
 
     def flat(self) -> dict[str, Any]:
-        """Values of all settings by name, including those of the training."""
-        own_values = self._values()
-        values = {name: value for name, value in own_values.items() if not is_dataclass(value)}
-        for nested in own_values.values():
-            if is_dataclass(nested):
-                values |= {f.name: getattr(nested, f.name) for f in fields(nested)}
-        return values
+        """List the values of all settings by name, including the settings of the training."""
+        values = {}
+        nested_values: dict[str, Any] = {}
+        for name, value in self._values().items():
+            if is_dataclass(value):
+                nested_values |= {f.name: getattr(value, f.name) for f in fields(value)}
+            else:
+                values[name] = value
+        return values | nested_values
 
     def _values(self) -> dict[str, Any]:
-        """Values of the fields by name; settings of the training are one value."""
+        """List the values of the fields by name; the settings of the training are one value."""
         return {f.name: getattr(self, f.name) for f in fields(self)}
 
     def changed(self, **values: Any) -> Self:
-        """Change settings by name, including those of the training.
+        """Copy these settings with new values for some names, also of settings of the training.
 
         Raises:
-            DataError: on a name that is not a setting of this ranker.
+            DataError: if a name is not a setting of this ranker.
 
         >>> Config().changed(hidden=(5,), epochs=3).training.epochs
         3
@@ -226,12 +237,13 @@ class Settings:
         current = self._values()
         own_values = {name: value for name, value in values.items() if name in current}
         nested_values = {name: value for name, value in values.items() if name not in current}
-        for name in [name for name, value in current.items() if is_dataclass(value)]:
-            own_values[name] = replace(current[name], **nested_values)
+        for name, value in current.items():
+            if is_dataclass(value):
+                own_values[name] = replace(current[name], **nested_values)
         return replace(self, **own_values)
 
     def check_names(self, names: Iterable[str]) -> None:
-        """Refuse names that are not settings of this ranker."""
+        """Raise a DataError if a name is not a setting of this ranker."""
         valid_names = list(self.flat())
         unknown = sorted(set(names) - set(valid_names))
         if unknown:
@@ -242,23 +254,25 @@ class Settings:
 
     @property
     def fixed(self) -> Mapping[str, Any]:
-        """Values of settings that are left open where nothing chooses them."""
+        """Default values of the settings that are left open and that no trial chooses."""
         return DEFAULTS["nets"]
 
     def candidates(self, train: Queries) -> list[Self]:
-        """Settings to fit, with a value for each setting that was left open.
+        """List the settings to fit, with a value for each setting that was left open.
 
-        If there are several, the validation part chooses among the fitted rankers.
+        If the list has several entries, a ranker is fitted with each entry, and the validation part
+        chooses among these rankers.
         """
         values = self.flat()
-        missing = {
+        defaults = {
             name: value
             for name, value in self.fixed.items()
             if name in values and values[name] is None
         }
-        return [self.changed(**missing)]
+        return [self.changed(**defaults)]
 
     def to_json(self) -> dict[str, Any]:
+        """Convert the settings to JSON values by name; a tuple becomes a list."""
         return {
             name: list(value) if isinstance(value, tuple) else value
             for name, value in asdict(self).items()
@@ -266,7 +280,11 @@ class Settings:
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> Self:
-        """Read the settings that `to_json` wrote; unknown names are refused."""
+        """Read the settings that `to_json` wrote.
+
+        Raises:
+            ModelError: if a name is unknown, or a value is missing or has a wrong type.
+        """
         try:
             settings: Self = _settings_from_json(cls, values)
         except TypeError as error:
@@ -274,23 +292,23 @@ class Settings:
         return settings
 
 
-def _settings_from_json(kind: Any, values: Mapping[str, Any]) -> Any:
-    """Make settings of a class from JSON values, with the settings nested in them."""
-    hints = get_type_hints(kind)
-    nested = {f.name: hints[f.name] for f in fields(kind) if is_dataclass(hints[f.name])}
-    types = {f.name: hints[f.name] for f in fields(kind) if f.name in values}
-    for name in nested:
+def _settings_from_json(settings_class: Any, values: Mapping[str, Any]) -> Any:
+    """Make settings of a class from JSON values; a nested dict becomes nested settings."""
+    hints = get_type_hints(settings_class)
+    nested_classes = {name: hint for name, hint in hints.items() if is_dataclass(hint)}
+    types = {f.name: hints[f.name] for f in fields(settings_class) if f.name in values}
+    for name in nested_classes:
         types[name] = dict
     check_fields(values, types, "settings")
     arguments = dict(values)
-    for name, nested_kind in nested.items():
-        arguments[name] = _settings_from_json(nested_kind, values[name])
-    return kind(**arguments)
+    for name, nested_class in nested_classes.items():
+        arguments[name] = _settings_from_json(nested_class, values[name])
+    return settings_class(**arguments)
 
 
 @dataclass(frozen=True)
 class Config(Settings):
-    """All settings that decide what SortNet learns, besides the data; each field is described."""
+    """Settings of SortNet: its comparator, its pairs and its training; each field is described."""
 
     kind: ClassVar[str] = "sortnet"
     takes_judged: ClassVar[bool] = True
@@ -365,16 +383,18 @@ class Config(Settings):
 
     @property
     def trainings(self) -> int:
-        """Largest number of trainings; each is followed by a sort.
+        """Largest number of trainings; a sort follows each training.
 
-        `max_iter` counts trainings where they continue each other. It counts sorts where each
-        training begins from random weights, as in Algorithm 3.1.
+        With start=warm, `max_iter` counts the trainings, each of which continues the training
+        before. With start=fresh, `max_iter` counts the sorts, as in Algorithm 3.1: the first sort
+        is by random weights, before any training.
         """
         is_learning = self.strategy in LEARNING
         if self.start == "warm":
-            return self.max_iter or (10 if is_learning else 1)
-        n_sorts = self.max_iter or (20 if is_learning else 2)
-        return n_sorts - 1
+            default_trainings = _WARM_TRAININGS if is_learning else 1
+            return self.max_iter or default_trainings
+        default_sorts = _FRESH_SORTS if is_learning else 2
+        return (self.max_iter or default_sorts) - 1
 
     @property
     def divides_one_training(self) -> bool:
@@ -387,22 +407,16 @@ class Config(Settings):
 
     @property
     def with_defaults(self) -> Config:
-        """These settings with fixed values for open settings, except RankQuality.
+        """These settings with default values for open settings, except RankQuality.
 
-        An open comparator becomes the first that has all settings that are not open.
+        If the comparator is open, it becomes the first comparator that has all settings that are
+        not open.
 
         Raises:
-            ComparatorError: if there is no such comparator.
+            ComparatorError: if no comparator has all these settings.
         """
         set_names = {name for name, value in self.flat().items() if value is not None}
-        comparators = [
-            comparator
-            for comparator, missing in _MISSING_SETTINGS.items()
-            if set_names.isdisjoint(missing)
-        ]
-        if self.units == "relu" and "cmpnn" in comparators:
-            comparators.remove("cmpnn")
-        comparator = self.comparator or next(iter(comparators), "trees")
+        comparator = self.comparator or self._first_comparator(set_names)
         defaults = {"comparator": comparator}
         for situation in self._situations(comparator):
             defaults |= DEFAULTS[situation]
@@ -411,8 +425,16 @@ class Config(Settings):
             **{name: value for name, value in defaults.items() if name not in excluded}
         )
 
+    def _first_comparator(self, set_names: set[str]) -> str:
+        """Name the first comparator that has all the named settings; `trees` if none has them."""
+        for comparator, missing in _MISSING_SETTINGS.items():
+            has_units = comparator != "cmpnn" or self.units != "relu"
+            if set_names.isdisjoint(missing) and has_units:
+                return comparator
+        return "trees"  # whose check then refuses the setting that trees do not have
+
     def _situations(self, comparator: str) -> Iterator[str]:
-        """Names of the rows of `DEFAULTS` that apply to these settings with a comparator."""
+        """Yield the keys of `DEFAULTS` that apply to these settings with a comparator."""
         if comparator != "trees":
             yield "nets"
             return
@@ -424,12 +446,12 @@ class Config(Settings):
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> Config:
-        """Read the settings that `to_json` wrote, also in version 0.1.0."""
+        """Read the settings that `to_json` of this version or of version 0.1.0 wrote."""
         return super().from_json(upgraded_settings(values, _MISSING_SETTINGS))
 
 
 # Values of the settings that neither the user nor a trial chooses, for each situation of a run. If
-# several situations apply to a run, the value of the last situation counts.
+# several situations apply to a run, a value of the last situation has priority.
 DEFAULTS: dict[str, dict[str, Any]] = {
     "nets": {
         "hidden": (32,), "units": "tanh", "tau": "tanh", "dropout": 0.0, "scaling": "query+rank",
@@ -460,13 +482,18 @@ PRESETS = {"paper": PAPER}
 
 
 def choose_quality(train: Queries, vali: Queries, config: S) -> S:
-    """Choose RankQuality by the data where the settings leave it open.
+    """Choose RankQuality by the data if the settings leave it open; return the settings with it.
 
     It is `accuracy` with judged pairs or a judge, `map` with two different grades of which one is
     relevant, and `ndcg@10` otherwise.
 
+    Args:
+        train: the training queries.
+        vali: the validation queries, by whose RankQuality the best iteration is chosen.
+        config: the settings of any ranker.
+
     Raises:
-        DataError: if RankQuality scores every ranking of `vali` alike, so that it cannot choose.
+        DataError: if RankQuality gives every ranking of `vali` the same score.
     """
     if config.quality is None:
         grades = np.concatenate([np.unique(queries.grades) for queries in (train, vali)])

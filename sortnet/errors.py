@@ -12,7 +12,7 @@ class DataError(SortNetError, ValueError):
 
 
 class MetricError(SortNetError, ValueError):
-    """Measure that does not exist, or that cannot be computed on these grades."""
+    """Measure that does not exist, or that cannot be computed for the given grades."""
 
 
 class ModelError(SortNetError, ValueError):
@@ -20,7 +20,7 @@ class ModelError(SortNetError, ValueError):
 
 
 class ComparatorError(SortNetError, ValueError):
-    """Comparator that cannot be built from these settings, or whose margins are not numbers."""
+    """Comparator that cannot be built from its settings, or whose margins are not numbers."""
 
 
 class StoreError(SortNetError):

@@ -38,9 +38,12 @@ _KINDS = {
     stat.S_IFBLK: "a device",
 }
 _SHOWN = 60  # characters of a value that a message shows
+_LONGEST_LINE = 200  # characters of an error's message on one line
 _SAMPLE = 1 << 16  # bytes of a sample of a file
 _N_SAMPLES = 16
-_LARGEST = 2**63  # limit of the whole numbers that fit numpy, torch and the store
+_MAGIC_BYTES = 99  # bytes at the beginning of a file that show its format
+_LARGEST = 2**63  # whole numbers below this limit fit numpy, torch and the store
+_LARGEST_FLOAT = 1e300  # floats below this limit can be added up without overflow
 
 # Matches the connection string of a store that was given instead of a file or a folder.
 _HAS_PASSWORD = re.compile(r"\b(ssl)?password\s*=", re.IGNORECASE)
@@ -69,11 +72,16 @@ def refuse_irregular(
 ) -> None:
     """Refuse a pipe, a device or a folder before it is opened, and a file above `most` bytes.
 
-    Opening a pipe without a writer waits without end, and a device may never end. Links are
-    followed.
+    Opening a pipe that nobody writes to would wait forever, and reading a device may never end.
+    Links are followed.
+
+    Args:
+        path: the file to check.
+        most: the largest size that is allowed, in bytes; None: any size.
+        error: class of the error that is raised.
 
     Raises:
-        SortNetError: of the class `error`: with the kind of the path, or its size and the limit.
+        SortNetError: of the class `error`, if the path is no regular file or the file is too large.
         OSError: if there is no such file.
     """
     status = path.stat()
@@ -105,12 +113,12 @@ def data_files(path: str | os.PathLike[str]) -> list[Path]:
     """List the files of one data set, in the order of their names.
 
     Args:
-        path: a file; a pattern of several files, such as `part-*.txt`; or a folder with nothing
-            else in it. Files whose names begin with `.` or `_` are left out, and so are empty files
-            among several.
+        path: a file; a pattern of several files, such as `part-*.txt`; or a folder that has only
+            data files. In a pattern or a folder, files whose names begin with `.` or `_` are left
+            out, and empty files are left out if another file has data.
 
     Raises:
-        DataError: if there is no file, or the folder has folders or the parts of a fold in it.
+        DataError: if there is no file, or if the folder contains folders or the parts of a fold.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -159,19 +167,22 @@ def suffix_of(path: Path) -> str:
     >>> suffix_of(Path("votes.CSV.gz"))
     '.csv'
     """
-    suffixes = (suffix.lower() for suffix in reversed(path.suffixes[-2:]))
-    return next((suffix for suffix in suffixes if suffix != ".gz"), "")
+    for suffix in reversed(path.suffixes[-2:]):
+        if suffix.lower() != ".gz":
+            return suffix.lower()
+    return ""
 
 
 def is_table(path: Path) -> bool:
-    """Whether the file name has the suffix of a table."""
+    """Check whether the file name has the suffix of a table, such as `.csv` or `.parquet.gz`."""
     return suffix_of(path) in TABLES
 
 
 def fingerprint(path: str | os.PathLike[str]) -> str:
-    """SHA-256 of a file's bytes, as `sha256sum` prints it, for the record of a run.
+    """Compute the SHA-256 of a file's bytes, as `sha256sum` prints it, for the record of a run.
 
-    Several files (see `data_files`) are joined in the order of their names, as `cat` does.
+    If `path` names several files (see `data_files`), their bytes are joined in the order of the
+    files' names.
 
     Raises:
         DataError: if a file cannot be read.
@@ -193,7 +204,10 @@ def fingerprint(path: str | os.PathLike[str]) -> str:
 
 
 def sample_hash(path: Path) -> str:
-    """Hash samples spread over a file, including both ends; read at most 1 MB."""
+    """Hash the size of a file and samples spread over the file; at most 1 MB is read.
+
+    The samples include the beginning and the end of the file.
+    """
     refuse_irregular(path)
     size = path.stat().st_size
     digest = hashlib.blake2b(str(size).encode(), digest_size=16)
@@ -225,7 +239,11 @@ def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
 
 
 def write_file(to: str, write: Callable[[Path], object]) -> None:
-    """Let `write` write a file so that the file appears complete or not at all.
+    """Write a file by the function `write` so that the file appears complete or not at all.
+
+    Args:
+        to: name of the file; a device or a named pipe is written to directly.
+        write: function that writes the content to the path that it is called with.
 
     Raises:
         SortNetError: if other data would be lost, the disk is full, or the folder cannot be
@@ -257,7 +275,7 @@ def refuse_output(to: str, *inputs: str) -> None:
 
 
 def _fault_of_output(to: str, inputs: Sequence[str]) -> str | None:
-    """Reason why a file must not be written; None if it may be written."""
+    """Return the reason why a file must not be written, or None if it may be written."""
     path = Path(os.path.realpath(to))
     if not to:
         return "it does not name a file"
@@ -280,14 +298,14 @@ def _fault_of_output(to: str, inputs: Sequence[str]) -> str | None:
 
 
 def _input_files(name: str) -> list[Path]:
-    """Existing files of an input, which is a path, a folder or a pattern."""
+    """List the existing files of an input, which is a path, a folder or a pattern."""
     path = Path(name)
     files = path.iterdir() if path.is_dir() else _matches(name)
     return [file for file in (path, *files) if file.exists()]
 
 
 def _is_database(path: Path) -> bool:
-    """Whether a path is an SQLite database, or a file that SQLite keeps beside one."""
+    """Check whether a path is an SQLite database, or a file that SQLite keeps beside a database."""
     # SQLite names the files beside a database like the database, with one of these endings.
     for ending in ("-wal", "-shm", "-journal"):
         path = path.with_name(path.name.removesuffix(ending) or path.name)
@@ -295,15 +313,19 @@ def _is_database(path: Path) -> bool:
 
 
 def _beginning(path: Path) -> bytes:
-    """First bytes of a regular file; empty for anything else."""
+    """Read the first bytes of a regular file; the result is empty for any other path."""
     if not path.is_file():
         return b""
     with path.open("rb") as file:
-        return file.read(99)
+        return file.read(_MAGIC_BYTES)
 
 
 def refuse_folder(to: str) -> None:
-    """Refuse an output folder that cannot be made, before the work that fills it."""
+    """Refuse an output folder that cannot be made, before anything is computed for the folder.
+
+    Raises:
+        SortNetError: if `to` is empty, a connection string or a file, or has no parent folder.
+    """
     path = Path(to)
     if not to:
         raise SortNetError("cannot write '': it does not name a folder")
@@ -320,7 +342,7 @@ def make_folder(path: Path) -> None:
     """Make a folder if it does not exist; its parent folder must exist.
 
     Raises:
-        SortNetError: if it cannot be made.
+        SortNetError: if the folder cannot be made.
     """
     try:
         path.mkdir(exist_ok=True)
@@ -336,6 +358,8 @@ def parse_document(
     """Parse a JSON document that names its format and version.
 
     Args:
+        raw: the content of the file.
+        path: the file, for messages.
         kind: the expected `format`, such as `sortnet-model`.
         versions: the format versions that can be read.
         fields: {name: type} of the required fields, see `check_fields`.
@@ -357,10 +381,10 @@ def parse_document(
 
 
 def parse_json(raw: str | bytes, path: Path) -> Any:
-    """Parse a JSON text.
+    """Parse a JSON text that was read from `path`, which only messages name.
 
     Raises:
-        ModelError: if the text is no JSON, or nested too deeply.
+        ModelError: if the text is no JSON, or is nested too deeply.
     """
     try:
         return json.loads(raw)
@@ -376,6 +400,11 @@ def check_fields(values: Mapping[str, Any], fields: Mapping[str, Any], path: obj
     A whole number may stand for a float, 3.0 for a whole number, and 0 and 1 for no and yes.
     Numbers must be finite.
 
+    Args:
+        values: the JSON values by name.
+        fields: {name: type} of the fields that must be there.
+        path: the file or the object of the values, for messages.
+
     Raises:
         ModelError: with `path`, the first faulty field and its value.
 
@@ -389,7 +418,7 @@ def check_fields(values: Mapping[str, Any], fields: Mapping[str, Any], path: obj
 
 
 def shown(value: object) -> str:
-    """Shorten any value for a message.
+    """Write any value as a short text for a message.
 
     >>> shown("a" * 100)[:3], shown(3)
     ("'aa", '3')
@@ -400,7 +429,9 @@ def shown(value: object) -> str:
 
 
 def plain(value: Any) -> Any:
-    """Convert a value for JSON: numpy's numbers to Python's, NaN and infinity to None.
+    """Convert a value to JSON values: numpy's numbers to Python's, NaN and infinity to None.
+
+    Values of any other type become their text.
 
     >>> plain({"map": float("nan"), "path": Path("a")})
     {'map': None, 'path': 'a'}
@@ -413,23 +444,29 @@ def plain(value: Any) -> Any:
         return plain(value.tolist())
     if isinstance(value, float):
         return value if math.isfinite(value) else None
-    return value if value is None or isinstance(value, bool | int | str) else str(value)
+    if value is None or isinstance(value, bool | int | str):
+        return value
+    return str(value)
 
 
 def rows_of(frame: pd.DataFrame) -> list[dict[str, Any]]:
-    """Convert a frame to rows of JSON values, with None in place of NaN."""
+    """Convert a frame to a list of rows with JSON values by column, None in place of NaN."""
     without_nan = frame.astype(object).where(frame.notna(), None)
     rows: list[dict[str, Any]] = plain(without_nan.to_dict("records"))
     return rows
 
 
 def one_line(error: BaseException) -> str:
-    """Message of an error on one line, cut to a limited length."""
-    return " ".join(str(error).split())[:200] or type(error).__name__
+    """Return the message of an error on one line, cut to 200 characters.
+
+    An error without a message is told by its class.
+    """
+    message = " ".join(str(error).split())
+    return message[:_LONGEST_LINE] or type(error).__name__
 
 
 def _is_of_type(value: Any, kind: Any) -> bool:
-    """Whether a JSON value has a type, or stands for a value of the type, see `check_fields`."""
+    """Check whether a JSON value has a type, or stands for a value of it, see `check_fields`."""
     origin = get_origin(kind)
     args = get_args(kind)
     if origin in (Union, UnionType):
@@ -443,7 +480,7 @@ def _is_of_type(value: Any, kind: Any) -> bool:
     if kind is bool:
         return isinstance(value, bool) or (isinstance(value, int) and value in (0, 1))
     if kind is float:
-        return isinstance(value, int | float) and abs(value) < 1e300  # false for NaN
+        return isinstance(value, int | float) and abs(value) < _LARGEST_FLOAT  # false for NaN
     if kind is int:
         return isinstance(value, int | float) and value % 1 == 0 and abs(value) < _LARGEST
     return isinstance(value, kind)

@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-# {setting that is gone, as an option of a command or a parameter of SortNetRanker: what to use
+# {removed setting, which was an option of a command and a parameter of SortNetRanker: what to use
 # instead}
 GONE_SETTINGS = {
     "tune_budget": "give scaling, which is all that is tried (on the command line: --no-tune)",
     "blocks": "leave it out, any number of processes share the queries",
 }
-# {command that is gone: what to type instead}
+# {removed command: what to type instead}
 GONE_COMMANDS = {
     "agreement": "sortnet annotators agreement NAME",
     "compare": "sortnet explain MODEL DATA A B",
@@ -29,7 +29,7 @@ GONE_COMMANDS = {
     "annotators quota": "sortnet ask NAME --quota ANNOTATOR NUMBER",
     "annotators overlap": "sortnet ask NAME --overlap NUMBER",
 }
-# The way in which version 0.1.0 trained, in settings that later versions added.
+# Values that describe how version 0.1.0 trained, for settings that later versions added.
 _TRAINING_OF_0_1: dict[str, Any] = {
     "pair_weight": "none",
     "loss": "squared",
@@ -47,8 +47,9 @@ def upgraded_settings(
     Settings of later versions stay as they are.
 
     Args:
-        values: the settings as written.
-        missing_settings: {comparator: settings that it does not have}; 0.1.0 wrote them too.
+        values: the JSON values of the settings in a file.
+        missing_settings: {comparator: settings that the comparator does not have}. Version 0.1.0
+            wrote these settings nevertheless; they are removed.
     """
     upgraded = dict(values)
     if "warm_start" not in upgraded:

@@ -1,4 +1,4 @@
-"""Texts of messages: count nouns, cut long texts, and make texts safe to print."""
+"""Texts of messages: write numbers with nouns, cut long texts, make texts safe to print."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def count(n: int, noun: str) -> str:
 
 
 def cut(text: str, width: int) -> str:
-    """Cut a text to a width; dots mark a text that was cut.
+    """Cut a text to a number of characters; a text that was cut ends in dots.
 
     >>> cut("a long name", 9)
     'a long...'

@@ -1,28 +1,33 @@
 """RankQuality of the rankings of many queries at once: MAP, NDCG@n, P@n, correlations and others.
 
-    AP     = mean over the relevant documents of the precision at their rank;   MAP its mean
+    AP     = mean over the relevant documents of the precision at their rank
+    MAP    = mean of AP over the queries
     NDCG@n = DCG@n / DCG@n of the ideal ranking,   DCG@n = sum_{rank <= n} gain / log2(1 + rank)
     P@n    = relevant documents among the first n, divided by n
-    RR     = 1 / rank of the first relevant document;   MRR its mean
+    RR     = 1 / rank of the first relevant document
+    MRR    = mean of RR over the queries
     ERR@n  = sum_{rank <= n} R / rank * product of the 1 - R above,   R = (2^grade - 1) / 2^4
 
-    spearman    = Pearson's correlation of the ranks with those by grade, ties at their mean rank
-    kendall     = (C - D) / sqrt(T n (n - 1) / 2), tau-b,   T = C + D pairs of two grades
-    concordance = C / T, the 0/1 ranking accuracy;   exact = 1 if D = 0 else 0, the 0/1 accuracy
+    spearman    = Pearson's correlation of a document's rank with its rank by grade
+    kendall     = (C - D) / sqrt((C + D) n (n - 1) / 2), tau-b
+    concordance = C / (C + D), the 0/1 ranking accuracy
+    exact       = 1 if D = 0 else 0, the 0/1 accuracy
 
-C pairs are in the order of their grades, D pairs are not. These four measures use every document of
-a query, and have no value where all documents have one grade.
+Among the pairs of documents of different grades, C pairs are ranked in the order of their grades,
+and D pairs are not; n is the number of documents of the query. In the rank by grade, documents of
+the same grade share their mean rank. The last four measures use every document of a query, and have
+no value where all documents have the same grade.
 
-Gain is 2^grade - 1, or the grade itself with `gain="linear"`, and always for `nDCG`, the measure of
-ir-measures and trec_eval. `discount="letor"` divides the gain by max(1, log2 rank) instead, as
-LETOR's tools do. ERR (Chapelle et al. 2009) is gdeval's: its highest grade is 4 whatever the data
-have, and a higher grade is refused. MAP, P@n and MRR are binary: a grade of `relevant_from` or more
-is relevant. A query without a relevant document (for NDCG and ERR: without a grade above 0) has no
-value; only `average` decides what such a query counts for.
+The gain is 2^grade - 1. It is the grade itself with `gain="linear"`, and always for `nDCG`, the
+measure of ir-measures and trec_eval. `discount="letor"` divides the gain by max(1, log2 rank)
+instead, as LETOR's tools do. ERR (Chapelle et al. 2009) is computed as by gdeval: the highest grade
+is 4, also if the data have no grade 4, and a higher grade is refused. MAP, P@n and MRR are binary:
+a grade of `relevant_from` or more is relevant. A query without a relevant document (for NDCG and
+ERR: without a grade above 0) has no value; only `average` decides how such a query counts.
 
-Documents without grades, of which people compared pairs, have one measure, accuracy: the share of
-these judgements that a ranking predicts. A judgement counts by its weight and by the agreement of
-the judges, so a tie does not count.
+Judged pairs of documents without grades have one measure, accuracy: the share of the judgements
+that a ranking predicts. A judgement counts by its weight and by the agreement of the judges, so a
+tie does not count.
 
 A measure is a row of `MEASURES`, which all functions here and all commands read.
 """
@@ -54,27 +59,29 @@ _EMPTY_WORDS: dict[Empty, str] = {
     "one": "counted one",
     "error": "refused",
 }
-_WITHOUT = "without a relevant document"
 _ERR_HIGHEST = 4  # the grade that gdeval's ERR regards as the best possible
 
 
 @dataclass(frozen=True, eq=False)
 class _Hits:
-    """The relevant documents of ranked queries, which are all that a measure needs."""
+    """The hits, the relevant documents of ranked queries, from which a measure is computed."""
 
-    query: I64  # (n_hits,) ascending
+    query: I64  # (n_hits,) number of the query, ascending
     rank: I64  # (n_hits,) from 1, ascending within a query
     grade: NDArray[Any]  # (n_hits,)
-    counts: I64  # (n_queries,)
-    starts: I64  # (n_queries,) each query's first hit
+    counts: I64  # (n_queries,) number of hits of each query
+    starts: I64  # (n_queries,) number of each query's first hit
 
     def sum(self, weights: F64, counted: NDArray[np.bool_]) -> F64:
-        """(n_queries,) sums of the weights of the hits selected by a mask, `counted`."""
+        """Sum the weights (n_hits,) of the hits in the mask `counted` by query, (n_queries,)."""
         sums = np.bincount(self.query[counted], weights[counted], minlength=len(self.counts))
         return sums.astype(np.float64, copy=False)  # numpy's stubs declare integers
 
     def first(self, values: I64) -> I64:
-        """(n_queries,) the first of each query's (n_hits,) values; arbitrary for an empty query."""
+        """Select from values (n_hits,) the value of each query's first hit, (n_queries,).
+
+        A query without hits gets an arbitrary value.
+        """
         return values[np.minimum(self.starts, len(values) - 1)]  # the last query may be empty
 
 
@@ -84,56 +91,66 @@ def _find_hits(grades: NDArray[Any], offsets: I64, lowest: int) -> _Hits:
     Args:
         grades: (n_docs,) query by query, in ranked order.
         offsets: (n_queries + 1,) where each query begins in `grades`.
+        lowest: the lowest grade of a relevant document.
     """
-    places = np.flatnonzero(grades >= lowest)
-    bounds = np.searchsorted(places, offsets)  # where each query begins in `places`
+    relevant = np.flatnonzero(grades >= lowest)
+    bounds = np.searchsorted(relevant, offsets)  # where each query begins in `relevant`
     counts = np.diff(bounds)
     query = np.repeat(np.arange(len(counts)), counts)
     return _Hits(
         query,
-        rank=places - offsets[query] + 1,
-        grade=grades[places],
+        rank=relevant - offsets[query] + 1,
+        grade=grades[relevant],
         counts=counts,
         starts=bounds[:-1],
     )
 
 
 def _within(metric: Metric, rank: I64) -> NDArray[np.bool_]:
-    """(m,) whether each rank is within the measure's cutoff."""
-    return np.ones(len(rank), np.bool_) if metric.cutoff is None else rank <= metric.cutoff
+    """Check for each rank whether it is within the measure's cutoff; the result is a mask."""
+    if metric.cutoff is None:
+        return np.ones(len(rank), np.bool_)
+    return rank <= metric.cutoff
 
 
-def _nth(hits: _Hits) -> I64:
-    """(n_hits,) 1 for a query's first hit, 2 for the second: the ranks of the ideal ranking."""
+def _ideal_ranks(hits: _Hits) -> I64:
+    """Number the hits of each query from 1, (n_hits,): the ranks of hits in an ideal ranking."""
     return np.arange(1, len(hits.rank) + 1) - hits.starts[hits.query]
 
 
 def _map(metric: Metric, hits: _Hits) -> F64:
-    precision_sums = hits.sum(_nth(hits) / hits.rank, _within(metric, hits.rank))
+    """Compute the average precision of each query, (n_queries,).
+
+    The precision at a query's k-th hit is k divided by its rank.
+    """
+    precision_sums = hits.sum(_ideal_ranks(hits) / hits.rank, _within(metric, hits.rank))
     return precision_sums / np.maximum(hits.counts, 1)
 
 
 def _p(metric: Metric, hits: _Hits) -> F64:
+    """Compute P@n of each query, (n_queries,): the hits within the cutoff n, divided by n."""
     query = hits.query[_within(metric, hits.rank)]
     n_relevant = np.bincount(query, minlength=len(hits.counts))
     return n_relevant / float(metric.cutoff or 1)
 
 
 def _mrr(metric: Metric, hits: _Hits) -> F64:
+    """Compute the reciprocal rank of each query's first hit, (n_queries,); 0 below the cutoff."""
     first_rank = hits.first(hits.rank)
     return np.where(_within(metric, first_rank), 1.0 / first_rank, 0.0)
 
 
 def _ndcg(metric: Metric, hits: _Hits) -> F64:
-    ideal_grades = _best_first(hits)
-    best = hits.first(ideal_grades)[hits.query]
-    dcg = _dcg(metric, hits, hits.grade, hits.rank, best)
-    ideal_dcg = _dcg(metric, hits, ideal_grades, _nth(hits), best)
+    """Divide the DCG of each query by the DCG of its ideal ranking, (n_queries,)."""
+    ideal_grades = _grades_best_first(hits)
+    best_grade = hits.first(ideal_grades)[hits.query]
+    dcg = _dcg(metric, hits, hits.grade, hits.rank, best_grade)
+    ideal_dcg = _dcg(metric, hits, ideal_grades, _ideal_ranks(hits), best_grade)
     return dcg / np.where(hits.counts > 0, ideal_dcg, 1.0)
 
 
-def _best_first(hits: _Hits) -> I64:
-    """(n_hits,) each query's grades from the highest down."""
+def _grades_best_first(hits: _Hits) -> I64:
+    """Sort the grades of each query's hits, the highest first, (n_hits,)."""
     grades = hits.grade.astype(np.int64)
     highest = int(grades.max())
     # One sort for all queries; the keys are below 2^62 for int32 grades.
@@ -142,12 +159,23 @@ def _best_first(hits: _Hits) -> I64:
     return highest - (keys - hits.query * (highest + 1))
 
 
-def _dcg(metric: Metric, hits: _Hits, grade: I64, rank: I64, best: I64) -> F64:
-    """(n_queries,) DCG, relative to the gain of each query's best grade, (n_hits,)."""
+def _dcg(metric: Metric, hits: _Hits, grade: I64, rank: I64, best_grade: I64) -> F64:
+    """Compute the DCG of a ranking of each query's hits, (n_queries,).
+
+    An exponential gain is divided by 2^best_grade. Only ratios of two DCG of a query are used, and
+    this factor is the same in both.
+
+    Args:
+        metric: the measure, which has the gain, the discount and the cutoff.
+        hits: the hits; only their queries are used.
+        grade: (n_hits,) grades of the hits in the order of the ranking.
+        rank: (n_hits,) ranks of the hits.
+        best_grade: (n_hits,) the best grade of each hit's query.
+    """
     if metric.gain == "linear":
         gains = grade.astype(np.float64)
-    else:  # (2^grade - 1) / 2^best, which is exact and cannot overflow
-        gains = np.ldexp(1.0, grade - best) - np.ldexp(1.0, -best)
+    else:  # (2^grade - 1) / 2^best_grade, which is exact and cannot overflow
+        gains = np.ldexp(1.0, grade - best_grade) - np.ldexp(1.0, -best_grade)
     if metric.discount == "letor":
         discounts = np.maximum(np.log2(rank), 1.0)
     else:
@@ -156,19 +184,29 @@ def _dcg(metric: Metric, hits: _Hits, grade: I64, rank: I64, best: I64) -> F64:
 
 
 def _err(metric: Metric, hits: _Hits) -> F64:
-    # The probability that a reader stops at a document, by its grade.
-    p_stop = (np.exp2(np.arange(_ERR_HIGHEST + 1)) - 1.0) / 2**_ERR_HIGHEST
-    # (n_hits,) the probability that a reader reaches a document.
-    p_reach = np.ones(len(hits.rank))
+    """Compute the expected reciprocal rank of each query, (n_queries,).
+
+    A reader goes down the ranking and stops at a document of grade g with probability
+    (2^g - 1) / 2^4. The measure is the expected value of 1 / rank at which the reader stops.
+    """
+    p_stop_of_grade = (np.exp2(np.arange(_ERR_HIGHEST + 1)) - 1.0) / 2**_ERR_HIGHEST
+    p_reach = np.ones(len(hits.rank))  # (n_hits,) probability that the reader reaches the document
     for grade in range(1, _ERR_HIGHEST + 1):
         has_grade = hits.grade == grade
-        n_above = np.cumsum(has_grade) - has_grade  # integers lose no digit over many queries
-        p_reach *= (1.0 - p_stop[grade]) ** (n_above - hits.first(n_above)[hits.query])
-    p_stop_here = p_stop[hits.grade.astype(np.int64)] * p_reach
+        # Whole numbers are added up over all queries, because they lose no digit.
+        n_above_in_all = np.cumsum(has_grade) - has_grade
+        n_above = n_above_in_all - hits.first(n_above_in_all)[hits.query]
+        p_reach *= (1.0 - p_stop_of_grade[grade]) ** n_above
+    p_stop_here = p_stop_of_grade[hits.grade.astype(np.int64)] * p_reach
     return hits.sum(p_stop_here / hits.rank, _within(metric, hits.rank))
 
 
 def _spearman(metric: Metric, hits: _Hits) -> F64:
+    """Compute Spearman's rank correlation of each query, (n_queries,).
+
+    It is Pearson's correlation of a document's rank with its rank by grade, in which documents of
+    the same grade share their mean rank. Every document is a hit.
+    """
     order, n_lower, n_equal = _sorted_by_value(hits, -hits.grade.astype(np.int64))
     rank_by_grade = np.empty(len(order), np.float64)
     rank_by_grade[order] = n_lower + (n_equal + 1) / 2
@@ -177,36 +215,40 @@ def _spearman(metric: Metric, hits: _Hits) -> F64:
     all_hits = np.ones(len(order), np.bool_)
     products = hits.sum((hits.rank - mean_rank) * (rank_by_grade - mean_rank), all_hits)
     squares = hits.sum(np.square(rank_by_grade - mean_rank), all_hits)
-    with np.errstate(invalid="ignore"):  # 0 / 0 where all have one grade
+    with np.errstate(invalid="ignore"):  # 0 / 0 where all documents have the same grade
         correlation: F64 = products / np.sqrt(squares * (n**3 - n) / 12)
     return correlation
 
 
 def _kendall(metric: Metric, hits: _Hits) -> F64:
+    """Compute Kendall's tau-b of each query, (n_queries,), see the formula of the module."""
     n_wrong, n_pairs = _count_discordant(hits)
     n = hits.counts.astype(np.float64)
-    with np.errstate(invalid="ignore"):  # 0 / 0 where all have one grade
+    with np.errstate(invalid="ignore"):  # 0 / 0 where all documents have the same grade
         correlation: F64 = (n_pairs - 2 * n_wrong) / np.sqrt(n_pairs * n * (n - 1) / 2)
     return correlation
 
 
 def _concordance(metric: Metric, hits: _Hits) -> F64:
+    """Compute for each query the share of the pairs of different grades in the right order."""
     n_wrong, n_pairs = _count_discordant(hits)
     return np.where(n_pairs > 0, 1.0 - n_wrong / np.maximum(n_pairs, 1), np.nan)
 
 
 def _exact(metric: Metric, hits: _Hits) -> F64:
+    """Give each query 1 if all its pairs of different grades are in the right order, else 0."""
     return np.floor(_concordance(metric, hits))
 
 
 def _count_discordant(hits: _Hits) -> tuple[F64, F64]:
-    """Count the pairs of documents of each query that differ in grade.
+    """Count the pairs of documents of different grades of each query, and those ranked wrongly.
 
-    The pairs in the wrong order are counted as in merge sort: each level counts the pairs across
-    the halves of its blocks.
+    Wrongly ranked pairs are counted as in a merge sort from the bottom up: each level of the sort
+    merges the left and the right half of each block, and every pair of documents is in the two
+    halves of a block at exactly one level.
 
     Returns:
-        (n_queries,) the pairs in the wrong order, and (n_queries,) all pairs.
+        The number of pairs in the wrong order, (n_queries,), and of all pairs, (n_queries,).
     """
     n_wrong = np.zeros(len(hits.counts))
     longest = int(hits.counts.max())
@@ -222,58 +264,64 @@ def _count_discordant(hits: _Hits) -> tuple[F64, F64]:
 
 
 def _count_discordant_of_level(hits: _Hits, level: int) -> F64:
-    """(n_queries,) pairs of a lower grade in the left and a higher grade in the right half.
+    """Count each query's wrongly ranked pairs across the halves of blocks, (n_queries,).
 
-    The halves are of the same block, which has the ranks of two runs that merge sort merges at
-    this level.
+    A block has 2^(level + 1) consecutive ranks of a query. A pair is wrong if the document in the
+    left half, which is ranked higher, has the lower grade.
     """
     place = hits.rank - 1
     block = hits.starts[hits.query] + (place >> (level + 1))
     is_left = (place >> level) & 1 == 0
-    order = np.lexsort((is_left, hits.grade, block))  # within a grade, the right half is first
+    # Sorted by block, then by grade. Within a grade the right half comes first, so that equal
+    # grades do not count.
+    order = np.lexsort((is_left, hits.grade, block))
     n_left_before = np.cumsum(is_left[order]) - is_left[order]
-    starts_block = np.diff(block[order], prepend=-1) != 0
-    n_left_before_block = np.maximum.accumulate(np.where(starts_block, n_left_before, 0))
+    is_block_start = np.diff(block[order], prepend=-1) != 0
+    # The counts grow, so the running maximum repeats the count at the start of each block.
+    n_left_before_block = np.maximum.accumulate(np.where(is_block_start, n_left_before, 0))
     n_lower_left = np.zeros(len(order))
     n_lower_left[order] = n_left_before - n_left_before_block
     return hits.sum(n_lower_left, ~is_left)
 
 
 def _sorted_by_value(hits: _Hits, value: NDArray[Any]) -> tuple[I64, I64, I64]:
-    """Sort hits by query and value.
+    """Sort hits by query, then by value, and count the hits with a lower and with the same value.
 
     Returns:
-        Their order, and of each hit in this order the number of hits of its query with a lower
-        value, and the number with the same value.
+        Three arrays (n_hits,): the numbers of the hits in sorted order; and for each sorted hit the
+        number of hits of its query with a lower value, and the number with the same value.
     """
     order = np.lexsort((value, hits.query))
     query = hits.query[order]
     sorted_value = value[order]
     is_new = (np.diff(query, prepend=-1) != 0) | (np.diff(sorted_value, prepend=0) != 0)
-    starts = np.flatnonzero(is_new)
-    sizes = np.diff(np.append(starts, len(order)))
-    n_lower = np.repeat(starts, sizes) - hits.starts[query]
-    return order, n_lower, np.repeat(sizes, sizes)
+    run_starts = np.flatnonzero(is_new)  # a run is the hits of a query with the same value
+    run_sizes = np.diff(np.append(run_starts, len(order)))
+    n_lower = np.repeat(run_starts, run_sizes) - hits.starts[query]
+    n_equal = np.repeat(run_sizes, run_sizes)
+    return order, n_lower, n_equal
 
 
 @dataclass(frozen=True)
 class Measure:
-    """A row of `MEASURES`.
+    """Description of a measure, a row of `MEASURES`.
 
     Attributes:
-        values: (metric, relevant documents) -> (n_queries,) values, which are used only for queries
-            with a relevant document.
-        spellings: names in other tools, in any case; with "@n", only with a cutoff. The row's key
-            in the exact case comes before all spellings; of two equal spellings the last row's
-            counts.
-        convention: text to print beside figures, with {gain}, {discount} and {cutoff}.
-        default: name under which the measure is taken where nobody chose measures.
-        graded: whether it depends on the grades, not only on which documents are relevant.
-        needs_cutoff: whether it counts the first n documents in any order, and so needs n.
-        gain: the gain that it always has.
-        highest: the highest grade that it is defined for.
-        of_pairs: whether it measures judged pairs, see `outcomes`, instead of grades.
-        whole: whether it includes every document, also of grade 0.
+        values: function (metric, relevant documents) -> values (n_queries,). The values are used
+            only for queries with a relevant document.
+        spellings: names of the measure in other tools, in upper or lower case. A spelling that ends
+            in "@n" is valid only with a cutoff. A key of `MEASURES` in its exact case has priority
+            over all spellings; if two rows have the same spelling, the later row counts.
+        convention: text to print beside figures, with the fields {gain}, {discount} and {cutoff}.
+        default: name of the measure, with its cutoff, if it is computed when the user chooses no
+            measures; else None.
+        graded: whether the measure depends on the grades, and not only on whether a document is
+            relevant.
+        needs_cutoff: whether the measure counts the first n documents and therefore needs n.
+        gain: the gain that the measure always has; None: the user chooses.
+        highest: the highest grade that the measure is defined for; None: any grade.
+        of_pairs: whether the measure is for judged pairs, see `outcomes`, instead of grades.
+        whole: whether the measure includes every document, also documents of grade 0.
     """
 
     values: Callable[[Metric, _Hits], F64]
@@ -322,7 +370,7 @@ MEASURES: dict[str, Measure] = {
         "accuracy is the share of the judgements predicted, by their weights", of_pairs=True,
     ),
 }  # fmt: skip
-# The measures that are taken where nobody chose any.
+# Names of the measures that are computed when the user chooses none.
 MEASURED = tuple(row.default for row in MEASURES.values() if row.default)
 _KIND_OF = {
     spelling.removesuffix("@n"): kind
@@ -332,12 +380,12 @@ _KIND_OF = {
 
 
 def measured(quality: Metric) -> tuple[str, ...]:
-    """The measures that are taken beside RankQuality where nobody chose any."""
+    """Names of the measures that are computed beside RankQuality when the user chooses none."""
     return () if quality.row.of_pairs else MEASURED
 
 
 def _known_measures() -> str:
-    """The end of a message about an unknown measure, with the names of all measures."""
+    """List the names of all measures for the end of a message about an unknown measure."""
     may_have_cutoff, need_cutoff, have_no_cutoff = [], [], []
     for kind, row in MEASURES.items():
         if row.needs_cutoff:
@@ -358,13 +406,13 @@ class Metric:
 
     Attributes:
         kind: a key of `MEASURES`, such as map or ndcg.
-        cutoff: the last rank that counts; None for all (p always has one).
-        gain: for ndcg, 2^grade - 1 ("exp") or the grade ("linear").
-        relevant_from: for the binary measures, the lowest grade that is relevant.
-        discount: for ndcg, log2(1 + rank) ("log2") or max(1, log2 rank) ("letor").
+        cutoff: the last rank that counts; None: all ranks count (p needs a cutoff).
+        gain: gain of ndcg: 2^grade - 1 ("exp") or the grade ("linear").
+        relevant_from: lowest relevant grade for the binary measures, map, p and mrr.
+        discount: discount of ndcg: log2(1 + rank) ("log2") or max(1, log2 rank) ("letor").
 
     Raises:
-        MetricError: on values that no measure has.
+        MetricError: if the measure is unknown, or cannot have one of these values.
     """
 
     kind: str
@@ -393,7 +441,7 @@ class Metric:
 
     @property
     def row(self) -> Measure:
-        """The row of `MEASURES` that all measures of this kind share."""
+        """The description of this kind of measure, a row of `MEASURES`."""
         return MEASURES[self.kind]
 
     @property
@@ -403,22 +451,26 @@ class Metric:
 
     @property
     def lowest_relevant(self) -> int:
-        """The lowest grade that counts for this measure."""
+        """The lowest grade of the documents that this measure counts as hits."""
         if self.row.whole:
             return 0
         return 1 if self.row.graded else self.relevant_from
 
 
 def parse_metric(name: str, *, gain: Gain = "exp", relevant_from: int = 1) -> Metric:
-    """Parse the name of a measure, as written here, in trec_eval or in ir-measures, in any case.
+    """Parse the name of a measure, as written here, in trec_eval or in ir-measures.
 
-    `map`, `ndcg@10`, `p@10`, `mrr`, `err@10`; also AP, P_10, RR, recip_rank, map_cut.10. The
-    relevance threshold is `relevant_from`, and the gain of `ndcg` in lower case is `gain`. A name
-    of ir-measures (`nDCG@10`, with capitals) or of trec_eval (`ndcg_cut_10`) has linear gain, as in
-    these tools, whatever `gain` is.
+    Examples are `map`, `ndcg@10`, `p@10`, `mrr`, `err@10`; also AP, P_10, RR, recip_rank and
+    map_cut.10. Upper and lower case differ only for `nDCG`: the names of ir-measures (`nDCG@10`,
+    with capitals) and of trec_eval (`ndcg_cut_10`) have linear gain, as in these tools.
+
+    Args:
+        name: the name.
+        gain: the gain of `ndcg` in lower case.
+        relevant_from: the lowest grade that is relevant.
 
     Raises:
-        MetricError: with the text and the known measures.
+        MetricError: if the name is unknown, or has no cutoff and needs one.
 
     >>> parse_metric("AP").name, parse_metric("P.5").name, parse_metric("ndcg@10").gain
     ('map', 'p@5', 'exp')
@@ -439,27 +491,28 @@ def parse_metric(name: str, *, gain: Gain = "exp", relevant_from: int = 1) -> Me
 
 
 def per_query(metric: Metric, ranked_grades: ArrayLike, offsets: ArrayLike) -> F64:
-    """(n_queries,) values of the measure; NaN for a query without a relevant document.
+    """Compute the measure of each query, (n_queries,); NaN for a query without a relevant document.
 
-    For spearman, kendall, concordance and exact it is NaN for a query of a single grade.
+    The measures spearman, kendall, concordance and exact are NaN for a query of a single grade. A
+    query with fewer documents than the cutoff n is scored with the documents that it has, but P@n
+    divides by n, as trec_eval does. Exponential gains are divided by a power of 2 so that they
+    cannot overflow.
 
     Args:
+        metric: the measure.
         ranked_grades: (n_docs,) whole grades from 0, query by query, the best-ranked first.
         offsets: (n_queries + 1,) where each query's documents begin.
 
-    A query shorter than the cutoff is scored at its own length, but P@n divides by n (as trec_eval
-    does). Exponential gains are taken relative to the query's best grade, so no grade overflows.
-
     Raises:
-        MetricError: when the offsets do not fit the grades, or a grade is too high for the measure.
+        MetricError: if the offsets do not fit the grades, or a grade is too high for the measure.
 
     >>> per_query(Metric("mrr"), [0, 1, 0, 0, 0], [0, 3, 5]).tolist()
     [0.5, nan]
     >>> per_query(Metric("ndcg", 10), [1, 2, 0], [0, 3]).round(4).tolist()
     [0.7967]
 
-    Cost: O(n_docs), and for NDCG one sort of the relevant documents; memory in proportion to the
-    relevant documents, beyond one boolean a document.
+    Cost: O(n_docs), and for NDCG one sort of the relevant documents. The memory is a boolean for
+    each document and a few numbers for each relevant document.
     """
     grades = np.asarray(ranked_grades)
     bounds = np.asarray(offsets, dtype=np.int64)
@@ -475,12 +528,12 @@ def per_query(metric: Metric, ranked_grades: ArrayLike, offsets: ArrayLike) -> F
 
 
 def average(values: F64, empty: Empty = "zero", *, of: str = "data") -> float:
-    """Mean over queries, where NaN marks a query without a relevant document.
+    """Average values over queries, where NaN marks a query without a relevant document.
 
     Args:
         values: (n_queries,) from `per_query`.
-        empty: value of such a query: 0 ("zero", as in trec_eval), 1 ("one"), none ("skip"), or an
-            error ("error").
+        empty: how a query without a relevant document counts: as 0 ("zero", as in trec_eval), as 1
+            ("one"), not at all ("skip"), or as an error ("error").
         of: beginning of error messages, such as the data's source and the measure.
 
     Raises:
@@ -521,15 +574,17 @@ def evaluate(
     *,
     empty: Empty = "zero",
 ) -> dict[str, float]:
-    """Mean of each measure over the queries, by the measure's canonical name.
+    """Evaluate a ranking: {canonical name of each measure: mean over the queries}.
 
     Args:
+        queries: queries with grades or judged pairs.
         order: (n_docs,) document numbers, query by query, best first, as `Sorting.order`.
         metrics: one or several measures, as `Metric` or by name.
-        empty: value of queries without a relevant document, see `average`.
+        empty: how queries without a relevant document count, see `average`.
 
     Raises:
-        MetricError: on an unknown measure, two measures of one name, or as `average`.
+        MetricError: if a measure is unknown, if two measures have the same name, or if `average`
+            raises it.
 
     >>> q = Queries.from_arrays([[0.0], [1.0], [2.0]], [0, 2, 1])
     >>> evaluate(q, np.array([0, 1, 2]), ["map", "P@2"])
@@ -546,13 +601,19 @@ def evaluate(
 
 
 def outcomes(metric: Metric, queries: Queries, order: I64) -> F64:
-    """Values whose mean is the measure: (n_queries,) of `per_query`, or (m,) of judged pairs.
+    """Compute the values whose mean is the measure: one for each query, or for each judged pair.
 
-    The value of a judged pair that the ranking predicts is m times its share of the weight of all
-    pairs; the value of another pair is 0. Pairs without a majority are left out.
+    For grades the values are the (n_queries,) of `per_query`. For m judged pairs, the value of a
+    pair that the ranking predicts is m times the pair's share of the weight of all pairs, and the
+    value of any other pair is 0. Pairs without a majority are left out.
+
+    Args:
+        metric: the measure.
+        queries: queries with grades or judged pairs.
+        order: (n_docs,) document numbers, query by query, the best first.
 
     Raises:
-        MetricError: if the measure is of grades and the data are judged pairs, or the reverse.
+        MetricError: if the measure is for grades and the data are judged pairs, or the reverse.
 
     >>> q = Queries.from_arrays([[0.0]] * 3).with_judgements([2, 0], [1, 1], weight=[3, 1])
     >>> outcomes(Metric("accuracy"), q, np.array([0, 1, 2])).tolist()
@@ -604,13 +665,13 @@ def conventions(
     n_empty: int | None = None,
     n_queries: int | None = None,
 ) -> str:
-    """One line to print beside figures: conventions of the measures, and number of empty queries.
+    """Describe in a line the conventions of the measures and the number of empty queries.
 
     Args:
         metrics: the measures.
-        empty: the value of a query without a relevant document.
-        n_empty: the number of such queries; None: it is left out of the line.
-        n_queries: the number of all queries.
+        empty: how a query without a relevant document counts.
+        n_empty: the number of queries without a relevant document; None: the line does not tell.
+        n_queries: the number of all queries; needed with `n_empty`.
 
     >>> conventions("ndcg@10", "zero", 12, 157)
     'gain 2^r-1, discount log2(1+rank); queries without a relevant document counted zero: 12 of 157'
@@ -620,27 +681,39 @@ def conventions(
         as_metrics(metrics), key=lambda m: (kinds.index(m.kind), m.gain, m.cutoff or 0)
     )
     clauses = []
-    for m in ordered:
-        clause = m.row.convention.format(
-            gain=_GAIN_WORDS[m.gain], discount=_DISCOUNT_WORDS[m.discount], cutoff=m.cutoff
+    for metric in ordered:
+        clause = metric.row.convention.format(
+            gain=_GAIN_WORDS[metric.gain],
+            discount=_DISCOUNT_WORDS[metric.discount],
+            cutoff=metric.cutoff,
         )
         if clause and clause not in clauses:
             clauses.append(clause)
-    binary = [m for m in ordered if not (m.row.graded or m.row.of_pairs)]
-    levels = sorted({m.relevant_from for m in binary})
-    clauses += [f"relevant from grade {level}" for level in levels]
-    if not all(m.row.of_pairs for m in ordered):
-        rule = _EMPTY_WORDS[empty]
-        empty_queries = "of a single grade" if all(m.row.whole for m in ordered) else _WITHOUT
-        n_of_all = "" if n_empty is None else f": {n_empty} of {n_queries}"
-        clauses.append(f"queries {empty_queries} {rule}{n_of_all}")
+    binary = [metric for metric in ordered if not (metric.row.graded or metric.row.of_pairs)]
+    thresholds = sorted({metric.relevant_from for metric in binary})
+    clauses += [f"relevant from grade {threshold}" for threshold in thresholds]
+    if not all(metric.row.of_pairs for metric in ordered):
+        clauses.append(_empty_clause(ordered, empty, n_empty, n_queries))
     return "; ".join(clauses)
 
 
-def is_gain(gains: F64, n_errors: float, *, ddof: int = 1) -> bool:
-    """Whether the mean gain is above 0 by more than some standard errors of the mean.
+def _empty_clause(
+    metrics: Iterable[Metric], empty: Empty, n_empty: int | None, n_queries: int | None
+) -> str:
+    """Describe in a clause how queries without a value count, and how many there are."""
+    empty_queries = "without a relevant document"
+    if all(metric.row.whole for metric in metrics):
+        empty_queries = "of a single grade"
+    clause = f"queries {empty_queries} {_EMPTY_WORDS[empty]}"
+    if n_empty is None:
+        return clause
+    return f"{clause}: {n_empty} of {n_queries}"
 
-    Gains that are NaN do not count. A single gain has no standard error: it has to be above 0.
+
+def is_gain(gains: F64, n_errors: float, *, ddof: int = 1) -> bool:
+    """Check whether the mean gain is above 0 by more than `n_errors` standard errors of the mean.
+
+    Gains that are NaN do not count. A single gain has no standard error, and must be above 0.
 
     Args:
         gains: gains by query, or by vote.
@@ -656,13 +729,13 @@ def is_gain(gains: F64, n_errors: float, *, ddof: int = 1) -> bool:
 
 
 def can_choose(metric: Metric, queries: Queries) -> Bool:
-    """(n_queries,) whether two rankings of a query's documents differ in the measure.
+    """Check for each query, (n_queries,), whether the measure differs between its rankings.
 
-    They can differ for a query with documents of two different gains, and for P@n with more
-    documents than n; for accuracy, with a judgement that prefers one of two documents.
+    A measure of grades differs if two documents have different gains; P@n also needs more than n
+    documents. Accuracy differs if a judgement prefers one of two documents.
 
     Raises:
-        MetricError: on a grade that is too high for the measure.
+        MetricError: if a grade is too high for the measure.
 
     >>> q = Queries.from_arrays([[0.0]] * 4, [1, 2, 0, 1], qid=["a", "a", "b", "b"])
     >>> can_choose(Metric("map"), q).tolist(), can_choose(Metric("ndcg"), q).tolist()
@@ -683,26 +756,27 @@ def can_choose(metric: Metric, queries: Queries) -> Bool:
 
 
 def check_can_choose(metric: Metric, queries: Queries) -> None:
-    """Refuse a measure that scores every ranking of these queries alike.
+    """Refuse a measure that gives every ranking of these queries the same score.
 
     Raises:
-        DataError: with measures that can tell rankings of these queries apart, if there are any.
-        MetricError: as `can_choose`.
+        DataError: if every ranking has the same score; the message suggests measures that differ.
+        MetricError: if a grade is too high for the measure.
     """
-    if summed(queries, np.count_nonzero(can_choose(metric, queries))):
+    n_choosing = np.count_nonzero(can_choose(metric, queries))
+    if summed(queries, n_choosing):
         return
     if queries.judged is not None:
+        if metric.row.of_pairs:
+            raise DataError(f"{queries.source}: no judgement prefers one of two documents")
         raise DataError(
-            f"{queries.source}: no judgement prefers one of two documents"
-            if metric.row.of_pairs
-            else f"{queries.source}: judged pairs are measured by accuracy, not by {metric.name}"
+            f"{queries.source}: judged pairs are measured by accuracy, not by {metric.name}"
         )
     lacking = "documents of two different grades"
     if not metric.row.graded:
-        n = _needed_docs(metric)
+        n_docs = _needed_docs(metric)
         lacking = f"documents both of grade {metric.relevant_from} or more and below"
-        if n:
-            lacking += f" and more than {n} documents"
+        if n_docs:
+            lacking += f" and more than {n_docs} documents"
     raise DataError(
         f"{queries.source}: {metric.name} scores every ranking alike, as no query has {lacking}; "
         + _remedies(metric, queries)
@@ -710,7 +784,7 @@ def check_can_choose(metric: Metric, queries: Queries) -> None:
 
 
 def default_quality(grades: ArrayLike, relevant_from: int = 1) -> str:
-    """RankQuality for data of these grades: map where they are relevant or not, else ndcg@10.
+    """Choose RankQuality for these grades: map if they only mean relevant or not, else ndcg@10.
 
     >>> default_quality([0, 1, 1]), default_quality([0, 1, 2]), default_quality([1, 2])
     ('map', 'ndcg@10', 'ndcg@10')
@@ -721,24 +795,32 @@ def default_quality(grades: ArrayLike, relevant_from: int = 1) -> str:
 
 
 def _remedies(metric: Metric, queries: Queries) -> str:
-    """The end of a message about a measure that cannot choose: what to give instead."""
+    """Suggest options in place of a measure that scores every ranking alike, for its message."""
     lowest, highest = _grade_ranges(queries)
     if not (lowest < highest).any():
         return "give queries whose documents differ in grade"
-    options = ["--quality ndcg@10"]
     is_long = queries.sizes > _needed_docs(metric)
-    if not metric.row.graded and (lowest < highest)[is_long].any():
-        # The level that divides most queries: some grades are below it, some are not.
-        levels = np.unique(highest[is_long])
-        n_with_lower = np.searchsorted(np.sort(lowest[is_long]), levels)
-        n_all_lower = np.searchsorted(np.sort(highest[is_long]), levels)
-        level = levels[np.argmax(n_with_lower - n_all_lower)]
-        options.insert(0, f"--relevant-from {level}")
-    return f"try {' or '.join(options)}"
+    if metric.row.graded or not (lowest < highest)[is_long].any():
+        return "try --quality ndcg@10"
+    threshold = _dividing_threshold(lowest[is_long], highest[is_long])
+    return f"try --relevant-from {threshold} or --quality ndcg@10"
+
+
+def _dividing_threshold(lowest: I32, highest: I32) -> int:
+    """Find the lowest relevant grade by which most queries have relevant and other documents.
+
+    Args:
+        lowest, highest: (n_queries,) the lowest and the highest grade of each query.
+    """
+    thresholds = np.unique(highest)
+    n_with_lower = np.searchsorted(np.sort(lowest), thresholds)
+    n_all_lower = np.searchsorted(np.sort(highest), thresholds)
+    n_divided = n_with_lower - n_all_lower
+    return int(thresholds[np.argmax(n_divided)])
 
 
 def _needed_docs(metric: Metric) -> int:
-    """Number of documents that a query must exceed to be measured.
+    """Number of documents that a query must exceed: n for P@n, 0 for all other measures.
 
     P@n scores all rankings of n or fewer documents alike.
     """
@@ -756,7 +838,7 @@ def _refuse_high(metric: Metric, grades: NDArray[Any]) -> None:
 
 
 def _grade_ranges(queries: Queries) -> tuple[I32, I32]:
-    """(n_queries,) the lowest and the highest grade of each query; 0 without documents."""
+    """Find the lowest and the highest grade of each query, (n_queries,); 0 without documents."""
     lowest = np.zeros(len(queries), np.int32)
     highest = np.zeros(len(queries), np.int32)
     has_docs = queries.sizes > 0

@@ -1,4 +1,7 @@
-"""Modules that had other names in an earlier version; the old names work for one more version."""
+"""Find modules and functions by the names that they had in an earlier version.
+
+The old names work, with a warning, until the next version.
+"""
 
 from __future__ import annotations
 
@@ -48,6 +51,7 @@ class _OldNames(MetaPathFinder, Loader):
     def find_spec(
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
+        """Return how to import a module under its old name; None for any other name."""
         if name not in NEW_NAMES:
             return None
         # An old package must be a package here, too, so that its modules are looked up.
@@ -67,10 +71,14 @@ class _OldNames(MetaPathFinder, Loader):
 
 
 def moved_function(module: str, name: str) -> Any:
-    """Find a function that this module had in earlier versions, with a DeprecationWarning.
+    """Find a function that was moved out of a module, and warn of its old name.
+
+    Args:
+        module: name of the module that had the function in earlier versions.
+        name: name of the function.
 
     Raises:
-        AttributeError: if no such function was in the module.
+        AttributeError: if the module had no such function.
     """
     if name not in MOVED_FUNCTIONS[module]:
         raise AttributeError(f"module {module!r} has no attribute {name!r}")
@@ -80,8 +88,9 @@ def moved_function(module: str, name: str) -> Any:
 
 
 def _warn(old_name: str, new_name: str) -> None:
-    """Warn that the next version drops an old name; the warning points to the caller's line."""
+    """Warn that the next version drops an old name."""
     text = f"{old_name} is {new_name} now; the old name goes with the next version"
+    # The warning shows the line that uses the old name, two calls above.
     warnings.warn(text, DeprecationWarning, stacklevel=3)
 
 

@@ -15,10 +15,12 @@ import numpy as np
 from sortnet.errors import ComparatorError, DataError, SortNetError
 from sortnet.files import shown
 
-SCALINGS = (  # parts of a scaling, which + joins
+# Names of scalings. A setting joins several names by +, such as query+rank.
+SCALINGS = (
     "query", "zscore", "rank", "log", "quantile", "normal", "standard", "none", "missing",
 )  # fmt: skip
-_MOST = 2**31 - 1
+_MOST = 2**31 - 1  # largest whole number, unless a setting has another limit
+_SHOWN = 60  # characters of a typed text that a message shows
 RANGES: dict[str, Callable[[float], bool]] = {
     "above 0": lambda x: 0 < x < math.inf,
     "0 or more": lambda x: 0 <= x < math.inf,
@@ -40,15 +42,16 @@ class Setting:
 
     Attributes:
         name: name of the field, and of the estimator's parameter.
-        values: type of the values, without None.
+        values: type of the setting's values, without None.
         default: default value, as in `Config()`.
-        help: one or two sentences.
-        section: heading of its options, one of `SECTIONS`.
-        choices: all values, where they are a few words.
+        help: description in one or two sentences.
+        section: heading over the setting's option in a help text, one of `SECTIONS`.
+        choices: all values, if they are a few words; else empty.
         joined: whether several choices may be joined by `+`.
-        least, most: range of a whole number; None: checked elsewhere.
-        within: range of a number, one of `RANGES`.
-        optional: whether it may be None.
+        least, most: range of a whole number. If `least` is None, the value is not checked as a
+            whole number.
+        within: range of a number, a key of `RANGES`; empty: any number.
+        optional: whether the value may be None.
     """
 
     name: str
@@ -64,7 +67,12 @@ class Setting:
     optional: bool = False
 
     def checked(self, value: Any, fault: type[SortNetError]) -> Any:
-        """Check the type, choice or range of a value, and convert a NumPy value to Python's."""
+        """Check a value of this setting, and return it as a value of Python.
+
+        Args:
+            value: a value from the user; layer sizes may be a number, numbers may be NumPy's.
+            fault: class of the error for a value with a wrong type or out of the range.
+        """
         if isinstance(value, np.generic):
             value = value.item()
         if value is None and self.optional:
@@ -79,7 +87,7 @@ class Setting:
         return value
 
     def _problem_with(self, value: Any) -> str:
-        """Reason to refuse a value, in one line; empty for a valid value."""
+        """Return the reason to refuse a value, in one line, or "" for a valid value."""
         if self.choices:
             if isinstance(value, str) and value in self.choices:
                 return ""
@@ -103,12 +111,19 @@ class Setting:
 
 
 def setting(default: Any, text: str, section: str, **more: Any) -> Any:
-    """Define a field of a settings class; `more` are further attributes of its `Setting`."""
+    """Define a field of a settings class.
+
+    Args:
+        default: default value of the setting.
+        text: help text of the setting.
+        section: heading over the setting's option, one of `SECTIONS`.
+        more: further attributes of the field's `Setting`, by name.
+    """
     return field(default=default, metadata={"help": text, "section": section, **more})
 
 
 def own_settings(kind: Any) -> tuple[Setting, ...]:
-    """Settings that a class of settings defines itself, without nested settings."""
+    """List the settings that are fields of a settings class, without nested settings."""
     hints = get_type_hints(kind)
     return tuple(
         Setting(
@@ -125,30 +140,41 @@ def own_settings(kind: Any) -> tuple[Setting, ...]:
 
 @cache
 def settings_of(kind: Any) -> dict[str, Setting]:
-    """All settings of a class by name, in the order of sections, including nested settings."""
-    nested = [hint for hint in get_type_hints(kind).values() if is_dataclass(hint)]
-    settings = [setting for part in (*nested, kind) for setting in own_settings(part)]
+    """List all settings of a settings class by name, in the order of their sections.
+
+    The settings of nested classes, such as `Training`, are included.
+    """
+    settings: list[Setting] = []
+    for hint in get_type_hints(kind).values():
+        if is_dataclass(hint):
+            settings += own_settings(hint)
+    settings += own_settings(kind)
     settings.sort(key=lambda setting: SECTIONS.index(setting.section))
     return {setting.name: setting for setting in settings}
 
 
 def _type_without_none(hint: Any) -> Any:
-    """Type hint without None, such as int for `int | None`."""
-    args = get_args(hint)
-    if NoneType not in args:
+    """Return the type of an optional value, such as int for `int | None`."""
+    types = get_args(hint)
+    if NoneType not in types:
         return hint
-    return next(arg for arg in args if arg is not NoneType)
+    return next(value_type for value_type in types if value_type is not NoneType)
 
 
 def check_settings(settings: Any, fault: type[SortNetError]) -> None:
-    """Check and convert all values of a new settings object, in place."""
+    """Check and convert all values of a new settings object, in place.
+
+    Args:
+        settings: an object of a settings class.
+        fault: class of the error for a faulty value.
+    """
     for setting in own_settings(type(settings)):
         value = setting.checked(getattr(settings, setting.name), fault)
         object.__setattr__(settings, setting.name, value)
 
 
 def scaling_parts(spec: str) -> tuple[str, ...]:
-    """Split a scaling into its parts.
+    """Split the name of a scaling, such as `query+rank`, into its parts.
 
     Raises:
         DataError: if a part is unknown or named twice.
@@ -169,7 +195,11 @@ def scaling_parts(spec: str) -> tuple[str, ...]:
 
 
 def hidden_sizes(hidden: int | Sequence[int]) -> tuple[int, ...]:
-    """Check the sizes of hidden layers, given as 20 or (32, 20, 5)."""
+    """Check the sizes of hidden layers, given as 20 or (32, 20, 5), and return them as a tuple.
+
+    Raises:
+        ComparatorError: if there is no size, or a size is no whole number from 1.
+    """
     layers = hidden if isinstance(hidden, Iterable) else (hidden,)
     sizes = tuple(size.item() if isinstance(size, np.generic) else size for size in layers)
     if not sizes or any(type(size) is not int or size < 1 for size in sizes):
@@ -189,7 +219,7 @@ def parse_sizes(text: str) -> tuple[int, ...]:
     try:
         sizes = tuple(int(size) for size in re.split("[-,]", text))
     except ValueError:
-        raise ComparatorError(f"hidden: {text[:60]!r} is not a number") from None
+        raise ComparatorError(f"hidden: {text[:_SHOWN]!r} is not a number") from None
     return hidden_sizes(sizes)
 
 
@@ -198,10 +228,12 @@ def parse_setting(name: str, kind: Any, text: str) -> Any:
 
     Args:
         name: name of the setting.
-        kind: type of its values, or the words that it takes.
+        kind: type of the setting's values; anything but a class: the value is a word, or the layer
+            sizes of `hidden`.
+        text: the text that the user typed.
 
     Raises:
-        SortNetError: if the text is no such number.
+        SortNetError: if the text should be a number and is not.
 
     >>> parse_setting("hidden", None, "20-10"), parse_setting("seed", int, "3")
     ((20, 10), 3)
@@ -212,5 +244,5 @@ def parse_setting(name: str, kind: Any, text: str) -> Any:
         if name == "hidden":
             return parse_sizes(text)
     except ValueError:
-        raise SortNetError(f"{name}: {text[:60]!r} is not a number") from None
+        raise SortNetError(f"{name}: {text[:_SHOWN]!r} is not a number") from None
     return text

@@ -1,6 +1,7 @@
-"""Threads: their number, operations that run in one thread, kernels that run in several.
+"""Set the number of threads, run operations in one thread, and run kernels in several threads.
 
-This module loads neither torch nor numba: callers that need one thread may need neither.
+Torch and numba are imported only where they are used, because most callers need at most one of
+them.
 """
 
 from __future__ import annotations
@@ -28,18 +29,19 @@ _T = TypeVar("_T")
 
 _LOADED_IN = os.getpid()  # the process that loaded this module
 _ONE_AT_A_TIME = threading.Lock()
-_LITTLE = 1 << 16  # numbers in a kernel's arrays, fewer than which one thread is faster
-_TORCH_THREADS: list[int] = []  # the number that `set_threads` was asked for last, if any
+_LITTLE = 1 << 16  # a kernel whose arrays have fewer numbers is faster in one thread
+_TORCH_THREADS: list[int] = []  # the number of threads that `set_threads` has set last, if any
 # Number of torch's threads before `one_thread_an_operation`.
 _SET_ASIDE: ContextVar[int] = ContextVar("threads set aside", default=1)
 
 
 def cores() -> int:
-    """Number of cores that this process may use, by its affinity and its container's limit."""
+    """Count the cores that this process may use, by its affinity and its container's limit."""
     n_cores = os.cpu_count() or 1
     if hasattr(os, "sched_getaffinity"):
         n_cores = len(os.sched_getaffinity(0))
     for quota, period in _time_limits():
+        # A quota of "max" or "-1" is no limit.
         if quota.isdigit() and period.isdigit() and int(quota) and int(period):
             n_allowed = math.ceil(int(quota) / int(period))
             return max(1, min(n_cores, n_allowed))
@@ -47,9 +49,9 @@ def cores() -> int:
 
 
 def _time_limits() -> Iterator[tuple[str, str]]:
-    """The limits of processor time by Linux's control groups, version 2 and then version 1.
+    """Yield the limits of processor time by Linux's control groups, version 2, then version 1.
 
-    A limit is the allowed microseconds and the microseconds of a period, as texts.
+    A limit is two texts: the allowed microseconds, and the microseconds of a period.
     """
     # joblib.cpu_count reads the same files, but takes a tenth of a second to import.
     with suppress(OSError, ValueError):
@@ -63,43 +65,46 @@ def _time_limits() -> Iterator[tuple[str, str]]:
 
 
 def set_threads(threads: int | None) -> None:
-    """Set the number of threads of torch and the kernels, at most the cores.
+    """Set the number of threads of torch and the kernels to at most the number of cores.
 
-    Torch gets the number even if it is loaded later.
+    If torch is not loaded yet, it gets the number by `use_set_threads`.
 
     Args:
-        threads: number of threads; None: it stays as it is.
+        threads: number of threads; None: the number stays as it is.
     """
     if threads is None:
         return
     import numba
 
-    most_of_numba: int = numba.config.NUMBA_NUM_THREADS  # type: ignore[attr-defined]
+    numba_limit: int = numba.config.NUMBA_NUM_THREADS  # type: ignore[attr-defined]
     threads = min(threads, cores())
     _set_torch_threads(threads)
-    numba.set_num_threads(min(threads, most_of_numba))
+    numba.set_num_threads(min(threads, numba_limit))
 
 
 def _set_torch_threads(threads: int) -> None:
+    """Set the number of torch's threads now if torch is loaded, and remember it for later."""
     _TORCH_THREADS[:] = [threads]
-    if torch := sys.modules.get("torch"):
+    torch = sys.modules.get("torch")
+    if torch:
         torch.set_num_threads(threads)
 
 
 def use_set_threads() -> None:
-    """Set the threads of torch, which has just been loaded, as `set_threads` was asked before."""
+    """Set the threads of torch, which has just been loaded, to the number of `set_threads`."""
     for threads in _TORCH_THREADS:
         _set_torch_threads(threads)
 
 
 @contextmanager
 def limit_threads(n_jobs: int | None) -> Iterator[None]:
-    """Limit the threads of torch, numpy and the kernels.
+    """Limit the threads of torch, numpy and the kernels inside a context.
 
-    The limits are those of the process: if two threads set limits at once, the last one decides.
+    The limits hold for the whole process: if two threads set limits at once, the last call decides.
 
     Args:
-        n_jobs: number of threads; None: it stays as it is; -1: one for every core.
+        n_jobs: number of threads; None: no new limit; -1: all cores; -2: all cores but one, and so
+            on, as in scikit-learn.
 
     Raises:
         DataError: if `n_jobs` is 0 or no whole number.
@@ -112,7 +117,9 @@ def limit_threads(n_jobs: int | None) -> Iterator[None]:
     import numba
     import torch
 
-    threads = int(n_jobs) if n_jobs > 0 else max(1, cores() + 1 + int(n_jobs))
+    threads = int(n_jobs)
+    if threads < 0:
+        threads = max(1, cores() + 1 + threads)
     torch_threads_before = torch.get_num_threads()
     numba_threads_before = numba.get_num_threads()
     with threadpool_limits(threads):
@@ -159,9 +166,10 @@ class _NumpyThreads:
                 self._set(self._before)
 
     def _set(self, threads: Sequence[int]) -> None:
-        for library, number in zip(_numpy_libraries(), threads, strict=True):
-            if library.get_num_threads() != number:
-                library.set_num_threads(number)
+        """Set the number of threads of each library, where the number is another one."""
+        for library, n_threads in zip(_numpy_libraries(), threads, strict=True):
+            if library.get_num_threads() != n_threads:
+                library.set_num_threads(n_threads)
 
 
 _NUMPY_THREADS = _NumpyThreads()
@@ -177,6 +185,7 @@ def one_numpy_thread() -> AbstractContextManager[None]:
 
 @cache
 def _numpy_libraries() -> list[Any]:
+    """Find the libraries that compute numpy's products."""
     import numpy  # noqa: F401  # its library must be loaded to be found
 
     return list(ThreadpoolController().select(user_api="blas").lib_controllers)
@@ -184,6 +193,7 @@ def _numpy_libraries() -> list[Any]:
 
 @cache
 def _libraries() -> ThreadpoolController:
+    """Find the libraries that compute the products of numpy and scipy."""
     import scipy.linalg  # noqa: F401  # its own library must be loaded to be found
 
     return ThreadpoolController()
@@ -191,11 +201,11 @@ def _libraries() -> ThreadpoolController:
 
 @contextmanager
 def one_thread_an_operation() -> Iterator[int]:
-    """Run every torch operation in one thread; yields the number of threads before.
+    """Run every torch operation in one thread inside a context, which yields the number before.
 
-    Small operations gain nothing from more threads (on a busy machine the threads mostly wait for
-    each other), and no result depends on their number. Operations inside of `threads_set_aside` use
-    the number of threads before.
+    Small operations gain nothing from more threads, which mostly wait for each other on a busy
+    machine. In one thread, no result depends on the number of cores. `threads_set_aside` restores
+    the number of threads for a few operations inside this context.
     """
     import torch
 
@@ -214,7 +224,7 @@ def one_thread_an_operation() -> Iterator[int]:
 
 @contextmanager
 def threads_set_aside() -> Iterator[None]:
-    """Run torch operations in as many threads as before `one_thread_an_operation`."""
+    """Run torch operations in the number of threads from before `one_thread_an_operation`."""
     import torch
 
     n_before = torch.get_num_threads()
@@ -226,7 +236,7 @@ def threads_set_aside() -> Iterator[None]:
 
 
 def side_by_side(work: Callable[[_T], None], items: Sequence[_T]) -> None:
-    """Call `work` with each item, in as many threads as the kernels have."""
+    """Call the function `work` with each item, in as many threads as the kernels have."""
     import numba
 
     threads = min(len(items), numba.get_num_threads())
@@ -240,12 +250,12 @@ def side_by_side(work: Callable[[_T], None], items: Sequence[_T]) -> None:
 
 
 def in_threads(function: _F) -> _F:
-    """Compile a kernel whose `prange` runs in numba's threads.
+    """Compile a kernel, a function whose loop over `prange` is divided among numba's threads.
 
-    With small arrays the kernel runs in one thread, with the same results: waiting for other
-    threads takes longer, on a busy machine a hundred times as long. A process that was forked after
-    this module was loaded has none of its threads, and numba would abort the process: there the
-    kernel always runs in one thread.
+    With small arrays the kernel runs in one thread, with the same results, because waiting for
+    other threads takes longer, on a busy machine a hundred times as long. In a process that was
+    forked after this module was loaded, the kernel also runs in one thread: a forked process has no
+    threads of its parent, and numba would abort it.
     """
     import numba
 
@@ -270,16 +280,19 @@ def in_threads(function: _F) -> _F:
 
 
 def _renamed(function: FunctionType) -> FunctionType:
-    """The same function under another name: numba's cache finds compiled functions by name."""
+    """Copy a function under another name, because numba's cache finds functions by their names."""
     name = f"{function.__name__}_alone"
-    twin = FunctionType(function.__code__, function.__globals__, name)
-    twin.__qualname__ = name
-    twin.__module__ = function.__module__
-    return twin
+    renamed = FunctionType(function.__code__, function.__globals__, name)
+    renamed.__qualname__ = name
+    renamed.__module__ = function.__module__
+    return renamed
 
 
 def _lock_of_kernels() -> AbstractContextManager[Any]:
-    """A lock where two kernels at once would abort the process, with numba's own workqueue."""
+    """Return a lock for running a kernel; a lock that does nothing if kernels may run together.
+
+    With numba's own threading layer, the workqueue, two kernels at once abort the process.
+    """
     import numba
 
     try:
@@ -290,10 +303,14 @@ def _lock_of_kernels() -> AbstractContextManager[Any]:
 
 
 def _use_one_thread() -> None:
-    """Let torch use one thread in a forked child, which would wait for lost threads forever."""
-    if torch := sys.modules.get("torch"):
+    """Let torch use one thread in a forked process, which has lost the threads of its parent.
+
+    With more threads torch would wait forever for the lost threads.
+    """
+    torch = sys.modules.get("torch")
+    if torch:
         torch.set_num_threads(1)
 
 
-if hasattr(os, "register_at_fork"):  # not on Windows, where nothing forks
+if hasattr(os, "register_at_fork"):  # Windows has no fork
     os.register_at_fork(after_in_child=_use_one_thread)

@@ -145,11 +145,11 @@ def test_the_validation_part_is_predicted_from_the_training_part(monkeypatch):
 
 def test_a_trial_is_a_short_loop_of_few_heads():
     train = band(1)
-    trial = module._short(train, Config(quality="ndcg@10"))
+    trial = module._shortened(train, Config(quality="ndcg@10"))
     assert (trial.committee, trial.training.epochs, trial.max_iter) == (2, 6, 3)
     assert Budget.of(train, trial).epoch == 8
-    assert module._short(train, Config(quality="ndcg@10", start="fresh")).trainings == 1
-    assert module._short(train, Config(quality="ndcg@10", max_iter=2)).trainings == 2
+    assert module._shortened(train, Config(quality="ndcg@10", start="fresh")).trainings == 1
+    assert module._shortened(train, Config(quality="ndcg@10", max_iter=2)).trainings == 2
 
 
 def test_missing_values_get_columns_of_their_own():

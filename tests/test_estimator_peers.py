@@ -434,7 +434,7 @@ def test_a_score_of_directranker_is_the_sum_of_its_scores_and_the_same_in_every_
 
 @pytest.mark.parametrize("at_once", [1, 40, 1 << 17])
 def test_a_score_of_cmpnn_is_the_mean_margin_over_the_others(monkeypatch, at_once):
-    monkeypatch.setattr("sortnet.rankers.model._PAIRS", at_once)
+    monkeypatch.setattr("sortnet.rankers.model._PAIRS_AT_ONCE", at_once)
     X, y, qid = made()
     ranker = small(committee=2, **QUICK).fit(X, y, qid=qid)
     qid = np.where(np.arange(len(qid)) == 5, 99, qid)  # a query of one document

@@ -262,7 +262,7 @@ def test_listnet_goes_down_its_gradient_and_listnet_star_by_adamw_with_decay(kin
 def test_runs_of_queries_that_fit_into_memory_give_the_same_gradient(monkeypatch):
     train = made(0, 4)
     whole = fit_ranker(train, train, of("ranknet", scaling="standard", epochs=2)).scores(train)
-    monkeypatch.setattr("sortnet.rankers.listwise._PLACES", 1)  # a query at a time
+    monkeypatch.setattr("sortnet.rankers.listwise._PAIRS_AT_ONCE", 1)  # a query at a time
     parts = fit_ranker(train, train, of("ranknet", scaling="standard", epochs=2)).scores(train)
     np.testing.assert_allclose(parts, whole, rtol=1e-4, atol=1e-5)
 

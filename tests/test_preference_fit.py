@@ -12,7 +12,7 @@ from scipy.special import ndtr
 from scipy.stats import norm, spearmanr
 
 from sortnet.preference.design import design
-from sortnet.preference.fitted_model import _pairs, learned_features
+from sortnet.preference.fitted_model import _compared_pairs, learned_features
 from sortnet.preference.laplace import choose_scales, fit
 from sortnet.preference.likelihood import answers
 from sortnet.preference.posterior import information
@@ -422,6 +422,6 @@ def test_a_design_is_standard_whatever_is_missing_or_heavy():
 
 def test_a_net_learns_the_likelier_winner_of_each_vote_and_both_sides_of_a_tie():
     left, right = np.arange(5), np.arange(5) + 5
-    pairs = _pairs(Votes.of_one(left, right, np.array([1.0, 0.7, 0.5, 0.3, 0.0])))
+    pairs = _compared_pairs(Votes.of_one(left, right, np.array([1.0, 0.7, 0.5, 0.3, 0.0])))
     found = sorted(zip(pairs.i.tolist(), pairs.j.tolist(), strict=True))
     assert found == [(0, 5), (1, 6), (2, 7), (7, 2), (8, 3), (9, 4)]

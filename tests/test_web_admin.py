@@ -325,10 +325,10 @@ def test_a_decision_on_a_criterion_of_a_command_is_seen(store, collection):
 
 def test_the_items_are_sorted_once_for_each_ranking(many, monkeypatch):
     ranking_rows._matching_items.cache_clear()
-    ranking_rows._in_order.cache_clear()
+    ranking_rows._sorted_items.cache_clear()
 
     def sorts():
-        return ranking_rows._in_order.cache_info().misses
+        return ranking_rows._sorted_items.cache_info().misses
 
     service = many.pages.services[0]
     monkeypatch.setattr(service, "ranking", replace(service.ranking))
@@ -342,8 +342,8 @@ def test_the_items_are_sorted_once_for_each_ranking(many, monkeypatch):
 
 def test_a_search_looks_at_the_items_once_for_each_ranking(many, monkeypatch):
     ranking_rows._matching_items.cache_clear()
-    looked = Mock(wraps=ranking_rows._has)
-    monkeypatch.setattr(ranking_rows, "_has", looked)
+    looked = Mock(wraps=ranking_rows._contains)
+    monkeypatch.setattr(ranking_rows, "_contains", looked)
     service = many.pages.services[0]
     monkeypatch.setattr(service, "ranking", replace(service.ranking))
     assert len(state(many, page=2, sort="score")["ranking"]) == 50 and not looked.called

@@ -1,4 +1,4 @@
-"""`sortnet ranking`: rank all items with intervals, also those nobody compared."""
+"""`sortnet ranking`: rank all items of a collection, even items that nobody compared."""
 
 from __future__ import annotations
 

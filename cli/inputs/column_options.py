@@ -13,6 +13,7 @@ from sortnet.core.named_columns import LEAST_BINS, MOST_BINS, NamedColumns
 
 C = TypeVar("C", bound=Callable[..., Any])
 
+# Options that name the columns of queries, grades and ids.
 _NAMES = (
     click.option(
         "--query",
@@ -29,6 +30,7 @@ _NAMES = (
         "--id", metavar="COLUMN", help="Column of the document's id; default: docid, if any."
     ),
 )
+# Options of columns for a command that trains.
 _FEATURES = (
     click.option(
         "--ignore",
@@ -42,18 +44,19 @@ _FEATURES = (
         help="Divide a numeric grade column into N grades with equally many training rows.",
     ),
 )
-# Names of the options. A command that trains has all of them, other commands the first three.
+# Parameters of all these options. A command that trains has all of them, and any other command has
+# only the first three.
 OPTIONS = ("query", "grade", "id", "ignore", "bins")
 
 
 def name_options(command: C) -> C:
-    """Add `--query`, `--grade` and `--id`; the command gets them as `columns`."""
-    return _with(_NAMES, command)
+    """Add `--query`, `--grade` and `--id`; the command gets their values as `columns`."""
+    return _with_options(_NAMES, command)
 
 
 def training_name_options(command: C) -> C:
-    """Add `--query`, `--grade`, `--id`, `--ignore` and `--bins`; the command gets `columns`."""
-    return _with((*_NAMES, *_FEATURES), command)
+    """Add the options in `OPTIONS`; the command gets their values as `columns`."""
+    return _with_options((*_NAMES, *_FEATURES), command)
 
 
 def named_columns(parameters: Mapping[str, Any]) -> NamedColumns:
@@ -67,7 +70,7 @@ def named_columns(parameters: Mapping[str, Any]) -> NamedColumns:
     )
 
 
-def _with(options: tuple[Callable[[C], C], ...], command: C) -> C:
+def _with_options(options: tuple[Callable[[C], C], ...], command: C) -> C:
     """Add options to a command, which gets their values together as the parameter `columns`."""
 
     @wraps(command)

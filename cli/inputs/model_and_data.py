@@ -22,7 +22,10 @@ def data_arguments(command: C) -> C:
 
 
 def data_options(command: C) -> C:
-    """Add the names of columns, `--part` and `--cache`; the command gets a `DataFile` as `data`."""
+    """Add the options of the file of data; the command gets a `DataFile` as `data`.
+
+    The options name columns, and are `--part` and `--cache`.
+    """
     return name_options(_part_option(data_option(_with_data_file(command))))
 
 
@@ -36,7 +39,7 @@ _part_option = click.option(
 
 
 def _with_data_file(command: C) -> C:
-    """Wrap a command that takes a `DataFile`, which is made from the parameters of the file."""
+    """Wrap a command so that it gets a `DataFile` in place of the options of the file."""
 
     @wraps(command)
     def with_data_file(*, data: str, columns: Any, part: Any, cache: Any, **parameters: Any) -> Any:

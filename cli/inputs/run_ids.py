@@ -11,19 +11,28 @@ from click.shell_completion import CompletionItem
 
 from sortnet.errors import SortNetError
 
-_NEWEST = 30  # runs that are offered for completion
+_NEWEST = 30  # number of runs that are offered
 
 
 def run_ids(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Complete `last` and the newest runs of a SQLite store; after an error only `last`."""
+    """Offer `last` and the newest runs of a SQLite store; after an error only `last`.
+
+    Args:
+        ctx: context of the command, with the store.
+        param: the argument that is completed.
+        incomplete: text that is typed so far.
+    """
     items = [CompletionItem("last", help="the newest run")]
     with suppress(SortNetError, sqlite3.Error, OSError):
-        items += _runs(ctx.params.get("store"))
+        items += _newest_runs(ctx.params.get("store"))
     return [item for item in items if item.value.startswith(incomplete)]
 
 
-def _runs(store: str | None) -> list[CompletionItem]:
-    """The newest runs of a SQLite store, newest first; no runs of a server, which may be slow."""
+def _newest_runs(store: str | None) -> list[CompletionItem]:
+    """List the newest runs of a SQLite store, newest first.
+
+    For a database server the list is empty, since it may be slow.
+    """
     from store.database.engine import parse_url, reading_uri
 
     url = parse_url(store)
@@ -31,6 +40,7 @@ def _runs(store: str | None) -> list[CompletionItem]:
         return []
     file = reading_uri(Path(url.database or ""))
     with closing(sqlite3.connect(file, uri=True, timeout=0.2)) as connection:
-        newest = "SELECT id, status, created FROM runs ORDER BY number DESC LIMIT ?"
-        rows = connection.execute(newest, (_NEWEST,)).fetchall()
+        query = "SELECT id, status, created FROM runs ORDER BY number DESC LIMIT ?"
+        rows = connection.execute(query, (_NEWEST,)).fetchall()
+    # The first 16 characters of a time are the date and the minute.
     return [CompletionItem(id_, help=f"{status}, {created[:16]}") for id_, status, created in rows]

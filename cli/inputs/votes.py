@@ -1,4 +1,4 @@
-"""Read vote files, which have two items and an answer in each row, as `judgements import` does."""
+"""Read votes from a table with two items and an answer in each row, as `judgements import` does."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ def read_votes(path: Path, items: Items, by: str | None = None) -> tuple[Votes, 
     Args:
         path: the file.
         items: the items that the votes are about.
-        by: a column of the file that divides the votes into groups; None: there are no groups.
+        by: name of a column that divides the votes into groups; None: there are no groups.
 
     Returns:
-        The votes, and the number of each vote's group, or None without groups.
+        The n votes, and the numbers (n,) of their groups or None.
 
     Raises:
-        DataError: on the first error, with its line; if there are no votes, or no such column.
+        DataError: on an invalid line, naming the line; if there are no votes, or no such column.
     """
     lines = read_lines(path, items, annotator="file")
     undone = {line.judgement.undoes for line in lines}
@@ -42,7 +42,8 @@ def read_votes(path: Path, items: Items, by: str | None = None) -> tuple[Votes, 
     if by is None:
         return votes, None
     first_row = vote_lines[0].row
-    column = {name.lower(): name for name in first_row}.get(by.lower())
+    column_of_lower_name = {name.lower(): name for name in first_row}
+    column = column_of_lower_name.get(by.lower())
     if column is None:
         raise DataError(f"{path}: {no_column(by, first_row)}")
     group_names = [str(line.row[column]) for line in vote_lines]

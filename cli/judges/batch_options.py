@@ -12,7 +12,7 @@ from cli.options import Whole, files
 C = TypeVar("C", bound=Callable[..., Any])
 
 _ACTIONS = ("write_batch", "read_batch", "cancel_batch")
-DEFAULT_SIZE = 100  # questions of a batch if --batch-size is not given
+DEFAULT_SIZE = 100  # number of questions in a batch if --batch-size is not given
 _OPTIONS = (
     click.option(
         "--write-batch",
@@ -37,8 +37,9 @@ _OPTIONS = (
         "--cancel-batch", metavar="BATCH", help="Take back the open questions of a batch."
     ),
 )
-_OF_A_SERVER = ("server", "key")  # refused, because questions are written to a file
-# Options that are refused when a batch is read, because the batch has stored their values.
+# Options that are refused when a batch is written, because nothing is sent to a server.
+_OF_A_SERVER = ("server", "key")
+# Options that are refused when a batch is read or cancelled, because the batch has their values.
 _OF_A_JUDGE = (
     *("judge", "model", "prompt", "both_orders", "request", "structured", "price_in", "price_out"),
     *("prices", "currency", "max_calls", "max_tokens", "max_cost", "answer_cache", "no_logprobs"),
@@ -47,8 +48,8 @@ _OF_A_JUDGE = (
 
 
 def batch_options(command: C) -> C:
-    """Add the options of batches to a command."""
-    for option in reversed(_OPTIONS):
+    """Add the options of batches to a command, in the order of `_OPTIONS`."""
+    for option in reversed(_OPTIONS):  # the option that is added last comes first in the help
         command = option(command)
     return command
 
@@ -66,12 +67,12 @@ def refuse_batch_options(
     """Refuse options that cannot be combined with a batch.
 
     Args:
-        values: the values of all options of judges and batches.
+        values: values of all options of judges and batches, by parameter.
         annotator: value of `--as`.
         number: value of `--number`.
 
     Raises:
-        click.UsageError: with the names of the options.
+        click.UsageError: naming the options, if they cannot be combined.
     """
     if values["batch_size"] is not None and values["write_batch"] is None:
         raise click.UsageError("--batch-size is for --write-batch")
@@ -92,16 +93,20 @@ def refuse_batch_options(
 
 
 def _refuse_judge(values: Mapping[str, Any], action: str, annotator: str | None) -> None:
-    """Refuse options of a judge if a batch is read or cancelled: the batch has their values."""
+    """Refuse options of a judge for the action `--read-batch` or `--cancel-batch`.
+
+    The batch has stored the values of these options when it was written.
+    """
     for name in _OF_A_JUDGE:
-        if values[name] not in (None, False, ()):
+        is_given = values[name] not in (None, False, ())
+        if is_given:
             raise click.UsageError(f"{action} needs no {_option(name)}: the batch says it")
     if annotator is not None:
         raise click.UsageError(f"{action} needs no --as: the batch says it")
 
 
 def _refuse_server(values: Mapping[str, Any]) -> None:
-    """Refuse options of a server if a batch is written: nothing is sent to a server then."""
+    """Refuse `--write-batch` without a model or with options of a server, which is not called."""
     if not values["model"] or values["judge"] is not None:
         raise click.UsageError("--write-batch needs --model")
     for name in _OF_A_SERVER:
@@ -110,5 +115,5 @@ def _refuse_server(values: Mapping[str, Any]) -> None:
 
 
 def _option(name: str) -> str:
-    """The option of a parameter as it is typed, such as `--write-batch`."""
+    """Return the option of a parameter as it is typed, such as `--write-batch`."""
     return f"--{name.replace('_', '-')}"

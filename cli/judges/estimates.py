@@ -10,11 +10,11 @@ from sortnet.judges.estimate import CallEstimate, estimate_calls
 from sortnet.judges.language_model import LanguageModel
 from sortnet.judges.prompts import Prompt
 
-SAMPLE = 50  # prompts from whose mean length the calls are estimated
+SAMPLE = 50  # number of prompts that are measured for an estimate of the tokens
 
 
 def show_prompt(prompt: Prompt, pair: AskedQuestion, *, as_json: bool) -> None:
-    """Print the prompt of a pair."""
+    """Print the prompt that asks about a pair."""
     print_prompt(prompt.of(pair), as_json=as_json)
 
 
@@ -34,9 +34,11 @@ def show_estimate(
     """Print the estimated calls, tokens and cost of asking about some pairs.
 
     Args:
+        model: language model to ask.
         n_pairs: number of pairs.
-        examples: pairs whose prompts have about the mean length.
+        examples: pairs with prompts of typical length.
         range_of_pairs: likely range of the number of pairs, if the number is a guess.
+        as_json: whether the estimate is printed as JSON.
     """
     print_estimate(estimate_calls(model, n_pairs, examples, range_of_pairs), as_json=as_json)
 

@@ -23,13 +23,15 @@ _OF_EACH_MODEL = {
 }
 
 
-def _of_each_model(*, several: bool) -> list[Callable[[C], C]]:
+def _options_of_each_model(*, several: bool) -> list[Callable[[C], C]]:
+    """Make the options in `_OF_EACH_MODEL`; with `several`, each option may be repeated."""
     return [
         click.option(name, metavar=metavar, help=text, multiple=several)
         for name, (metavar, text) in _OF_EACH_MODEL.items()
     ]
 
 
+# Options that the help lists before the options of each model.
 _FIRST = (
     click.option("--judge", metavar="COMMAND", help="Program that answers; see above."),
     click.option(
@@ -51,6 +53,7 @@ _FIRST = (
         help="Questions in a line for the program, as an array.",
     ),
 )
+# Options that the help lists after the options of each model.
 _LAST = (
     click.option("--prompt", metavar="FILE", help="Jinja template of the prompt."),
     click.option(
@@ -98,12 +101,14 @@ _LAST = (
     ),
     click.option("--insecure", is_flag=True, help="Allow a server without https."),
 )
+# Names of the parameters that a command gets.
 NAMES = (
     *("judge", "timeout", "workers", "batch", "model", "server", "key", "prompt", "show_prompt"),
     *("estimate", "both_orders", "max_calls", "max_tokens", "max_cost", "price_in", "price_out"),
     *("request", "structured", "answer_cache", "prices", "currency"),
     *("store_patience", "insecure", "no_logprobs"),
-)  # of the parameters that a command gets
+)
+# Parameters that only a language model has.
 _OF_A_MODEL = (
     *("server", "prompt", "both_orders", "max_calls", "max_tokens", "max_cost", "key"),
     *("request", "structured", "answer_cache", "prices", "currency", "no_logprobs"),
@@ -116,21 +121,24 @@ def judge_options(command: C) -> C:
 
 
 def several_judges_options(command: C) -> C:
-    """Add the options of a judge; the options of each model may be given several times."""
+    """Add the options of judges; the options of a model may be given once for each model."""
     return _with_options(command, several=True)
 
 
 def _with_options(command: C, *, several: bool) -> C:
-    for option in reversed((*_FIRST, *_of_each_model(several=several), *_LAST)):
+    """Add the options of judges to a command, in the order in which the help lists them."""
+    for option in reversed((*_FIRST, *_options_of_each_model(several=several), *_LAST)):
         command = option(command)
     return command
 
 
 def each_judge(values: Mapping[str, Any], annotator: str | None) -> list[dict[str, Any]]:
-    """Split the options: one dict for each model, or one dict for a program or a person.
+    """Split the options of several judges into a dict for each judge.
+
+    There is a dict for each model, or one dict for a program or a person.
 
     Args:
-        values: values of `several_judges_options`, with several models, servers and keys.
+        values: values of the options by parameter; models, servers and keys are sequences.
         annotator: value of `--as`.
 
     Raises:
@@ -153,7 +161,10 @@ def each_judge(values: Mapping[str, Any], annotator: str | None) -> list[dict[st
 
 
 def _value_for(number: int, option_values: Sequence[str], n_models: int, option: str) -> str | None:
-    """The value of an option for the model with the given number; models may share one value."""
+    """Select the value of an option for the model with the given number.
+
+    The models share the value if it was given once. It is None if it was not given.
+    """
     if not option_values:
         return None
     if len(option_values) == 1:
@@ -167,7 +178,7 @@ def judge_from_options(values: Mapping[str, Any]) -> LanguageModel | Program | N
     """Make the judge that the options describe; None if they describe no judge.
 
     Raises:
-        SortNetError: on a command, a parameter of the request or a price that cannot be used.
+        SortNetError: if the command, a parameter of the request or a price cannot be used.
     """
     from sortnet.judges import LanguageModel, Limits, Program
     from sortnet.judges.request import parse_request
@@ -191,8 +202,12 @@ def judge_from_options(values: Mapping[str, Any]) -> LanguageModel | Program | N
         structured=values["structured"],
         logprobs=not values["no_logprobs"],
         both_orders=values["both_orders"],
-        limits=Limits(values["max_calls"], values["max_tokens"], values["max_cost"]),
-        price=_price_of(values),
+        limits=Limits(
+            max_calls=values["max_calls"],
+            max_tokens=values["max_tokens"],
+            max_cost=values["max_cost"],
+        ),
+        price=_price_from_options(values),
         answer_cache=values["answer_cache"],
         workers=values["workers"],
         timeout=values["timeout"],
@@ -201,13 +216,13 @@ def judge_from_options(values: Mapping[str, Any]) -> LanguageModel | Program | N
     )
 
 
-def _price_of(values: Mapping[str, Any]) -> Price:
-    """The price of tokens in the options; a table of prices is not read yet."""
+def _price_from_options(values: Mapping[str, Any]) -> Price:
+    """Make the price of tokens that the options describe; a table of prices is not read yet."""
     from sortnet.judges import Price
 
     return Price(
-        values["price_in"],
-        values["price_out"],
+        price_in=values["price_in"],
+        price_out=values["price_out"],
         currency=values["currency"],
         table=values["prices"],
     )
@@ -222,7 +237,8 @@ def connect(values: Mapping[str, Any]) -> JudgeConnection | None:
     judge = judge_from_options(values)
     if judge is None:
         return None
-    return judge.connect("--model" if values["judge"] is None else "--judge")
+    option = "--model" if values["judge"] is None else "--judge"
+    return judge.connect(option)
 
 
 def is_asked(values: Mapping[str, Any]) -> bool:
@@ -236,10 +252,11 @@ def only_shows(values: Mapping[str, Any]) -> bool:
 
 
 def refuse_together(values: Mapping[str, Any]) -> None:
-    """Refuse options that do not go together.
+    """Refuse options of judges that cannot be combined.
 
     Raises:
-        click.UsageError: with the names of the options.
+        click.UsageError: naming the options.
+        SortNetError: if a table of prices cannot be used.
     """
     if values["judge"] is not None and values["model"]:
         raise click.UsageError("--judge and --model cannot be combined")
@@ -253,5 +270,6 @@ def refuse_together(values: Mapping[str, Any]) -> None:
             raise click.UsageError(f"--{option.replace('_', '-')} is for --model")
     if values["max_cost"] is None:
         return
-    if not _price_of(values).looked_up(values["model"] or "").is_known:
+    price = _price_from_options(values).looked_up(values["model"] or "")
+    if not price.is_known:
         raise click.UsageError("--max-cost needs --price-in or --price-out, or a table of prices")

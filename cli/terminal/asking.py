@@ -16,12 +16,12 @@ if TYPE_CHECKING:
     from store import Lease
     from store.service.labelling import LabellingService
 
-# Outcomes of a question that are no answers.
+# Outcomes of a question that are not answers.
 UNDO = "undo"
 QUIT = "quit"
-LATE = "late"
-ELSEWHERE = "elsewhere"
-# {key of the screen: its outcome}; lines may be keys, too.
+LATE = "late"  # the lease was lost before the answer
+ELSEWHERE = "elsewhere"  # the question was answered in another place
+# Keys for a question about two items, {key: outcome}; a typed line may also be such a key.
 KEYS = {
     "1": "left",
     "left": "left",
@@ -36,7 +36,7 @@ KEYS = {
     "q": QUIT,
     END: QUIT,
 }
-# Keys of a question about more than two items, besides the numbers of its items.
+# Keys for a question about more than two items, {key: outcome}; the items' numbers are keys, too.
 SET_KEYS = {
     "=": "same",
     "0": "same",
@@ -50,17 +50,21 @@ SET_KEYS = {
     "q": QUIT,
     END: QUIT,
 }
+_LEAST_ANSWERS_OF_RATE = 3  # the rate of answers is shown after this number of answers
 TOO_LATE = "that pair was withdrawn in the meantime: the answer does not count"
 NOT_STORED = {LATE: TOO_LATE, ELSEWHERE: ANSWERED}
 
 
 class Reply(NamedTuple):
-    """An annotator's reply to a question; only answers are stored, with comment and flag.
+    """Reply of an annotator to a question: an answer, or another outcome, which is not stored.
 
     Attributes:
         outcome: an answer, UNDO, QUIT or LATE.
-        best: place of the best item, if the outcome is `best`.
-        worst: place of the worst item, if that was asked for.
+        milliseconds: time for the reply.
+        comment: comment on the answer, if there is one.
+        flagged: True if the annotator flags the question for the administrator, otherwise None.
+        best: place of the best item, from 0, if the outcome is `best`.
+        worst: place of the worst item, from 0, if the worst item was asked for.
     """
 
     outcome: str
@@ -72,7 +76,7 @@ class Reply(NamedTuple):
 
     @property
     def words(self) -> str:
-        """The answer, with the numbers of the items that it chooses.
+        """Describe the answer; the chosen items are named by their numbers, from 1.
 
         >>> Reply("best", best=1, worst=3).words
         'best 2, worst 4'
@@ -83,7 +87,13 @@ class Reply(NamedTuple):
         return f"best {self.best + 1}{worst}"
 
     def after(self, started: float, comment: str, flagged: bool) -> Reply:
-        """The reply with comment, flag and the time since `started` of `time.monotonic`."""
+        """Return the reply with comment, flag and time.
+
+        Args:
+            started: value of `time.monotonic()` when the question was shown.
+            comment: comment of the annotator; empty without a comment.
+            flagged: whether the annotator flags the question.
+        """
         milliseconds = round(1000 * (time.monotonic() - started))
         return self._replace(
             milliseconds=milliseconds, comment=comment or None, flagged=flagged or None
@@ -94,29 +104,33 @@ class Front(Protocol):
     """The user interface of an annotator: a screen with keys, or lines."""
 
     def ask(self, lease: Lease, status_line: str, renew: Callable[[], bool]) -> Reply:
-        """Ask one question.
+        """Ask one question and return the reply.
 
         Args:
-            renew: extends the lease, and returns whether it is still held; called at intervals.
-                Once the lease is lost, the reply is LATE.
+            lease: lease of the question, which reserves it for the annotator.
+            status_line: status of the labelling.
+            renew: function that extends the lease, and returns whether the lease is still held. It
+                is called at intervals. If the lease is lost, the reply is LATE.
         """
 
     def notify(self, text: str) -> None:
-        """Show a message next to the next question."""
+        """Show a message together with the next question."""
 
     def wants_more(self, why: str) -> bool:
-        """Report that the goal is reached; return whether the annotator wants to continue."""
+        """Report `why` no more answers are needed; return whether the annotator continues."""
 
     def wants_undo(self, why: str) -> bool:
-        """Report that no question is left; return whether to undo the last answer."""
+        """Report `why` no question is left; return whether to undo the last answer."""
 
 
 class Asking:
-    """Questions of a labelling service to one annotator.
+    """Asks one annotator the questions of a labelling service.
 
     Attributes:
-        answered: the annotator's answers that were not undone, without skips and can't-says.
-        answered_before: their number when the asking began.
+        service: chooses the questions and stores the answers.
+        annotator: name of the annotator.
+        answered: number of the annotator's answers, without undone answers, skips and can't-says.
+        answered_before: value of `answered` when the asking began.
         quit: whether the annotator wants no more questions.
         interrupted: whether Ctrl-C or a signal ended the asking.
     """
@@ -124,19 +138,24 @@ class Asking:
     def __init__(self, service: LabellingService, annotator: str) -> None:
         self.service = service
         self.annotator = annotator
-        self.answered = self.answered_before = service.session.answered(annotator)
+        self.answered_before = service.session.answered(annotator)
+        self.answered = self.answered_before
         self.quit = False
         self.interrupted = False
         self._started = time.monotonic()
 
     @property
     def n_new(self) -> int:
-        """The number of answers since the asking began."""
+        """Number of answers since the asking began."""
         return self.answered - self.answered_before
 
     def run(self, front: Front, number: int | None = None) -> str:
-        """Ask until the annotator quits, gives `number` answers or none is left; return why."""
-        is_announced = self._is_at_goal()  # a goal that was reached before is not announced
+        """Ask until the annotator quits, gives `number` answers or no question is left.
+
+        Returns:
+            The reason for the end, as a sentence.
+        """
+        is_goal_announced = self._is_at_goal()  # a goal that was reached before is not announced
         while number is None or self.n_new < number:
             leases = self.service.next(self.annotator, 1)
             if not leases:
@@ -148,18 +167,28 @@ class Asking:
             if self.quit:
                 return self.service.remaining.why
             self.service.update()
-            if self._is_at_goal() and not is_announced:
-                is_announced = True
+            if self._is_at_goal() and not is_goal_announced:
+                is_goal_announced = True
                 if not front.wants_more(self.service.remaining.why):
                     return self.service.remaining.why
         return self.service.remaining.why
 
     def ask(self, front: Front, lease: Lease, may_undo: Callable[[], bool] = lambda: True) -> str:
-        """Ask one question and store the answer; return the outcome."""
+        """Ask one question and store the answer.
+
+        Args:
+            front: user interface of the annotator.
+            lease: lease of the question.
+            may_undo: function that returns whether the last answer may be undone.
+
+        Returns:
+            The answer if it was stored, otherwise UNDO, QUIT, LATE or ELSEWHERE.
+        """
 
         def renew() -> bool:
-            collection, seconds = self.service.collection, self.service.lease_seconds
-            return bool(collection.lease(self.annotator, (), seconds, renew=[lease.id]))
+            seconds = self.service.lease_seconds
+            renewed = self.service.collection.lease(self.annotator, (), seconds, renew=[lease.id])
+            return bool(renewed)
 
         reply = front.ask(lease, self._status_line(), renew)
         if reply.outcome == QUIT:
@@ -173,10 +202,11 @@ class Asking:
         return outcome
 
     def _is_at_goal(self) -> bool:
+        """Whether the goal is reached, according to a fit of all answers."""
         return self.service.is_fitted and self.service.remaining.stop
 
     def _store(self, lease: Lease, reply: Reply) -> str:
-        """Store an answer; return it, or why it was not stored."""
+        """Store the answer of a reply; return the outcome: the answer, LATE or ELSEWHERE."""
         try:
             stored = self.service.answer(lease.id, self._judgement(lease, reply))
         except LeaseError:
@@ -188,6 +218,7 @@ class Asking:
         return reply.outcome
 
     def _judgement(self, lease: Lease, reply: Reply) -> Judgement:
+        """Make the judgement that stores the answer of a reply."""
         question = lease.question
         facts: dict[str, Any] = {
             "milliseconds": reply.milliseconds,
@@ -207,17 +238,18 @@ class Asking:
         return is_undone
 
     def _status_line(self) -> str:
+        """Describe the labelling: answers so far, questions left, and answers a minute."""
         remaining = self.service.remaining
         parts = [self.service.collection.name, self.annotator, f"{self.answered} answered"]
         if not self.service.is_fitted:
             parts.append("fitting the answers")
         elif remaining.stop:
             parts.append("the goal is reached")
-        elif remaining.reached:  # some answers must still confirm it
+        elif remaining.reached:  # some answers must still confirm that the goal is reached
             parts.append(f"{remaining.range_left or 'a few'} left to check the model")
         elif remaining.range_left:
             parts.append(f"{remaining.range_left} left")
-        if self.n_new >= 3:
+        if self.n_new >= _LEAST_ANSWERS_OF_RATE:
             minutes = (time.monotonic() - self._started) / 60
             parts.append(f"{self.n_new / minutes:.0f} a minute")
         if self.service.fault:
@@ -225,5 +257,6 @@ class Asking:
         return "   ".join(parts)
 
 
-# Asks an annotator at most that many questions; returns why it ended, and further facts.
+# Function that asks an annotator for a number of answers, or for None until the goal is reached. It
+# returns a sentence that says why the asking ended, and further facts.
 Asker: TypeAlias = Callable[[Asking, int | None], tuple[str, dict[str, Any]]]

@@ -43,7 +43,9 @@ def label_by_file(
     """Write, read or cancel a batch of a collection.
 
     Args:
-        values: the options of the judge and of the batch.
+        store: URL of the store; None: the default store.
+        name: name of the collection.
+        values: values of the options of the judge and of the batch.
         annotator: name under which the model answers; None: the model's own name.
         until: goal in place of the collection's own goal.
     """
@@ -80,7 +82,13 @@ def _write(
 def _written_result(
     collection: Collection, batch: WrittenBatch, earlier_batches: Sequence[Batch]
 ) -> Result:
-    """The result of writing a batch; without a file if the cache had all answers."""
+    """Make the result of a written batch, which has no file if the cache had all answers.
+
+    Args:
+        collection: collection of the questions.
+        batch: the written batch.
+        earlier_batches: open batches of the same annotator, which a note tells about.
+    """
     notes = [
         f"{count(earlier.n_open, 'question')} of batch {earlier.name} are open"
         for earlier in earlier_batches
@@ -104,7 +112,7 @@ def _written_result(
 
 
 def _read(collection: Collection, files: tuple[str, ...], until: Goal | None) -> Result:
-    """Store the answers in the files, and fit the model to them."""
+    """Store the answers in files, and fit the model to the new answers."""
     answers = BatchAnswers(collection, goal=until, notify=say)
     with closing(answers), progress() as status:
         for file in files:
@@ -116,6 +124,22 @@ def _read(collection: Collection, files: tuple[str, ...], until: Goal | None) ->
             (service.collection.criterion, short_status(service))
             for service in answers.services.values()
         ]
+    n_open_by_batch = {batch.name: batch.n_open for batch in open_batches(collection)}
+    return _read_result(answers, statuses, n_open_by_batch)
+
+
+def _read_result(
+    answers: BatchAnswers,
+    statuses: Sequence[tuple[str | None, str]],
+    n_open_by_batch: Mapping[str, int],
+) -> Result:
+    """Make the result of reading answers.
+
+    Args:
+        answers: numbers of the answers that were read.
+        statuses: criterion and status of each collection; the criterion is None without criteria.
+        n_open_by_batch: {batch: number of its questions without an answer}.
+    """
     counts = [f"{count(answers.stored, 'answer')} stored"]
     if answers.repeated:
         counts.append(f"{answers.repeated:,} stored before")
@@ -123,27 +147,25 @@ def _read(collection: Collection, files: tuple[str, ...], until: Goal | None) ->
         counts.append(f"{answers.failed:,} failed")
     if answers.refused:
         counts.append(f"{answers.refused:,} refused")
-    n_open_by_batch = {batch.name: batch.n_open for batch in open_batches(collection)}
     value = {
         "stored": answers.stored,
         "repeated": answers.repeated,
         "failed": answers.failed,
         "refused": answers.refused,
         "annotators": dict(answers.annotators),
-        "open": n_open_by_batch,
+        "open": dict(n_open_by_batch),
     }
     text = [", ".join(counts)]
-    text += [f"{criterion}: {line}" if criterion else line for criterion, line in statuses]
-    notes = [
-        f"{count(n_open, 'question')} of batch {name} {'has' if n_open == 1 else 'have'} "
-        "no answer yet"
-        for name, n_open in n_open_by_batch.items()
-    ]
+    text += [f"{criterion}: {status}" if criterion else status for criterion, status in statuses]
+    notes = []
+    for name, n_open in n_open_by_batch.items():
+        verb = "has" if n_open == 1 else "have"
+        notes.append(f"{count(n_open, 'question')} of batch {name} {verb} no answer yet")
     return Result("batch_answers", value, text=text, notes=notes)
 
 
 def _cancel(collection: Collection, name: str) -> Result:
-    """Take back the open questions of a batch."""
+    """Take back the questions of a batch that have no answer yet."""
     n_questions = cancel_batch(collection, name)
     text = (
         f"{count(n_questions, 'question')} of batch {name} taken back: answers to them are refused"

@@ -12,11 +12,12 @@ from contextlib import contextmanager
 
 from sortnet.errors import SortNetError
 
-END = "end"  # Ctrl-D, or the terminal is gone
-_GONE = "\x04"  # Ctrl-D
-HELD = 0.08  # seconds; a key repeated faster is held down and counts once
+END = "end"  # name of Ctrl-D, and of the end of a terminal that was closed
+_GONE = "\x04"  # Ctrl-D, which also stands for the end of the terminal
+HELD = 0.08  # seconds; a key that comes again sooner is held down, and is ignored
+# An escape sequence, as the arrow keys send, or else a single character.
 _SEQUENCE = re.compile(r"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|O.)|.", re.DOTALL)
-# The name of the key that sends a character or escape sequence.
+# {character or escape sequence: name of the key that sends it}.
 _NAMES = {
     "\x1b[A": "up",
     "\x1bOA": "up",
@@ -41,23 +42,29 @@ _NAMES = {
 
 
 class Keys:
-    """Reader of the keys that are pressed in a terminal; `keys_of` makes it."""
+    """Reader of the keys that are pressed in a terminal.
+
+    Args:
+        fd: file descriptor of a terminal that delivers single keys, as `keys_of` sets its mode.
+    """
 
     def __init__(self, fd: int) -> None:
         self._fd = fd
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
-        self._waiting: list[str] = []  # characters and sequences that were not read yet
+        self._waiting: list[str] = []  # characters and escape sequences that were not read yet
         self._last_key = ""
-        self._last_time = 0.0
+        self._last_time = 0.0  # of `time.monotonic()`, when the last key was pressed
 
     def read(self, seconds: float) -> str | None:
         """Wait for the next key; return its name, or None if no key was pressed in `seconds`."""
         deadline = time.monotonic() + seconds
-        while (typed := self.read_typed(deadline - time.monotonic())) is not None:
-            key = _name(typed)
+        while True:
+            typed = self.read_typed(deadline - time.monotonic())
+            if typed is None:
+                return None
+            key = _name_of_key(typed)
             if key.isprintable() and not self._is_held(key):
                 return key
-        return None
 
     def read_typed(self, seconds: float) -> str | None:
         """Wait for the next character or escape sequence; None if none was typed in `seconds`."""
@@ -67,9 +74,10 @@ class Keys:
 
     def discard(self) -> None:
         """Discard keys pressed earlier, which do not answer the question that is shown now."""
-        while _GONE not in self._waiting:
+        while _GONE not in self._waiting:  # the end of the terminal is never discarded
             for typed in self._waiting:
-                self._is_held(_name(typed))  # called to note the press, so that it stays ignored
+                # The press is noted, so that the key is still ignored if it is held down.
+                self._is_held(_name_of_key(typed))
             self._waiting.clear()
             if not self._receive(0):
                 return
@@ -77,7 +85,8 @@ class Keys:
 
     def _receive(self, seconds: float) -> bool:
         """Wait for input; return whether input came in `seconds`."""
-        if not select.select([self._fd], [], [], seconds)[0]:
+        readable, _, _ = select.select([self._fd], [], [], seconds)
+        if not readable:
             return False
         try:
             received = os.read(self._fd, 4096)
@@ -98,16 +107,17 @@ class Keys:
         return is_repeat and key != END
 
 
-def _name(typed: str) -> str:
+def _name_of_key(typed: str) -> str:
+    """Return the name of the key that sends a character or escape sequence."""
     return _NAMES.get(typed, typed.lower())
 
 
 @contextmanager
 def keys_of(fd: int) -> Iterator[Keys]:
-    """Read the keys of a terminal, and restore it afterwards.
+    """Let a terminal deliver single keys, and restore its mode afterwards.
 
     Raises:
-        SortNetError: if the system has no such terminals.
+        SortNetError: if the operating system has no terminals with modes.
     """
     try:
         import termios
@@ -121,7 +131,8 @@ def keys_of(fd: int) -> Iterator[Keys]:
     try:
         tty.setcbreak(fd)
         mode = termios.tcgetattr(fd)
-        mode[6][termios.VSUSP] = b"\0"  # Ctrl-Z must not suspend: it means undo
+        control_characters = mode[6]
+        control_characters[termios.VSUSP] = b"\0"  # Ctrl-Z means undo, and must not suspend
         termios.tcsetattr(fd, termios.TCSADRAIN, mode)
         yield Keys(fd)
     finally:

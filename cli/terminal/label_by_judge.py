@@ -19,7 +19,12 @@ from sortnet.judges.request import part_of_judge
 from sortnet.messages import printable
 from sortnet.preference.goal import Goal
 from store import Collection
-from store.service.judge_as_annotator import EndReason, Judging, example_questions
+from store.service.judge_as_annotator import (
+    EndReason,
+    Judging,
+    LabellingEnd,
+    example_questions,
+)
 from store.service.labelling import LabellingService
 
 
@@ -27,6 +32,7 @@ def judge_asker(judge: LanguageModel | Program, *, in_turn: bool = False) -> Ask
     """Make a function that lets a program or a language model answer the questions.
 
     Args:
+        judge: the program or language model.
         in_turn: whether several judges answer in turn, so that messages name this judge.
     """
     option = "--model" if isinstance(judge, LanguageModel) else "--judge"
@@ -35,28 +41,25 @@ def judge_asker(judge: LanguageModel | Program, *, in_turn: bool = False) -> Ask
     connection = judge.connect(option)
 
     def ask(asking: Asking, number: int | None) -> tuple[str, dict[str, Any]]:
-        """Let the judge answer; return why it has ended, and facts such as what it has spent."""
+        """Let the judge answer; return why the labelling ended, and facts such as the cost."""
         if isinstance(judge, LanguageModel):
             warn_of_other_request(asking.service, asking.annotator, judge)
         with progress() as status:
             judging = Judging(
-                judge=connection, service=asking.service, annotator=asking.annotator,
-                number=number, notify=say,
+                judge=connection,
+                service=asking.service,
+                annotator=asking.annotator,
+                number=number,
+                notify=say,
                 on_progress=lambda text: status(connection.progress(text)),
-            )  # fmt: skip
+            )
             with ended_by_signals():
                 judging.run()
         end = judging.end()
         asking.answered += end.n_preferences
         asking.interrupted = end.reason == EndReason.INTERRUPTED
-        why = end.text
-        if end.reason == EndReason.GOAL:
-            why = f"{why} (--until sets another)"
-            if number is not None and not in_turn:
-                why = f"ended after {end.answered} of {number} answers (--number): {why}"
-        if spent := connection.spent_text():
-            # The text of a fault is printed on a line of its own, so only the costs are left.
-            why = spent if end.fault else f"{why} ({spent})"
+        number_in_text = None if in_turn else number
+        why = _why_ended(end, number_in_text, connection.spent_text())
         facts = {
             **connection.spent_facts(),
             "failed": end.failed,
@@ -68,32 +71,56 @@ def judge_asker(judge: LanguageModel | Program, *, in_turn: bool = False) -> Ask
     return ask
 
 
+def _why_ended(end: LabellingEnd, number: int | None, spent: str) -> str:
+    """Explain why the labelling by a judge ended, and what it has spent.
+
+    Args:
+        end: end of the labelling.
+        number: number of answers that the user asked for; None: the text does not compare with it.
+        spent: description of calls and cost; empty if the judge costs nothing.
+    """
+    why = end.text
+    if end.reason == EndReason.GOAL:
+        why = f"{why} (--until sets another)"
+        if number is not None:
+            why = f"ended after {end.answered} of {number} answers (--number): {why}"
+    if not spent:
+        return why
+    # The message of a fault is printed on a separate line, so it is not repeated here.
+    return spent if end.fault else f"{why} ({spent})"
+
+
 def warn_of_other_request(service: LabellingService, annotator: str, judge: LanguageModel) -> None:
-    """Print a warning if the annotator's last answer is from another model, prompt or request."""
-    last = _last_meta(service, annotator)
-    if "model" not in last:
+    """Print a warning if the annotator's last answer is from another model, prompt or request.
+
+    The answers of two different judges under the same name would be taken for those of one judge.
+    """
+    last_facts = _facts_of_last_answer(service, annotator)
+    if "model" not in last_facts:
         return
     name = printable(annotator)
-    prompt = Prompt(judge.prompt).hash
-    if last["model"] != judge.model or last.get("prompt", prompt) != prompt:
+    prompt_hash = Prompt(judge.prompt).hash
+    is_other_prompt = last_facts.get("prompt", prompt_hash) != prompt_hash
+    if last_facts["model"] != judge.model or is_other_prompt:
         say(f"{name}: earlier answers are of another model or prompt: --as NAME keeps them apart")
         return
-    request = last.get("request")
+    request = last_facts.get("request")
     last_request = part_of_judge(request if isinstance(request, dict) else {})
     if last_request != part_of_judge(judge.request):
         say(f"{name}: earlier answers are to another request: --as NAME keeps them apart")
 
 
-def _last_meta(service: LabellingService, annotator: str) -> dict[str, Any]:
-    """The facts that a model stored with the annotator's last answer; empty if there are none."""
+def _facts_of_last_answer(service: LabellingService, annotator: str) -> dict[str, Any]:
+    """Return the facts that a model stored with the annotator's last answer; empty if none."""
     judgements = service.judgements()
-    texts = judgements.texts["meta"]
-    is_theirs = judgements.by(annotator)
-    rows = [row for row in texts if is_theirs[row]]
+    meta_of_row = judgements.texts["meta"]
+    is_by_annotator = judgements.by(annotator)
+    rows = [row for row in meta_of_row if is_by_annotator[row]]
     if not rows:
         return {}
+    last_row = max(rows)
     try:
-        meta = json.loads(texts[max(rows)] or "{}")
+        meta = json.loads(meta_of_row[last_row] or "{}")
     except (ValueError, RecursionError):  # imported answers may have any text
         return {}
     return meta if isinstance(meta, dict) else {}
@@ -110,15 +137,25 @@ def show_prompt_or_estimate(
     """Show the prompt of one question, or an estimate of calls, tokens and cost.
 
     Nothing is sent or stored.
+
+    Args:
+        collection: collection of the questions.
+        options: values of the options of the judge.
+        number: number of answers; None: until the goal is reached.
+        until: goal in place of the collection's own goal.
+        as_json: whether the result is printed as JSON.
     """
-    model = judge_from_options({**options, "model": options["model"] or "model", "judge": None})
+    # A prompt and an estimate need no model, so any name will do.
+    model_name = options["model"] or "model"
+    model = judge_from_options({**options, "model": model_name, "judge": None})
     assert isinstance(model, LanguageModel)
+    n_examples = 1 if options["show_prompt"] else SAMPLE
     first_criterion = collection.asked()[0]
     with closing(LabellingService(first_criterion, goal=until)) as service, progress() as status:
         status("fitting the answers so far")
         service.settle()
         remaining = service.remaining
-        examples = example_questions(service, 1 if options["show_prompt"] else SAMPLE)
+        examples = example_questions(service, n_examples)
     if options["show_prompt"]:
         show_prompt(Prompt(model.prompt), examples[0], as_json=as_json)
         return

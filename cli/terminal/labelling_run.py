@@ -27,14 +27,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class LabelOptions:
-    """Options of a labelling.
+    """Options of a run of `sortnet label`.
 
     Attributes:
-        number: answers after which the labelling ends; None: it ends when the goal is reached.
-        until: goal in place of the collection's own goal.
-        lease: seconds for which a pair is reserved.
-        judge: options of the judge that answers, or of the first judge if there are several; its
-            key `place` has the id of an item to place, or None.
+        number: number of answers after which the labelling ends; None: it ends when the goal is
+            reached.
+        until: goal in place of the collection's own goal; None: the collection's own goal.
+        lease: seconds for which a question is reserved for an annotator.
+        judge: values of the options of the judge that answers, or of the first of several judges.
+            The key `place` has the id of an item whose rank is to be found, or None.
     """
 
     number: int | None
@@ -49,10 +50,13 @@ def label_criteria(
     """Ask about each criterion of a collection, and print a result for each.
 
     Args:
-        askers: {annotator: asker}; see `asker_of`.
+        collection: the collection.
+        askers: {annotator: function that asks the annotator}, made by `asker_of`.
+        options: options of the labelling.
+        as_json: whether a single result is printed as JSON at the end.
 
     Returns:
-        The facts of each criterion that was asked about, annotator by annotator.
+        Facts about the labelling: a dict for each criterion and annotator that was asked.
 
     Raises:
         SortNetError: if an answer cannot be stored, or the collection is closed.
@@ -78,10 +82,11 @@ def label_criteria(
 
 
 def _lease_seconds(options: LabelOptions) -> float:
-    """Seconds of a lease, enough for the slowest answer of a judge and a wait for the store."""
+    """Return the seconds of a lease, which outlasts the slowest answer and a wait for the store."""
     judge = options.judge
     if not is_asked(judge):
         return options.lease
+    # A question can take four calls: two orders, each of which is asked again if it is not clear.
     slowest: float = 4 * judge["timeout"] * judge["batch"]
     patience: float = judge["store_patience"]
     # A lease is renewed when half of its time is over, so the other half must be long enough.
@@ -91,7 +96,7 @@ def _lease_seconds(options: LabelOptions) -> float:
 def _fitted_service(collection: Collection, options: LabelOptions) -> LabellingService:
     """Make a service that is fitted to the answers so far.
 
-    A person at a screen does not wait for a long fit: it is finished in the background.
+    A person at a screen does not wait for a long fit, which ends in the background.
     """
     from store.service.labelling import LabellingService
 
@@ -111,13 +116,17 @@ def _fitted_service(collection: Collection, options: LabelOptions) -> LabellingS
 def _services_to_label(
     criteria: Sequence[Collection], options: LabelOptions, labelled: Sequence[dict[str, Any]]
 ) -> Iterator[tuple[LabellingService, int | None]]:
-    """Yield the service of each criterion in turn, with the number of answers that are left.
+    """Yield the labelling service of each criterion, with the number of answers that are left.
 
-    Criteria whose goal is reached are skipped. The question of a collection without criteria is
-    never skipped.
+    A criterion is skipped if its goal is reached. A collection without criteria is never skipped.
 
     Args:
-        labelled: the facts of the criteria so far; the caller appends to this list.
+        criteria: the collection once for each criterion.
+        options: options of the labelling.
+        labelled: facts about the criteria so far; the caller appends to this list.
+
+    Yields:
+        The service, and the number of answers that are left; None: there is no such limit.
     """
     for collection in criteria:
         n_left = None
@@ -133,40 +142,45 @@ def _services_to_label(
 
 @contextmanager
 def _annotator_if_answering(collection: Collection, annotator: str) -> Iterator[None]:
-    """Create an annotator; in the end, remove the annotator if it is new and has not answered."""
+    """Create an annotator; in the end, remove a new annotator who has given no answer."""
     is_new = annotator not in {existing.name for existing in collection.annotators()}
     collection.annotator(annotator)
     try:
         yield
     finally:
         if is_new:
-            collection.forget(annotator)
+            collection.forget(annotator)  # this keeps an annotator who has answered
 
 
 def _label_criterion(
     service: LabellingService, askers: Mapping[str, Asker], number: int | None
 ) -> list[dict[str, Any]]:
-    """Ask the annotators about a criterion, one after another; return the facts of each."""
+    """Ask the annotators about a criterion; return facts about the labelling by each annotator.
+
+    Several annotators answer in turn, and `number` limits the answers of all of them together.
+    """
     if len(askers) == 1:
         ((annotator, asker),) = askers.items()
         return [_ask_annotator(Asking(service, annotator), number, asker)]
     from cli.terminal.models_in_turn import label_in_turn
 
-    return label_in_turn(
-        [*askers],
-        number,
-        lambda annotator, n: _ask_annotator(Asking(service, annotator), n, askers[annotator]),
-    )
+    def label(annotator: str, n_answers: int) -> dict[str, Any]:
+        return _ask_annotator(Asking(service, annotator), n_answers, askers[annotator])
+
+    return label_in_turn([*askers], number, label)
 
 
 def _ask_annotator(asking: Asking, number: int | None, asker: Asker) -> dict[str, Any]:
-    """Ask an annotator for at most `number` answers; return the facts of the labelling."""
+    """Ask an annotator for at most `number` answers; return facts about the labelling."""
     service = asking.service
     annotator = asking.annotator
     name = service.collection.name
-    if closed := service.why_closed(annotator):
-        raise SortNetError(f"{name}: {closed}")
+    why_closed = service.why_closed(annotator)
+    if why_closed:
+        raise SortNetError(f"{name}: {why_closed}")
     why, further_facts = asker(asking, number)
+    # The short status needs another fit, which would delay the end after an interrupt.
+    status = service.remaining.why if asking.interrupted else short_status(service)
     return {
         "collection": name,
         "annotator": annotator,
@@ -177,8 +191,7 @@ def _ask_annotator(asking: Asking, number: int | None, asker: Asker) -> dict[str
         "most_left": service.remaining.most,
         "enough": service.remaining.stop,
         "why": why,
-        # The short status needs another fit, which would delay the end after an interrupt.
-        "status": service.remaining.why if asking.interrupted else short_status(service),
+        "status": status,
         "quit": asking.quit or asking.interrupted or bool(further_facts.get("fault")),
         **further_facts,
     }
@@ -190,13 +203,15 @@ def _ask_person(
     """Ask the person at the terminal; return why the labelling ended, and further facts.
 
     Args:
-        place: the id of the item whose rank is to be found; None: ask about all items.
+        asking: the annotator and the labelling service.
+        number: number of answers after which the labelling ends; None: no limit.
+        place: id of the item whose rank is to be found; None: ask about all items.
     """
     why = "interrupted"
     facts: dict[str, Any] = {}
-    asking.interrupted = True
+    asking.interrupted = True  # until the body has ended without a signal
     try:
-        with ended_by_signals(), _front(asking) as front:
+        with ended_by_signals(), _user_interface(asking) as front:
             if place is None:
                 why = asking.run(front, number)
             else:
@@ -214,6 +229,7 @@ def asker_of(options: dict[str, Any], *, in_turn: bool = False) -> Asker:
     """Make a function that asks the judge in the options, or the person if there is no judge.
 
     Args:
+        options: values of the options of the judge.
         in_turn: whether several judges answer in turn.
 
     Raises:
@@ -229,8 +245,8 @@ def asker_of(options: dict[str, Any], *, in_turn: bool = False) -> Asker:
     return partial(_ask_person, place=options["place"])
 
 
-def _front(asking: Asking) -> AbstractContextManager[Front]:
-    """Make the user interface: a screen if stdin is a terminal, else lines."""
+def _user_interface(asking: Asking) -> AbstractContextManager[Front]:
+    """Make the user interface: a screen if stdin is a terminal, otherwise lines."""
     if _has_screen():
         from cli.terminal.screen import screen_of
 
@@ -241,4 +257,5 @@ def _front(asking: Asking) -> AbstractContextManager[Front]:
 
 
 def _has_screen() -> bool:
+    """Whether the person sits at a terminal that can draw a screen."""
     return sys.stdin.isatty() and sys.stderr.isatty() and os.environ.get("TERM") != "dumb"

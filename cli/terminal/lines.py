@@ -1,4 +1,4 @@
-"""The user interface by lines, for scripts and for input that is no terminal."""
+"""User interface of lines, for scripts and for input that does not come from a terminal."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from sortnet.preference.base import LONGEST_COMMENT
 from store import Lease
 from store.service.labelling import LabellingService
 
-_LONGEST = 10_000  # maximum bytes of a line
-# Lines that add a comment or a flag to the answer that follows.
+_LONGEST = 10_000  # bytes of a line that are read; the rest is ignored
+# A line that starts with `_COMMENT`, or is `_FLAG`, adds a comment or a flag to the next answer.
 _COMMENT = "comment "
 _FLAG = "flag"
 
@@ -27,12 +27,13 @@ def _first_keys(keys: Mapping[str, str], outcomes: Sequence[str]) -> dict[str, s
     return {outcome: next(key for key in keys if keys[key] == outcome) for outcome in outcomes}
 
 
+# The keys that are explained, {outcome: key}: for two items, and for more than two.
 _PAIR_OUTCOMES = _first_keys(KEYS, (*REPLIES, UNDO, QUIT))
 _SET_OUTCOMES = _first_keys(SET_KEYS, ("same", "skip", "cant-say", UNDO, QUIT))
 
 
 def _in_words(outcomes: Mapping[str, str]) -> str:
-    """List the lines that are understood: outcomes with their keys, the flag and the comment."""
+    """Name the lines that are understood: outcomes with their keys, the flag and the comment."""
     words = [
         f"{outcome} ({key})" if len(key) == 1 else outcome for outcome, key in outcomes.items()
     ]
@@ -40,15 +41,18 @@ def _in_words(outcomes: Mapping[str, str]) -> str:
 
 
 class Lines:
-    """The user interface by lines: questions on stderr, answers from stdin."""
+    """User interface that prints questions to stderr and reads answers from the lines of stdin."""
 
     def __init__(self, service: LabellingService) -> None:
         self._service = service
         self._shown_instructions = ""
-        self._shown_answers = ""  # the possible answers in the words that were printed last
+        self._shown_answers = ""  # the explanation of possible answers that was printed last
 
     def ask(self, lease: Lease, status_line: str, renew: Callable[[], bool]) -> Reply:
-        """Print a question and read lines until one is an answer; see `Front.ask`."""
+        """Print a question, and read lines until a line is a reply; see `Front.ask`.
+
+        The lease is not renewed while a line is awaited.
+        """
         say(status_line)
         study = self._service.study
         view = view_question(self._service.items, lease.question, study.question)
@@ -61,12 +65,21 @@ class Lines:
         if answers != self._shown_answers:
             say(f"-- answer with {answers}")
             self._shown_answers = answers
+        return self._read_reply(choice, answers)
+
+    def _read_reply(self, choice: SetChoice | None, answers: str) -> Reply:
+        """Read lines until a line is a reply; QUIT at the end of the input.
+
+        Args:
+            choice: state of a choice among more than two items; None: there are two.
+            answers: explanation of possible answers.
+        """
         started = time.monotonic()
         comment = ""
         flagged = False
         while raw_line := _read_line():
             line = printable(raw_line.decode("utf-8", "replace").strip())
-            reply = _reply_of(line, choice)
+            reply = _parsed_reply(line, choice)
             if isinstance(reply, Reply):
                 return reply.after(started, comment, flagged)
             if line in (_FLAG, "f"):
@@ -96,7 +109,12 @@ class Lines:
 
 
 def _answers_in_words(choice: SetChoice | None, is_worst_asked: bool) -> str:
-    """Say in words how a question can be answered."""
+    """Explain how a question can be answered.
+
+    Args:
+        choice: choice among more than two items; None: there are two.
+        is_worst_asked: whether the worst item is asked for, too.
+    """
     if choice is None:
         return _in_words(_PAIR_OUTCOMES)
     best = "the number of the best"
@@ -105,12 +123,17 @@ def _answers_in_words(choice: SetChoice | None, is_worst_asked: bool) -> str:
     return f"{best}, {_in_words(_SET_OUTCOMES)}"
 
 
-def _reply_of(line: str, choice: SetChoice | None) -> Reply | str | None:
-    """Parse a line into a reply.
+def _parsed_reply(line: str, choice: SetChoice | None) -> Reply | str | None:
+    """Convert a line that the annotator typed to a reply.
+
+    Args:
+        line: the line.
+        choice: state of a choice among more than two items, which the line may change; None: there
+            are two items.
 
     Returns:
-        The reply; a text that says what is wrong with the line; or None if the worst item is still
-        to be named.
+        The reply; a text about what is wrong with the line; or None if the worst item must still be
+        named.
     """
     if choice is None:
         outcome = KEYS.get(line, line)
@@ -130,9 +153,9 @@ def _reply_of(line: str, choice: SetChoice | None) -> Reply | str | None:
 def _read_line() -> bytes:
     """Read the next line, cut if it is too long; empty at the end of the input."""
     line = sys.stdin.buffer.readline(_LONGEST)
-    part = line
-    while len(part) == _LONGEST and not part.endswith(b"\n"):
-        part = sys.stdin.buffer.readline(_LONGEST)
+    piece = line
+    while len(piece) == _LONGEST and not piece.endswith(b"\n"):  # the rest of a long line
+        piece = sys.stdin.buffer.readline(_LONGEST)
     return line
 
 
@@ -141,7 +164,9 @@ def _say_question(view: QuestionView) -> None:
 
     Two items have the titles left and right, more items have numbers.
     """
-    titles = [str(k) for k in range(1, len(view.items) + 1)] if view.is_set else ["left", "right"]
+    titles = ["left", "right"]
+    if view.is_set:
+        titles = [str(number) for number in range(1, len(view.items) + 1)]
     _say_part("question", view.question)
     _say_part("context", view.context)
     for title, lines in zip(titles, view.items, strict=True):

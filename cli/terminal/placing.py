@@ -11,15 +11,15 @@ from sortnet.preference import Judgement, Question
 from sortnet.preference.base import TARGETS
 from sortnet.sorting.live import LiveRanking
 
-STRATEGY = "place"
+STRATEGY = "place"  # name of this way to choose questions, stored with each question
 
 
 class _Stopped(Exception):
-    """The annotator quit, or reached the number of answers."""
+    """Raised if the annotator quits, or has given the number of answers."""
 
 
 class _Undone(Exception):
-    """An answer was undone: the search must restart; it reuses the answers that are left."""
+    """Raised if an answer is undone: the search restarts with the remaining answers."""
 
 
 def place_item(
@@ -27,18 +27,20 @@ def place_item(
 ) -> tuple[str, dict[str, Any]]:
     """Ask at most ceil(log2 n) questions to find the rank of an item.
 
-    The item is placed among the other items of its group, or of the collection, in the current
-    order of the model. Earlier answers of the annotator about these pairs count. The model decides
-    pairs that the annotator skips or cannot decide.
+    The item is placed among the n - 1 other items of its group, or of the collection if there are
+    no groups. The other items keep their present order by the model. Earlier answers of the
+    annotator about the same pairs count. The model decides the pairs that the annotator skips or
+    cannot decide.
 
     Args:
-        asking: the annotator and the service.
-        front: the user interface.
-        id: the id of the item.
-        number: answers after which the search ends; None: no limit.
+        asking: the annotator and the labelling service.
+        front: user interface of the annotator.
+        id: id of the item.
+        number: number of answers after which the search ends; None: no limit.
 
     Returns:
-        A sentence that says why the search ended, and the facts: the item and its rank, or None.
+        A sentence that says why the search ended; and facts for JSON: the item, and its rank or
+        None.
 
     Raises:
         SortNetError: if there is no such item, or another annotator has reserved a pair.
@@ -50,7 +52,7 @@ def place_item(
         raise SortNetError(f"collection {collection.name!r} has no item {id!r}")
     if items.ids.index(id) in service.study.retired:
         raise SortNetError(f"item {id!r} is retired: sortnet items restore brings it back")
-    # A killed session of this annotator may have left reserved pairs: take them over and free them.
+    # A killed run of this annotator may have left reserved pairs, which are taken over and freed.
     service.held(asking.annotator)
     service.release(asking.annotator)
     search = _Search(asking, front, items.ids.index(id), number)
@@ -64,10 +66,16 @@ def place_item(
 
 
 class _Search:
-    """A binary search for the rank of an item.
+    """Binary search for the rank of an item.
+
+    Args:
+        asking: the annotator and the labelling service.
+        front: user interface of the annotator.
+        item: number of the item.
+        number: number of answers after which the search ends; None: no limit.
 
     Attributes:
-        pivots: the items that the item may be compared with, best first.
+        pivots: numbers of the items with which the item may be compared, best first.
     """
 
     def __init__(self, asking: Asking, front: Front, item: int, number: int | None) -> None:
@@ -78,7 +86,7 @@ class _Search:
         session = asking.service.session
         ranking = asking.service.ranking
         self._n_events_before = session.events
-        self._score = ranking.score.tolist()
+        self._scores = ranking.score.tolist()
         self.pivots = [
             pivot
             for pivot in ranking.order.tolist()
@@ -86,30 +94,34 @@ class _Search:
         ]
 
     def rank(self) -> int:
-        """The rank of the item, 1 for the best."""
+        """Search until the rank of the item is found; the best item has rank 1."""
         while True:
+            # The ranking takes pairs of an id and an item; the number of an item is both here.
             live = LiveRanking(self._prefer, [(pivot, pivot) for pivot in self.pivots])
             with suppress(_Undone):
                 return live.insert(self._item, self._item)
 
     def _prefer(self, item: int, pivot: int) -> float:
-        """Compare the two items: 1 if `item` is better, -1 if `pivot` is better, 0 for a tie.
+        """Compare the item with a pivot: 1 if the item is better, -1 if the pivot is, 0 for a tie.
 
         If the annotator skips or cannot decide the pair, the result is the difference of the
         model's scores.
         """
-        while (judgement := self._judgement_about(pivot)) is None:
+        judgement = self._last_judgement(pivot)
+        while judgement is None:
             self._ask(pivot)
+            judgement = self._last_judgement(pivot)
         if judgement.answer not in TARGETS:
-            return float(self._score[item] - self._score[pivot])
-        target = TARGETS[judgement.answer]
-        return 2 * (target if judgement.left == item else 1 - target) - 1
+            return float(self._scores[item] - self._scores[pivot])
+        p_left = TARGETS[judgement.answer]  # 1: left is better, 0: right is better, .5: a tie
+        p_item = p_left if judgement.left == item else 1 - p_left
+        return 2 * p_item - 1
 
-    def _judgement_about(self, pivot: int) -> Judgement | None:
-        """The annotator's last judgement about the item and the pivot that is not undone.
+    def _last_judgement(self, pivot: int) -> Judgement | None:
+        """Find the annotator's last judgement about the item and a pivot that is not undone.
 
-        Skips and can't-says count only if they were given in this search. None: no judgement
-        counts.
+        Skips and can't-says count only if they were given in this search. If no judgement counts,
+        the result is None.
         """
         judgements = self._asking.service.session.judgements()
         is_pair = (judgements.left == self._item) & (judgements.right == pivot)
@@ -123,17 +135,25 @@ class _Search:
         return next(reversed(by_number.values()), None)
 
     def _ask(self, pivot: int) -> None:
-        """Ask about the item and the pivot, and store the answer if there is one."""
+        """Ask about the item and a pivot, and store the answer if there is one.
+
+        Raises:
+            _Stopped: if the annotator quits, or has given the number of answers.
+            _Undone: if the annotator undoes an answer.
+            SortNetError: if the pair cannot be asked about now.
+        """
         asking = self._asking
         if self._number is not None and asking.n_new >= self._number:
             raise _Stopped
-        # The sides alternate, so that a preference for the left does not favour the item.
-        places = (self._item, pivot) if pivot % 2 else (pivot, self._item)
-        question = Question(*places, STRATEGY, 1.0, asking.service.session.events)
+        # The item takes the left place in about half of the pairs, so that an annotator who prefers
+        # the left place does not favour the item.
+        left, right = (self._item, pivot) if pivot % 2 else (pivot, self._item)
+        question = Question(left, right, STRATEGY, 1.0, asking.service.session.events)
         leases = asking.service.lease(asking.annotator, [question])
         if not leases:
-            if closed := asking.service.why_closed(asking.annotator):
-                raise SortNetError(closed)
+            why_closed = asking.service.why_closed(asking.annotator)
+            if why_closed:
+                raise SortNetError(why_closed)
             if asking.service.sync():
                 return  # the annotator may have answered in another process
             raise SortNetError(

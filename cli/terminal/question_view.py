@@ -1,4 +1,4 @@
-"""Draw the items of a question on a terminal: side by side, or below each other if it is narrow."""
+"""Draw the items of a question on a terminal: side by side, or one below the other if narrow."""
 
 from __future__ import annotations
 
@@ -15,13 +15,19 @@ from sortnet.items import Items
 from sortnet.messages import printable
 from sortnet.preference import Question
 
-NARROW = 80  # columns that a terminal needs for two items side by side
-LONGEST = 200_000  # maximum characters of a text
-_MANY = 20  # features shown of an item without text or media
+NARROW = 80  # width in characters that a terminal needs for two items side by side
+LONGEST = 200_000  # characters of a text that are shown
+_MOST_FEATURES = 20  # number of features that are shown of an item without text or media
 
 
 class QuestionView(NamedTuple):
-    """The texts of a question as an annotator sees them: lines without control characters."""
+    """Texts of a question as an annotator sees them: lines without control characters.
+
+    Attributes:
+        question: lines of the question.
+        context: lines of the text of the items' group; empty without such a text.
+        items: lines of each item, in the order of the places.
+    """
 
     question: Sequence[str]
     context: Sequence[str]
@@ -38,8 +44,8 @@ def view_question(items: Items, question: Question, text: str) -> QuestionView:
 
     Args:
         items: all items.
-        question: the question.
-        text: what is asked about the items.
+        question: the question, which has the numbers of its items.
+        text: text of the question, such as "Which is better?".
     """
     context = text_lines(items.context(question.left) or "")
     owner = "the question" if question.further else "the pair"
@@ -48,15 +54,16 @@ def view_question(items: Items, question: Question, text: str) -> QuestionView:
 
 
 def item_lines(items: Items, item: int, place: int, owner: str = "the pair") -> list[str]:
-    """The lines that show an item: media, text and columns, or if it has none, name and features.
+    """Make the lines that show an item: its image or sound, its text and further columns.
 
+    An item without these is shown by its name and its first features.
     Names of files are not shown, because they might give the answer away.
 
     Args:
         items: all items.
-        item: the number of the item among all items.
-        place: the number of the item in the question, from 1.
-        owner: a word for the question, in lines such as "image 1 of the pair".
+        item: number of the item among all items.
+        place: number of the item in the question, from 1.
+        owner: words for the question in a line such as "image 1 of the pair".
     """
     content = items.content(item)
     media = []
@@ -68,10 +75,10 @@ def item_lines(items: Items, item: int, place: int, owner: str = "the pair") -> 
     for name, value in content.shown.items():
         columns += text_lines(f"{name}: {value}")
     lines: list[str] = []
-    for part in (media, text_lines(content.text or ""), columns):
-        if lines and part:
+    for paragraph in (media, text_lines(content.text or ""), columns):
+        if lines and paragraph:
             lines.append("")
-        lines += part
+        lines += paragraph
     return lines or _feature_lines(items, item)
 
 
@@ -83,8 +90,8 @@ def text_lines(text: str) -> list[str]:
 
 
 def _feature_lines(items: Items, item: int) -> list[str]:
-    """The lines with the name of an item and its first features."""
-    names = [printable(name) for name in items.feature_names[:_MANY]]
+    """Make the lines with the name of an item and its first features."""
+    names = [printable(name) for name in items.feature_names[:_MOST_FEATURES]]
     name_width = max(map(len, names), default=0)
     lines = [printable(items.ids[item]), ""]
     for name, value in zip(names, items.features[item].tolist(), strict=False):
@@ -102,17 +109,21 @@ def draw_items(
     """Draw the items in `height` lines; return the drawing, and whether any text was cut.
 
     Args:
-        best: the place of the item that is marked as the best; None: no item is marked.
+        console: terminal to draw on.
+        view: texts of the question.
+        height: number of lines for the drawing.
+        best: place, from 0, of the item that is marked as the best; None: no item is marked.
     """
     n_columns = 2 if console.width >= NARROW else 1
     n_rows = math.ceil(len(view.items) / n_columns)
     if height < 3 * n_rows:  # no room for frames
         return _list_items(console, view, best)
     width = console.width // n_columns
-    n_lines = max(height // n_rows - 2, 1)
+    n_lines = max(height // n_rows - 2, 1)  # a frame takes two lines
     panels = []
     any_cut = False
     for title, lines in zip(_titles(console, view, best), view.items, strict=True):
+        # The frame and its padding take four columns.
         text, is_cut = fit_lines(console, lines, width - 4, n_lines)
         any_cut = any_cut or is_cut
         panels.append(Panel(text, title=title, title_align="left", width=width, height=n_lines + 2))
@@ -123,7 +134,7 @@ def draw_items(
 
 
 def _titles(console: Console, view: QuestionView, best: int | None) -> list[str]:
-    """The titles of the items: the keys that choose them, and a mark at the best item."""
+    """Make the titles of the items: the keys that choose the items, and a mark at the best item."""
     if not view.is_set:
         return ["1 or <-", "2 or ->"] if console.options.ascii_only else ["1 or ←", "2 or →"]
     titles = [str(number) for number in range(1, len(view.items) + 1)]
@@ -148,7 +159,7 @@ def _list_items(
 def fit_lines(console: Console, lines: Sequence[str], width: int, n_rows: int) -> tuple[Text, bool]:
     """Wrap lines to at most `n_rows` rows; return the text, and whether it was cut.
 
-    A cut text ends with a row that says so.
+    The last row of a cut text tells the key that shows the whole text.
     """
     rows = wrap_lines(console, lines, width, n_rows + 1)
     is_cut = len(rows) > n_rows
@@ -158,24 +169,26 @@ def fit_lines(console: Console, lines: Sequence[str], width: int, n_rows: int) -
 
 
 def wrap_lines(console: Console, lines: Sequence[str], width: int, most: int) -> list[Text]:
-    """Wrap lines at words; return the first `most` rows."""
+    """Wrap lines at words to rows of `width` characters; return the first `most` rows."""
     rows: list[Text] = []
     for line in lines:
         if len(rows) >= most:
             break
         # The part of a line that cannot be shown is not wrapped, because wrapping is slow.
-        rows += Text(line[: width * (most - len(rows) + 1)]).wrap(console, width) or [Text()]
+        n_rows_left = most - len(rows)
+        visible_part = line[: width * (n_rows_left + 1)]
+        rows += Text(visible_part).wrap(console, width) or [Text()]
     return rows[:most]
 
 
 def full_rows(console: Console, view: QuestionView) -> list[Text]:
-    """The question, the context and the items in full, one below the other, as rows."""
+    """Wrap the whole question, context and items to rows, one below the other, with headings."""
     parts = {"question": view.question}
     if view.context:
         parts["context"] = view.context
     for number, lines in enumerate(view.items, 1):
         parts[str(number)] = lines
-    most = 20 * LONGEST // max(console.width, 1)
+    most = 20 * LONGEST // max(console.width, 1)  # far more rows than the longest text needs
     rows: list[Text] = []
     for title, lines in parts.items():
         rows += [heading(console, title), *wrap_lines(console, lines, console.width, most), Text()]

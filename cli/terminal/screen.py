@@ -1,4 +1,4 @@
-"""The full-screen user interface, where each answer is a single key."""
+"""Full-screen user interface, where each answer is a single key."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from store import Lease
 from store.service.item_ranking import ranking_frame
 from store.service.labelling import LabellingService
 
-TICK = 0.5  # seconds between two checks of the terminal's size
+TICK = 0.5  # seconds of waiting for a key, until size and lease are checked again
 _COMMENT = "comment (Enter: keep, Escape: drop the change): "
 _SCROLL = "space, arrows, PgUp, PgDn: scroll"  # shown if there are more rows than the screen has
 _SET_HELP = """\
@@ -68,22 +68,32 @@ Each of these keys is one answer, stored before the next pair is shown.
 
 
 def _key_lines(keys: str, width: int) -> list[str]:
-    """Break a text of keys, which are separated by `|`, into lines; no key is broken in two."""
+    """Break explanations of keys, which are separated by `|`, into lines.
+
+    No explanation is broken in two.
+    """
+    # Lines are not broken at the spaces (U+00A0) that take the place of spaces in explanations.
     unbroken = keys.replace(" ", "\xa0").replace("|", "   ")
     return [line.replace("\xa0", " ") for line in wrap(unbroken, width)]
 
 
 class Screen:
-    """The user interface by single keys: the items of a question, the keys, a status line."""
+    """User interface on the whole screen of a terminal: items, status and an explanation of keys.
+
+    Args:
+        console: the terminal to draw on.
+        keys: reader of the keys.
+        service: labelling service, which has the items and the study.
+    """
 
     def __init__(self, console: Console, keys: Keys, service: LabellingService) -> None:
         self._console = console
         self._keys = keys
         self._service = service
-        self._note = ""  # a message shown below the items
+        self._note = ""  # message that is shown below the items
         self._shown_instructions = ""
         self._renew: Callable[[], bool] = lambda: True  # renews the lease of the question
-        self._renewed_at = 0.0
+        self._renewed_at = 0.0  # value of `time.monotonic()` at the last renewal
         self._is_late = False  # whether the lease is lost
 
     def ask(self, lease: Lease, status_line: str, renew: Callable[[], bool]) -> Reply:
@@ -102,7 +112,7 @@ class Screen:
         started = time.monotonic()
         while True:
             key = self._keys.read(TICK)
-            reply = _reply_of(key, choice)
+            reply = _completed_reply(key, choice)
             if reply is not None:
                 self._note = ""
                 return reply.after(started, comment, flagged)
@@ -114,19 +124,21 @@ class Screen:
                 flagged = not flagged
             elif key in ("a", "r", "h"):
                 self._show_rows(partial(self._rows_of_key, key, view))
-            if key != "a":  # reading the full text counts as answering time
+            # The time for a comment, the ranking or the help is no time for the answer. Reading the
+            # full texts is part of answering.
+            if key != "a":
                 started += time.monotonic() - interrupted
             self._renew_lease()
             if self._is_late:
                 return Reply(LATE)
             if key is not None or size != self._console.size:
-                note = _remarks_in_words(comment, flagged) or self._note
+                note = _describe_remarks(comment, flagged) or self._note
                 size = self._show_question(view, status_line, note, choice)
 
     def _renew_lease(self) -> None:
         """Renew the lease of the question if a third of its time is over.
 
-        Every screen calls this while it waits for a key.
+        Each loop that waits for a key calls this method.
         """
         age = time.monotonic() - self._renewed_at
         if age > self._service.lease_seconds / 3 and not self._is_late:
@@ -142,13 +154,13 @@ class Screen:
         self._shown_instructions = instructions
 
     def _study_rows(self) -> list[Text]:
-        """The question and the instructions of the study as rows."""
+        """Wrap the question and the instructions of the study to rows."""
         width = self._console.width
         question = Text("\n".join(text_lines(self._service.study.question)), style="bold")
         return [*question.wrap(self._console, width), Text(), *self._instruction_rows()]
 
     def _instruction_rows(self) -> list[Text]:
-        """The instructions of the study, rendered from Markdown as rows."""
+        """Render the instructions of the study, which are Markdown, as rows."""
         from rich.markdown import Markdown  # imported here: it takes a tenth of a second
 
         text = "\n".join(text_lines(self._service.study.instructions))
@@ -156,17 +168,18 @@ class Screen:
         rows = self._console.render_lines(Markdown(text, hyperlinks=False), pad=False)
         # Rendered text is made printable again: an HTML entity in the Markdown may stand for a
         # character that changes the writing direction.
-        return [
-            Text.assemble(*((printable(part.text), part.style or "") for part in row))
-            for row in rows
-        ]
+        texts = []
+        for row in rows:
+            segments = [(printable(segment.text), segment.style or "") for segment in row]
+            texts.append(Text.assemble(*segments))
+        return texts
 
     def _edit_comment(self, comment: str, show: Callable[[str], object]) -> str:
         """Let the annotator edit a comment; return the new comment, or the old one after Escape.
 
         Args:
             comment: the old comment.
-            show: draws the question with a note, in which the comment is edited.
+            show: function that draws the question with a note, in which the comment is edited.
         """
         text = comment
         while True:
@@ -174,11 +187,11 @@ class Screen:
             show(f"{_COMMENT}{text[-n_visible:]}_")
             typed = self._keys.read_typed(TICK) or ""
             self._renew_lease()
-            if typed in ("\r", "\n"):
+            if typed in ("\r", "\n"):  # Enter
                 return text.strip()
-            if typed in ("\x1b", "\x04"):
+            if typed in ("\x1b", "\x04"):  # Escape, Ctrl-D
                 return comment
-            if typed in ("\x7f", "\x08"):
+            if typed in ("\x7f", "\x08"):  # Backspace
                 text = text[:-1]
             elif typed.isprintable():
                 text = (text + typed)[:LONGEST_COMMENT]
@@ -196,7 +209,11 @@ class Screen:
         return KEYS.get(self._wait_for_key(text)) == UNDO
 
     def _wait_for_key(self, text: str, *keys: str) -> str:
-        """Show a text until one of `keys` is pressed, or any key if `keys` is empty; return it."""
+        """Show a text until a key in `keys` is pressed, or any key if `keys` is empty.
+
+        Returns:
+            The name of the pressed key.
+        """
         while True:
             self._console.update_screen(Text(text))
             key = self._keys.read(TICK)
@@ -210,28 +227,42 @@ class Screen:
         note: str = "",
         choice: SetChoice | None = None,
     ) -> tuple[int, int]:
-        """Draw the question; return the size of the screen that the drawing is made for."""
+        """Draw the question between a line of status and the explanation of the keys.
+
+        Args:
+            view: texts of the question.
+            status_line: line above the question.
+            note: message below the items.
+            choice: state of a choice among more than two items; None: there are two items.
+
+        Returns:
+            The width and height of the screen for which the question was drawn.
+        """
         size = self._console.size
         best = None if choice is None else choice.best
         prompt = [] if choice is None else [choice.prompt]
         one_line = partial(Text, no_wrap=True, overflow="ellipsis")
         above = [one_line(status_line, style="bold")]
         any_cut = False
-        height = size.height - 2 - len(prompt) - len(self._bar(is_set=view.is_set, is_cut=True))
+        # The bar is longest if a text is cut. Two more lines are the status and the note.
+        n_lines_of_bar = len(self._bar(is_set=view.is_set, is_cut=True))
+        height_left = size.height - 2 - len(prompt) - n_lines_of_bar
         for lines in (view.question, view.context):
-            if lines:
-                text, is_cut = fit_lines(self._console, lines, size.width, max(height // 4, 1))
-                above.append(text)
-                height -= 1 + text.plain.count("\n")
-                any_cut = any_cut or is_cut
-        items, is_cut = draw_items(self._console, view, max(height, 3), best)
+            if not lines:
+                continue
+            most_rows = max(height_left // 4, 1)
+            text, is_cut = fit_lines(self._console, lines, size.width, most_rows)
+            above.append(text)
+            height_left -= 1 + text.plain.count("\n")
+            any_cut = any_cut or is_cut
+        items, is_cut = draw_items(self._console, view, max(height_left, 3), best)
         bar = self._bar(is_set=view.is_set, is_cut=is_cut or any_cut)
         below = [one_line(text) for text in (*prompt, note, *bar)]
         self._console.update_screen(Group(*above, items, *below))
         return size
 
     def _bar(self, *, is_cut: bool, is_set: bool = False) -> list[str]:
-        """The lines that explain the keys; a narrow screen has more lines.
+        """Make the lines that explain the keys; a narrow screen needs more lines.
 
         Args:
             is_cut: whether a text is cut, so that the key `a` shows all of it.
@@ -250,7 +281,7 @@ class Screen:
         return [*_key_lines(answers, width), *_key_lines(further, width)]
 
     def _rows_of_key(self, key: str, view: QuestionView) -> list[Text]:
-        """The rows that the given key shows: `a` full texts, `h` help, `r` the ranking."""
+        """Make the rows that a key shows: `a` the full texts, `h` the help, `r` the ranking."""
         if key == "a":
             return full_rows(self._console, view)
         width = self._console.width
@@ -263,11 +294,11 @@ class Screen:
         return [Text(line, no_wrap=True, overflow="crop") for line in lines]
 
     def _show_rows(self, make_rows: Callable[[], list[Text]], then: str = "back") -> None:
-        """Show rows that scroll, until another key is pressed.
+        """Show rows, which some keys scroll, until any other key is pressed.
 
         Args:
-            make_rows: makes the rows for the present size of the screen.
-            then: says what happens when another key is pressed.
+            make_rows: function that makes the rows for the present size of the screen.
+            then: words for what happens when another key is pressed.
         """
         first = 0
         rows = make_rows()
@@ -275,9 +306,12 @@ class Screen:
         while True:
             keys = _key_lines(f"{_SCROLL}|any other key: {then}", self._console.width)
             height = self._console.height - len(keys)
+            # `first` is the first row on the screen; it is at most `last_first`, which is 0 if all
+            # rows fit.
             last_first = max(len(rows) - height, 0)
             first = min(max(first, 0), last_first)
-            bar = Text("\n".join(keys) if last_first else f"any key: {then}", style="bold")
+            explanation = "\n".join(keys) if last_first else f"any key: {then}"
+            bar = Text(explanation, style="bold")
             self._console.update_screen(Text("\n").join([*rows[first : first + height], bar]))
             key = self._keys.read(TICK)
             self._renew_lease()
@@ -290,16 +324,19 @@ class Screen:
                 rows = make_rows()
 
 
-def _remarks_in_words(comment: str, flagged: bool) -> str:
-    """Say which flag and comment are stored with the answer; empty if there are none."""
-    words = "flagged   " if flagged else ""
-    return f"{words}comment: {comment}" if comment else words
+def _describe_remarks(comment: str, flagged: bool) -> str:
+    """Describe the flag and comment that are stored with the answer; empty without any."""
+    flag = "flagged   " if flagged else ""
+    return f"{flag}comment: {comment}" if comment else flag
 
 
-def _reply_of(key: str | None, choice: SetChoice | None) -> Reply | None:
-    """The reply that a key completes; None if it completes no reply.
+def _completed_reply(key: str | None, choice: SetChoice | None) -> Reply | None:
+    """Return the reply that a key completes; None if the key completes no reply.
 
-    The key may change `choice`, the state of a choice among more than two items.
+    Args:
+        key: name of the key; None: no key was pressed.
+        choice: state of a choice among more than two items, which the key may change; None: there
+            are two items.
     """
     if choice is None:
         return Reply(KEYS[key]) if key in KEYS else None
@@ -307,7 +344,7 @@ def _reply_of(key: str | None, choice: SetChoice | None) -> Reply | None:
         return choice.choose_by_key(key)
     outcome = SET_KEYS.get(key or "")
     if outcome == UNDO and choice.best is not None:
-        return choice.choose(choice.best)
+        return choice.choose(choice.best)  # choosing the best item again takes the choice back
     if outcome is None or (outcome == "same" and choice.best is not None):
         return None
     return Reply(outcome)
@@ -315,7 +352,7 @@ def _reply_of(key: str | None, choice: SetChoice | None) -> Reply | None:
 
 @contextmanager
 def screen_of(service: LabellingService, fd: int) -> Iterator[Screen]:
-    """Use the terminal on stderr as an alternate screen, and restore it afterwards."""
+    """Draw on the terminal of stderr and read the keys of `fd`; restore the terminal afterwards."""
     console = Console(stderr=True)
     with keys_of(fd) as keys, console.screen():
         yield Screen(console, keys, service)

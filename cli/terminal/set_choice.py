@@ -10,7 +10,9 @@ _NUMBERS = re.compile(r"([1-9])(?:[ ,]+([1-9]))?")
 
 
 def choice_among(n_items: int, *, is_worst_asked: bool) -> SetChoice | None:
-    """Begin a choice among the items of a question; None for two items: one key answers these.
+    """Begin a choice among more than two items.
+
+    For two items the result is None, because a single key answers the question.
 
     >>> choice_among(2, is_worst_asked=True) is None
     True
@@ -19,10 +21,15 @@ def choice_among(n_items: int, *, is_worst_asked: bool) -> SetChoice | None:
 
 
 class SetChoice:
-    """The state of a choice among the items of a question, whose places count from 0.
+    """State of a choice among the items of a question; places of items are numbers from 0.
+
+    Args:
+        n_items: number of items.
+        is_worst_asked: whether the worst item must be chosen, too.
 
     Attributes:
-        best: the place of the chosen best item while the worst item is asked for; else None.
+        n_items: number of items.
+        best: place of the chosen best item while the worst item is awaited; otherwise None.
     """
 
     def __init__(self, n_items: int, *, is_worst_asked: bool) -> None:
@@ -32,7 +39,7 @@ class SetChoice:
 
     @property
     def prompt(self) -> str:
-        """The question to answer next.
+        """Question that the annotator must answer next.
 
         >>> SetChoice(4, is_worst_asked=True).prompt
         'which is the best?'
@@ -42,9 +49,9 @@ class SetChoice:
         return f"{self.best + 1} is the best: which is the worst? ({self.best + 1}: take it back)"
 
     def choose(self, place: int) -> Reply | None:
-        """Choose the item at a place; return the answer if it is complete now.
+        """Choose the item at a place; return the reply if it is complete, otherwise None.
 
-        If the place of the best item is chosen again, the choice is taken back.
+        If the best item is chosen again, the choice is taken back.
 
         >>> choice = SetChoice(4, is_worst_asked=True)
         >>> choice.choose(1), choice.choose(3).worst
@@ -62,24 +69,25 @@ class SetChoice:
         return Reply("best", best=best, worst=place)
 
     def choose_by_key(self, key: str | None) -> Reply | None:
-        """Choose the item whose number is the key, see `choose`; other keys choose nothing."""
-        place = self._place_of(key)
+        """Choose an item by the key of its number; any other key chooses nothing."""
+        place = self._place_of_key(key)
         return None if place is None else self.choose(place)
 
     def has_place(self, key: str | None) -> bool:
         """Whether the key is the number of an item."""
-        return self._place_of(key) is not None
+        return self._place_of_key(key) is not None
 
-    def _place_of(self, key: str | None) -> int | None:
-        numbers = [str(k + 1) for k in range(self.n_items)]
+    def _place_of_key(self, key: str | None) -> int | None:
+        """Convert the key of an item's number, such as `1`, to its place, such as 0; else None."""
+        numbers = [str(place + 1) for place in range(self.n_items)]
         return numbers.index(key) if key in numbers else None
 
     def choose_by_line(self, line: str) -> Reply | str | None:
         """Choose by a line with one number, or with the numbers of the best and the worst item.
 
         Returns:
-            The answer; a text that says what is wrong with the line; or None if the worst item is
-            still to be named.
+            The reply; a text about what is wrong with the line; or None if the worst item must
+            still be named.
 
         >>> choice = SetChoice(4, is_worst_asked=True)
         >>> choice.choose_by_line("2 4").best
@@ -87,15 +95,18 @@ class SetChoice:
         >>> choice.choose_by_line("2 2")
         '2 cannot be the best and the worst'
         """
-        numbers = _NUMBERS.fullmatch(line)
-        if numbers is None or not all(map(self.has_place, numbers.groups("1"))):
+        match = _NUMBERS.fullmatch(line)
+        if match is None:
             return f"unknown answer {line[:40]!r}"
-        best, worst = map(self._place_of, numbers.groups())
-        if best is None or worst is None:
-            return self.choose_by_key(numbers[1])
+        numbers = [number for number in match.groups() if number is not None]
+        if not all(self.has_place(number) for number in numbers):
+            return f"unknown answer {line[:40]!r}"
+        if len(numbers) == 1:
+            return self.choose_by_key(numbers[0])
+        best, worst = (self._place_of_key(number) for number in numbers)
         if not self._is_worst_asked:
             return "only the best is asked for"
         if best == worst:
-            return f"{best + 1} cannot be the best and the worst"
+            return f"{numbers[0]} cannot be the best and the worst"
         self.best = None
         return Reply("best", best=best, worst=worst)

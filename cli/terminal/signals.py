@@ -7,14 +7,14 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
-_ENDING = ("SIGINT", "SIGTERM", "SIGHUP")
-_RECEIVED: list[int] = []  # signals that the running command has received
+_ENDING = ("SIGINT", "SIGTERM", "SIGHUP")  # names of signals that end a command
+_RECEIVED: list[int] = []  # numbers of the signals that the running command has received
 
 
 def raise_if_signalled() -> None:
-    """Raise KeyboardInterrupt if a signal came earlier.
+    """Raise KeyboardInterrupt if the command has received a signal.
 
-    The signal has already raised KeyboardInterrupt, but an exception in a finaliser is lost.
+    The signal has already raised KeyboardInterrupt, but Python ignores exceptions in finalisers.
     """
     if _RECEIVED:
         raise KeyboardInterrupt(signal.Signals(_RECEIVED[0]).name)
@@ -24,7 +24,7 @@ def raise_if_signalled() -> None:
 def signals_restored() -> Iterator[None]:
     """Restore the signal handlers after the body, which is a whole command.
 
-    A command ignores further signals after the first one, see `signals_as_ctrl_c`.
+    This is needed because `signals_as_ctrl_c` ignores all signals after the first signal.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -43,22 +43,27 @@ def signals_restored() -> Iterator[None]:
 def signals_as_ctrl_c() -> Iterator[list[int]]:
     """Turn SIGTERM and SIGHUP into a KeyboardInterrupt with the signal's name.
 
-    Signals ignored by nohup stay ignored. After a signal, further signals are ignored until the
-    command has reported why it ends, see `signals_restored`.
+    A signal that is ignored, for example by nohup, stays ignored. After the first signal further
+    signals are ignored, so that the command can report why it ends; `signals_restored` restores
+    the handlers.
 
-    Yields the list of the signals received. An interrupt in a callback of an import or in a
-    finaliser is lost, so a long task calls `raise_if_signalled` from time to time.
+    Python ignores an interrupt in a finaliser or in a callback of an import. So a long task calls
+    `raise_if_signalled` from time to time.
+
+    Yields:
+        The list of the numbers of received signals, which grows when a signal comes.
     """
     received = _RECEIVED
     received.clear()
 
     def interrupt(number: int, frame: object) -> None:
         received.append(number)
-        # A closing terminal sends two signals: the second must not interrupt the cleanup.
+        # A closing terminal sends two signals; the second must not interrupt the cleanup.
         for handled_number in handled:
             signal.signal(handled_number, signal.SIG_IGN)
         raise KeyboardInterrupt(signal.Signals(number).name)
 
+    # Windows has no SIGHUP.
     numbers = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
     handled = [number for number in numbers if signal.getsignal(number) is not signal.SIG_IGN]
     if threading.current_thread() is not threading.main_thread():
@@ -74,9 +79,12 @@ def signals_as_ctrl_c() -> Iterator[list[int]]:
 
 @contextmanager
 def ended_by_signals() -> Iterator[list[int]]:
-    """End the body on SIGTERM, a closed terminal or Ctrl-C, and continue after it.
+    """End the body at SIGTERM, a closed terminal or Ctrl-C, and continue after the body.
 
-    So leases and claims are released. Yields the list of the signals received.
+    So the code after the body can release leases and claims.
+
+    Yields:
+        The list of the numbers of received signals, which grows when a signal comes.
     """
     with suppress(KeyboardInterrupt), signals_as_ctrl_c() as received:
         yield received

@@ -28,9 +28,10 @@ from store.report.question_sizes import facts_of_sizes
 from store.service.convergence import FEW, recorded
 from store.service.labelling import LabellingService
 
-SHOWN = 100  # most rows of groups, and of gold pairs
-TALKED = 50  # most rows of disputed pairs, and of comments
-_PAGE_TITLES = {"gold": "Gold pairs"}  # titles that differ from the titles of the command
+SHOWN = 100  # most rows in the tables of groups and of gold pairs
+TALKED = 50  # most rows in the tables of disputed pairs and of comments
+# Titles that differ from the titles in the output of `sortnet annotators`.
+_PAGE_TITLES = {"gold": "Gold pairs"}
 # Titles and CSS classes of the columns in the table of annotators.
 PEOPLE_HEADS = (
     ("Name", "text"),
@@ -41,25 +42,30 @@ PEOPLE_HEADS = (
     ("State, verdict", "text"),
     ("Actions", "text"),
 )
-HOUR = 3600.0
-LATEST = 30  # latest answers, from which an annotator's pace is measured
-BREAK = 120.0  # a longer time without an answer, in seconds, is a break
+HOUR = 3600.0  # seconds
+LATEST = 30  # number of latest answers from which an annotator's pace is measured
+BREAK = 120.0  # seconds; a longer time without an answer is a break
 PACE_AGE = 30.0  # seconds for which the rates of answers are kept if nobody answers
 
 
 class AdminState:
-    """State of the admin page; slow statistics are recomputed only at intervals."""
+    """State of the admin page; slow statistics are recomputed only at intervals.
+
+    Args:
+        service: the labelling service of the collection, or of one of its criteria.
+        people: the links of the collection.
+    """
 
     def __init__(self, service: LabellingService, people: People) -> None:
         self.service = service
         self._people = people
         self._lock = threading.Lock()
         self._statistics: dict[str, Any] = {}
-        self._statistics_moment: tuple[int, ...] = ()  # service.moment when they were computed
+        self._statistics_moment: tuple[int, ...] = ()  # service.moment of these statistics
         self._next_update = 0.0  # earliest time.monotonic() of the next computation
 
     def state(self, view: View) -> dict[str, Any]:
-        """The facts that the page draws, with the rows of the ranking that are in view."""
+        """Return the facts that the page draws, with the rows of the ranking that are in view."""
         service = self.service
         session = service.session
         statistics = self._current_statistics()
@@ -87,9 +93,10 @@ class AdminState:
         return state
 
     def template_variables(self, view: View) -> dict[str, Any]:
-        """Variables for the template of the tables.
+        """Return the variables for the template of the tables.
 
-        The variable `study` has the question and instructions that annotators see, and the goal.
+        The variable `study` has the question and instructions that annotators see, the goal and
+        the deadline.
         """
         state = self.state(view)
         study = self.service.study
@@ -107,16 +114,17 @@ class AdminState:
         }
 
     def _annotator_state(self, name: str, token: str, statistics: dict[str, Any]) -> dict[str, Any]:
-        """An annotator's link, progress, figures and restrictions."""
+        """Return an annotator's link, progress, figures and restrictions."""
         study = self.service.study
         report = statistics["reports"].get(name)
+        pace_facts = statistics["paces"].get(name, {"pace": None, "last": None})
         return {
             "name": name,
             "path": f"/a/{token}",
             "standing": self.service.session.answered(name),
             "report": report,
             "figures": _figures(report),
-            **statistics["paces"].get(name, {"pace": None, "last": None}),
+            **pace_facts,
             "state": study.state(name),
             "quota": study.quotas.get(name),
             "excluded": name in study.excluded,
@@ -125,7 +133,8 @@ class AdminState:
         }
 
     def _gold_pairs(self) -> list[dict[str, Any]]:
-        """The first gold pairs, each with the numbers and the names of its items."""
+        """Return the first gold pairs, each with the numbers and the names of its items."""
+        first_pairs = list(self.service.study.gold.values())[:SHOWN]
         return [
             {
                 "item": pair.item,
@@ -133,37 +142,43 @@ class AdminState:
                 "better": self._item_name(pair.item),
                 "worse": self._item_name(pair.other),
             }
-            for pair in list(self.service.study.gold.values())[:SHOWN]
+            for pair in first_pairs
         ]
 
     def _item_name(self, item: int | None) -> str:
-        """The start of an item's text, or the item's id if it has no text."""
+        """Return the start of an item's text, or the item's id if it has no text."""
         items = self.service.items
+        # A gold pair may be about an item that was added after the service read the items.
         if item is None or item >= len(items):
             return ""
         cell = item_cell(items, item)
         return str(cell["text"] or cell["id"])
 
     def _current_statistics(self) -> dict[str, Any]:
-        """The statistics that need a pass over all judgements.
+        """Return the statistics that need a pass over all judgements, recomputed if they are old.
 
-        They are recomputed after new judgements, decisions and fits, but for at most a tenth of the
-        time. So the statistics of a large collection may be some seconds old.
+        They are recomputed after new judgements, decisions and fits. Computing them takes at most a
+        tenth of the time, so the statistics of a large collection may be some seconds old.
         """
         with self._lock:
             start = time.monotonic()
             moment = self.service.moment
-            # Without new judgements they are recomputed, too, though more rarely: the rate of
-            # answers falls while nobody answers.
-            age = PACE_AGE if moment == self._statistics_moment else 0
-            if not self._statistics or start >= self._next_update + age:
+            delay = 0.0
+            if moment == self._statistics_moment:
+                # Nothing was stored or fitted, but the rate of answers falls while nobody answers.
+                delay = PACE_AGE
+            if not self._statistics or start >= self._next_update + delay:
                 self._statistics = self._compute_statistics()
                 self._statistics_moment = moment
-                self._next_update = time.monotonic() + 10 * (time.monotonic() - start)
+                seconds = time.monotonic() - start
+                self._next_update = time.monotonic() + 10 * seconds
             return self._statistics
 
     def _compute_statistics(self) -> dict[str, Any]:
-        """Compute the statistics; judgements of excluded annotators count only in some of them."""
+        """Compute the statistics of all judgements.
+
+        Judgements of excluded annotators count for the paces, the question sizes and the comments.
+        """
         service = self.service
         counted = service.session.judgements()
         all_judgements = service.judgements()
@@ -180,31 +195,33 @@ class AdminState:
         }
 
     def _disputed(self, judgements: Judgements) -> dict[str, Any]:
-        """The most disputed pairs with all answers, and the number of disputed pairs."""
-        n_disputed, most_disputed = disputed(judgements, TALKED)
-        pairs = [
-            {
-                "items": [item_cell(self.service.items, item) for item in answers[0].pair],
-                "said": [[answer.annotator, first_better(answer)] for answer in answers],
-            }
-            for answers in most_disputed
-        ]
+        """Return the most disputed pairs with all answers, and the number of disputed pairs."""
+        n_disputed, answers_of_pairs = disputed(judgements, TALKED)
+        pairs = [self._disputed_pair(answers) for answers in answers_of_pairs]
         return {"found": n_disputed, "pairs": pairs}
 
+    def _disputed_pair(self, answers: Sequence[Judgement]) -> dict[str, Any]:
+        """Return the two items of a pair, and from each answer how far the first item is better."""
+        items = [item_cell(self.service.items, item) for item in answers[0].pair]
+        shares = [[answer.annotator, first_better(answer)] for answer in answers]
+        return {"items": items, "said": shares}
+
     def _comments(self, judgements: Judgements) -> dict[str, Any]:
-        """The newest answers that have a comment or a flag, and the number of such answers.
+        """Return the newest answers with a comment or a flag, and the number of such answers.
 
         Answers that were undone are left out.
         """
         comments = judgements.texts["comment"]
-        commented = np.array([row for row, text in comments.items() if text], np.int64)
-        rows = np.union1d(commented, np.flatnonzero(judgements.flagged == 1))
+        commented_rows = np.array([row for row, text in comments.items() if text], np.int64)
+        flagged_rows = np.flatnonzero(judgements.flagged == 1)
+        rows = np.union1d(commented_rows, flagged_rows)
         rows = rows[judgements.live[rows]]
-        newest = [judgements[row] for row in rows[::-1][:TALKED].tolist()]
-        return {"found": len(rows), "newest": [self._remark(judgement) for judgement in newest]}
+        newest_rows = rows[::-1][:TALKED]
+        newest = [self._commented_answer(judgements[row]) for row in newest_rows.tolist()]
+        return {"found": len(rows), "newest": newest}
 
-    def _remark(self, judgement: Judgement) -> dict[str, Any]:
-        """An answer with its comment, its flag and its items."""
+    def _commented_answer(self, judgement: Judgement) -> dict[str, Any]:
+        """Return an answer with its comment, its flag and its items."""
         return {
             "annotator": judgement.annotator,
             "answer": judgement.answer,
@@ -215,18 +232,18 @@ class AdminState:
         }
 
     def _item_with_choice(self, judgement: Judgement, item: int) -> dict[str, Any]:
-        """An item of an answer; `choice` is `best` or `worst` if the item was chosen, or empty."""
+        """Return an item of an answer; `choice` is `best`, `worst`, or empty for other items."""
         choices = {judgement.best: "best", judgement.worst: "worst"}
         return {**item_cell(self.service.items, item), "choice": choices.get(item, "")}
 
 
 def _figures(report: dict[str, Any] | None) -> list[dict[str, Any] | None]:
-    """The figures of an annotator's report, as plain values."""
+    """Return the figures of an annotator's report as plain values; None for an unknown figure."""
     return [None if figure is None else asdict(figure) for figure in figures_of(report)]
 
 
 def _remaining(service: LabellingService) -> dict[str, Any]:
-    """The distance from the goal, the number of groups, and the number of groups at the goal."""
+    """Return the distance from the goal, and how many of the groups have reached the goal."""
     remaining = service.remaining
     facts: dict[str, Any] = plain(asdict(replace(remaining, groups=())))
     return {
@@ -238,10 +255,11 @@ def _remaining(service: LabellingService) -> dict[str, Any]:
 
 
 def _curve(points: Sequence[dict[str, Any]], service: LabellingService) -> list[dict[str, Any]]:
-    """The points of the curve: the recorded fits and the last fit, by number of answers.
+    """Return the points of the curve, ascending by number of answers.
 
-    The number of answers falls when answers are undone or annotators are excluded. Recorded fits to
-    as many answers as count today, or more, are left out.
+    The points are the recorded fits and the last fit. The number of answers falls when answers are
+    undone or annotators are excluded, so recorded fits may have more answers than the last fit:
+    these are left out.
     """
     remaining = service.remaining
     n_answers = service.session.n_votes
@@ -249,43 +267,57 @@ def _curve(points: Sequence[dict[str, Any]], service: LabellingService) -> list[
     last_fit: dict[str, Any] = plain(
         {"answers": n_answers, "expected": 1 - remaining.wrong, "holdout": holdout}
     )
-    return [*(point for point in points if point["answers"] < n_answers), last_fit]
+    earlier_fits = [point for point in points if point["answers"] < n_answers]
+    return [*earlier_fits, last_fit]
 
 
 def _groups(service: LabellingService) -> list[dict[str, Any]]:
-    """The groups that are furthest from the goal."""
+    """Return the groups that are furthest from the goal, with their names, furthest first."""
     names = list(dict.fromkeys(service.items.groups or ()))
-    worst = sorted(service.remaining.groups, key=lambda group: -group.wrong)[:SHOWN]
-    return [{**plain(asdict(group)), "group": names[group.group]} for group in worst]
+    worst_groups = sorted(service.remaining.groups, key=lambda group: -group.wrong)[:SHOWN]
+    return [{**plain(asdict(group)), "group": names[group.group]} for group in worst_groups]
 
 
 def _per_hour(judgements: Judgements, now: float) -> dict[str, int]:
-    """The number of answers in the last hour, and the hourly rate in the last ten minutes."""
+    """Return the number of answers in the last hour, and the hourly rate of the last ten minutes.
+
+    Args:
+        now: the current time, in seconds since 1970.
+    """
     times = judgements.at[judgements.is_answer]
+    in_last_hour = int((times > now - HOUR).sum())
     in_ten_minutes = int((times > now - HOUR / 6).sum())
-    return {"last_hour": int((times > now - HOUR).sum()), "pace": 6 * in_ten_minutes}
+    return {"last_hour": in_last_hour, "pace": 6 * in_ten_minutes}
 
 
 def _paces(judgements: Judgements) -> dict[str, dict[str, float | None]]:
-    """Each annotator's answers a minute, without breaks, and the time of the last answer."""
-    rows = np.flatnonzero((judgements.answer != UNDO) & ~np.isnan(judgements.at))
+    """Return for each annotator the answers a minute, and the time of the last answer."""
+    has_time = ~np.isnan(judgements.at)
+    rows = np.flatnonzero((judgements.answer != UNDO) & has_time)
+    # Put the rows of each annotator together; a stable sort keeps the order of time.
     rows = rows[np.argsort(judgements.annotator[rows], kind="stable")]
     starts = np.flatnonzero(np.diff(judgements.annotator[rows])) + 1
     paces = {}
     for annotator_rows in np.split(rows, starts):
-        if len(annotator_rows):
-            times = judgements.at[annotator_rows[-LATEST:]].tolist()
-            annotator = judgements[int(annotator_rows[-1])].annotator
-            paces[annotator] = {"pace": pace(times), "last": times[-1]}
+        if not len(annotator_rows):  # `np.split` returns one empty array if there are no rows
+            continue
+        times = judgements.at[annotator_rows[-LATEST:]].tolist()
+        annotator = judgements[int(annotator_rows[-1])].annotator
+        paces[annotator] = {"pace": pace(times), "last": times[-1]}
     return paces
 
 
 def pace(times: Sequence[float]) -> float | None:
-    """Answers a minute in the last 30 answers, without breaks; None if they are too few.
+    """Compute the answers a minute from the times of the last 30 answers, without breaks.
+
+    None if there are too few answers.
 
     >>> pace([0, 10, 20, 1000, 1010])
     6.0
     """
     gaps = [after - before for before, after in pairwise(times[-LATEST:])]
-    worked = [gap for gap in gaps if gap <= BREAK]
-    return 60 * len(worked) / sum(worked) if sum(worked) > 0 else None
+    gaps_without_breaks = [gap for gap in gaps if gap <= BREAK]
+    seconds = sum(gaps_without_breaks)
+    if seconds <= 0:
+        return None
+    return 60 * len(gaps_without_breaks) / seconds

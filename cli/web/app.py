@@ -1,4 +1,4 @@
-"""The web application and its routes: GET reads, POST changes; both need a token."""
+"""Make the web application and its routes: GET reads, POST changes; both need a token."""
 
 from __future__ import annotations
 
@@ -49,7 +49,8 @@ NO_SUCH_LINK = (
     "ask the person who sent it for a new one."
 )
 REVOKED = "This link was revoked: ask the person who sent it for a new one."
-# A function that answers a request: (name of the token's annotator, request, body) -> response.
+# A function that answers a request. Its arguments are the name of the token's annotator, the
+# request, and the JSON of the request's body.
 Handler: TypeAlias = Callable[[str, Request, dict[str, Any]], Response]
 
 
@@ -61,24 +62,28 @@ def make_app(
     *,
     patience: float = PATIENCE,
 ) -> Guard:
-    """Make the web application of the pages of collections, behind a guard.
+    """Make the web application for the pages of collections, behind a guard.
 
     Args:
         sites: the pages and the links of each collection.
-        names: the names by which browsers may ask for the server.
-        origins: further allowed values of the Origin header, such as a proxy's.
+        names: the host names by which browsers may address the server.
+        origins: further allowed values of the Origin header, such as the address of a proxy.
         root: path of the pages' public address.
-        patience: seconds for a request to arrive.
+        patience: seconds within which a request must arrive.
     """
     apps = [(people, _app_of(pages, people)) for pages, people in sites]
 
     async def by_token(scope: Scope, receive: Receive, send: Send) -> None:
-        """Let the application that knows the token answer; the first one refuses unknown tokens."""
-        parts = scope["path"].removeprefix(scope["root_path"]).split("/")
+        """Pass a request to the collection whose link it is; unknown links go to the first."""
+        path = scope["path"].removeprefix(scope["root_path"])  # such as /a/TOKEN/next
+        parts = path.split("/")
         token = parts[2] if len(parts) > 2 else ""
-        matching = (app for people, app in apps if people.knows(token))
-        _, first_app = apps[0]
-        await next(matching, first_app)(scope, receive, send)
+        _, chosen_app = apps[0]
+        for people, app in apps:
+            if people.knows(token):
+                chosen_app = app
+                break
+        await chosen_app(scope, receive, send)
 
     return Guard(by_token, names, origins, root, patience=patience)
 
@@ -90,8 +95,9 @@ def _app_of(pages: Pages, people: People) -> Starlette:
         *_admin_routes(pages, people),
         Mount("/static", StaticFiles(packages=[("cli.web", "static")])),
     ]
-    handlers: dict[Any, Any] = {HTTPException: _refused, Exception: _broken}
-    handlers |= dict.fromkeys((SortNetError, LeaseError, JudgementError, StoreError), _fault)
+    handlers: dict[Any, Any] = {HTTPException: _refusal_response, Exception: _bug_response}
+    for error_type in (SortNetError, LeaseError, JudgementError, StoreError):
+        handlers[error_type] = _error_response
     return Starlette(routes=routes, exception_handlers=handlers)
 
 
@@ -101,18 +107,18 @@ def _routes(
     handlers: Mapping[tuple[str, str], Handler],
     faults: FaultNotes,
 ) -> Iterator[Route]:
-    """Make a route for each method and path below a token.
+    """Make a route for each method and each path that follows a token.
 
     Args:
-        base: the path before the token.
+        base: the path before the token, such as `/a`.
         name_of: returns the name of a token's annotator, or None if the token is unknown.
-        handlers: {(method, path after the token): handler}
+        handlers: {(method, path after the token): handler}.
         faults: prints when the store fails, and when it works again.
     """
     rate = Rate()
 
     def behind_token(handler: Handler) -> Callable[[Request], Awaitable[Response]]:
-        """Check the token and the rate of requests before the handler answers in a thread."""
+        """Make an endpoint that checks the token and the rate before a thread runs the handler."""
 
         async def answer(request: Request) -> Response:
             token = request.path_params["token"]
@@ -128,23 +134,23 @@ def _routes(
 
     for (method, path), handler in handlers.items():
         if method == "POST":
-            # `/next` may return pairs that are leased already, without a write. So its success does
-            # not show that the store can be written.
-            handler = _noting_faults(faults, handler, writes=path != "/next")
+            # `/next` may return questions that are leased already, without writing to the store. So
+            # its success does not show that the store can be written.
+            handler = _with_fault_notes(faults, handler, writes=path != "/next")
         yield Route(f"{base}/{{token:str}}{path}", behind_token(handler), methods=[method])
 
 
-def _noting_faults(faults: FaultNotes, handler: Handler, *, writes: bool) -> Handler:
-    """Wrap a handler: print when the store cannot be written, and when it can be written again.
+def _with_fault_notes(faults: FaultNotes, handler: Handler, *, writes: bool) -> Handler:
+    """Wrap a handler, so that it prints when the store cannot be written, and when it can again.
 
     Args:
         faults: prints a fault once, and its end.
         handler: the handler to wrap.
-        writes: whether success of the handler shows that the store can be written.
+        writes: whether a success of the handler shows that the store can be written.
     """
 
     def handle(name: str, request: Request, body: dict[str, Any]) -> Response:
-        """Call the handler, and note whether the store failed or works."""
+        """Call the handler, and print a note if the store has failed or works again."""
         try:
             reply = handler(name, request, body)
         except StoreError as error:
@@ -161,6 +167,7 @@ def _annotator_routes(pages: Pages, people: People) -> Iterator[Route]:
     """Make the routes of the labelling page, which begin with `/a/TOKEN`."""
 
     def name_of(token: str) -> str | None:
+        """Return the name of the token's annotator; refuse a link that was revoked."""
         name = people.name_of(token)
         if name in people.revoked:
             raise HTTPException(403, REVOKED)
@@ -178,7 +185,7 @@ def _annotator_routes(pages: Pages, people: People) -> Iterator[Route]:
         return JSONResponse(pages.next(name, flag_in(body, "markdown")))
 
     def answer(name: str, request: Request, body: dict[str, Any]) -> Response:
-        lease = text_in(body, "lease", 100)
+        lease = text_in(body, "lease", longest=100)
         criterion = criterion_in(body)
         chosen = answer_in(body)
         facts = facts_in(body)
@@ -208,10 +215,10 @@ def _annotator_routes(pages: Pages, people: People) -> Iterator[Route]:
 
 
 def _unless_revoked(pages: Pages, handler: Handler) -> Handler:
-    """Wrap a handler: refuse a link that was revoked.
+    """Wrap a handler, so that it refuses a link that was revoked.
 
-    Another process may have revoked the link. The handler reads the decisions of other processes,
-    so the link is checked after the handler.
+    Another process may have revoked the link. Only the handler reads the decisions of other
+    processes, so the link is checked after the handler was called.
     """
 
     def handle(name: str, request: Request, body: dict[str, Any]) -> Response:
@@ -229,24 +236,28 @@ def _admin_routes(pages: Pages, people: People) -> Iterator[Route]:
         service.collection.criterion: AdminState(service, people) for service in pages.services
     }
 
-    def state_in_view(request: Request) -> AdminState:
+    def requested_state(request: Request) -> AdminState:
         return _state_of(states, request.query_params.get("criterion"))
 
     def page(_: str, request: Request, body: dict[str, Any]) -> Response:
-        facts = {"collection": pages.collection.name, "base": request.url.path}
-        criteria = [name for name in states if name]
-        return render_page("admin.html", **facts, criteria=criteria, people_heads=PEOPLE_HEADS)
+        return render_page(
+            "admin.html",
+            collection=pages.collection.name,
+            base=request.url.path,
+            criteria=[name for name in states if name],
+            people_heads=PEOPLE_HEADS,
+        )
 
     def state(_: str, request: Request, body: dict[str, Any]) -> Response:
-        return JSONResponse(state_in_view(request).state(view_in(request)))
+        return JSONResponse(requested_state(request).state(view_in(request)))
 
     def tables(_: str, request: Request, body: dict[str, Any]) -> Response:
         base = request.url.path.removesuffix("/tables")
-        facts = state_in_view(request).template_variables(view_in(request))
-        return JSONResponse(render_tables(base, request.query_params.get("known"), facts))
+        variables = requested_state(request).template_variables(view_in(request))
+        return JSONResponse(render_tables(base, request.query_params.get("known"), variables))
 
     def add(_: str, request: Request, body: dict[str, Any]) -> Response:
-        name = text_in(body, "name", LONGEST_NAME)
+        name = text_in(body, "name", longest=LONGEST_NAME)
         if not is_name(name):
             raise HTTPException(422, f"{name[:60]!r} has characters that cannot be read or typed")
         return JSONResponse({"name": name, "path": f"/a/{people.add(name)}"}, 201)
@@ -254,16 +265,18 @@ def _admin_routes(pages: Pages, people: People) -> Iterator[Route]:
     def decide(_: str, request: Request, body: dict[str, Any]) -> Response:
         criterion = criterion_in(body)
         decision = decision_in(body, people.tokens)
-        is_about_all = criterion is None and decision.kind not in ABOUT_ONE
-        service = None if is_about_all else _state_of(states, criterion).service
-        collection = pages.collection if service is None else service.collection
+        if criterion is None and decision.kind not in ABOUT_ONE:
+            collection = pages.collection  # the decision is about all criteria
+        else:
+            collection = _state_of(states, criterion).service.collection
         decisions = collection.decide(decision)
         pages.sync()
         people.read()
-        return JSONResponse({"number": decisions[0].number if decisions else None}, 201)
+        number = decisions[0].number if decisions else None  # None: it was decided before
+        return JSONResponse({"number": number}, 201)
 
     def export(_: str, request: Request, body: dict[str, Any]) -> Response:
-        return _export(state_in_view(request).service, request.path_params["file"])
+        return _export(requested_state(request).service, request.path_params["file"])
 
     handlers: dict[tuple[str, str], Handler] = {
         ("GET", ""): page,
@@ -278,7 +291,7 @@ def _admin_routes(pages: Pages, people: People) -> Iterator[Route]:
 
 
 def _state_of(states: Mapping[str | None, AdminState], criterion: str | None) -> AdminState:
-    """The state of the given criterion; None: the state of the first criterion."""
+    """Return the state of a criterion; None stands for the first criterion."""
     if criterion is None:
         return next(iter(states.values()))
     if criterion not in states:
@@ -296,12 +309,13 @@ def _export(service: LabellingService, file: str) -> Response:
 
 
 def _content(pages: Pages, name: str, request: Request, body: dict[str, Any]) -> Response:
-    """Answer with a file or the full text of an item, if the annotator was asked about it."""
+    """Answer with a file or the full text of an item that the annotator was asked about."""
     kind, number = _kind_and_number(request)
     items = pages.items
     if not pages.sees(name, number):
         raise HTTPException(404, f"there is no such {kind[:20]}")
     texts = {"text": items.texts, "context": items.contexts}.get(kind)
+    # `_media` also answers for an item or a context that does not exist: it refuses the request.
     if texts is None or number >= len(items):
         return _media(pages, name, request, body)
     if texts[number] is None:
@@ -310,7 +324,7 @@ def _content(pages: Pages, name: str, request: Request, body: dict[str, Any]) ->
 
 
 def _media(pages: Pages, _: str, request: Request, body: dict[str, Any]) -> Response:
-    """Answer with the image or sound of an item."""
+    """Answer with the image or sound of an item; refuse the request if there is no such file."""
     kind, number = _kind_and_number(request)
     file = downloads.find_file(pages.items, kind, number)
     if file is None:
@@ -320,6 +334,7 @@ def _media(pages: Pages, _: str, request: Request, body: dict[str, Any]) -> Resp
 
 
 def _kind_and_number(request: Request) -> tuple[str, int]:
+    """Return the kind of content and the number of the item that a path names."""
     return request.path_params["kind"], request.path_params["number"]
 
 
@@ -330,7 +345,12 @@ def _judgement(
     places: tuple[int | None, int | None],
     facts: dict[str, Any],
 ) -> Judgement:
-    """Make a judgement from an answer; `places` are the places of the best and the worst item."""
+    """Make a judgement of the answer that a page sends.
+
+    Args:
+        places: the places of the best and the worst item, from 0; each may be None.
+        facts: the time, the comment and the flag.
+    """
     best, worst = places
     if best is None:
         return question.answered(annotator, cast(Answer, answer), **facts)
@@ -338,25 +358,31 @@ def _judgement(
 
 
 def _sentence(error: Exception) -> str:
-    words = " ".join(str(error).split())
-    return words[:1].upper() + words[1:] + ("" if words.endswith(".") else ".")
+    """Write the message of an error as a sentence, with a capital letter and a full stop."""
+    message = " ".join(str(error).split())
+    if not message.endswith("."):
+        message = f"{message}."
+    return message[:1].upper() + message[1:]
 
 
-async def _refused(request: Request, error: HTTPException) -> Response:
-    why = "There is no page at this address." if error.detail == "Not Found" else error.detail
+async def _refusal_response(request: Request, error: HTTPException) -> Response:
+    """Answer with the reason why a request was refused."""
+    why = error.detail
+    if why == "Not Found":  # Starlette's message for a path without a route
+        why = "There is no page at this address."
     return refusal(request, error.status_code, why, error.headers)
 
 
-async def _fault(request: Request, error: SortNetError) -> Response:
-    """Answer with the message of an error. After 503, an error of the store, pages retry later."""
+async def _error_response(request: Request, error: SortNetError) -> Response:
+    """Answer with the message of an error, and with the status code of its type."""
     code = 422
     if isinstance(error, StoreError):
-        code = 503
+        code = 503  # the pages send the request again later
     elif isinstance(error, LeaseError):
         code = 410
     return refusal(request, code, _sentence(error))
 
 
-async def _broken(request: Request, error: Exception) -> Response:
-    # The traceback is logged by uvicorn.
+async def _bug_response(request: Request, error: Exception) -> Response:
+    """Answer after an unexpected exception, which uvicorn logs with its traceback."""
     return refusal(request, 500, "This is an error of the server; it was logged there.")

@@ -1,16 +1,26 @@
-"""The curve of the admin page: the share that is right against the number of answers."""
+"""Draw the curve of the admin page: the share that is right, by the number of answers."""
 
 from __future__ import annotations
 
 import math
 from typing import Any
 
+_FEWEST_ANSWERS = 4  # least number of answers at the right edge of the plot
+
 
 def draw_curve(state: dict[str, Any]) -> dict[str, Any] | None:
     """Compute the curve that the template draws, with coordinates in percent of the plot.
 
-    None if there are fewer than two points. If the goal is a top k, it is a probability and not a
+    None if there are fewer than two points. A goal about top items is a probability and not a
     share, so it has no line in the plot.
+
+    Args:
+        state: the state of the admin page, see `AdminState.state`.
+
+    Returns:
+        `lines` {name: (x, y) points}; the grid lines `shares` and `answers`, each a place and a
+        label or number; the height `goal` of the goal's line, or None; and `text`, the curve in a
+        sentence.
     """
     points = [point for point in state["curve"] if point["expected"] is not None]
     if len(points) < 2:
@@ -20,11 +30,12 @@ def draw_curve(state: dict[str, Any]) -> dict[str, Any] | None:
         name: [(point["answers"], point[name]) for point in points if point[name] is not None]
         for name in ("holdout", "expected")
     }
-    max_answers: int = max(4, *(point["answers"] for point in points))
+    max_answers: int = max(_FEWEST_ANSWERS, *(point["answers"] for point in points))
     shares = [share for line in lines.values() for _, share in line]
     if goal is not None:
         shares.append(goal)
-    min_share: float = min(0.5, math.floor(10 * min(shares)) / 10)
+    lowest_tenth = math.floor(10 * min(shares)) / 10
+    min_share: float = min(0.5, lowest_tenth)
 
     def x(answers: float) -> float:
         return 100 * answers / max_answers
@@ -33,34 +44,41 @@ def draw_curve(state: dict[str, Any]) -> dict[str, Any] | None:
         return 100 * (1 - share) / (1 - min_share)
 
     # The grid has a line at every tenth, or at every other tenth if there would be many lines.
-    tenths = range(10, round(10 * min_share) - 1, -2 if min_share < 0.5 else -1)
+    tenths_a_line = 2 if min_share < 0.5 else 1
+    tenths = range(10, round(10 * min_share) - 1, -tenths_a_line)
+    answers_of_grid = range(0, max_answers + 1, _grid_step(max_answers))
     return {
         "lines": {name: [(x(n), y(share)) for n, share in line] for name, line in lines.items()},
         "shares": [(y(tenth / 10), f"{10 * tenth} %") for tenth in tenths],
-        "answers": [(x(n), n) for n in range(0, max_answers + 1, _step(max_answers))],
+        "answers": [(x(n), n) for n in answers_of_grid],
         "goal": None if goal is None else y(goal),
-        "text": _sentence(points[-1], state),
+        "text": _in_words(points[-1], state),
     }
 
 
-def _sentence(last: dict[str, Any], state: dict[str, Any]) -> str:
-    """Say the last point and the goal in a sentence, for readers who do not see the curve."""
-    sentence = f"After {last['answers']} answers {last['expected']:.0%} of "
+def _in_words(last_point: dict[str, Any], state: dict[str, Any]) -> str:
+    """Tell the last point and the goal in a sentence, for people who do not see the curve."""
+    sentence = f"After {last_point['answers']} answers {last_point['expected']:.0%} of "
     if state["top"]:
+        goal = state["wanted"]
         sentence += f"the top {state['top']} are expected to belong there"
     else:
+        goal = f"{1 - state['goal']:.0%}"
         sentence += "the pairs are expected in the right order"
-    if last["holdout"] is not None:
-        sentence += f", {last['holdout']:.0%} of the hold-out predicted"
-    goal = state["wanted"] if state["top"] else f"{1 - state['goal']:.0%}"
+    if last_point["holdout"] is not None:
+        sentence += f", {last_point['holdout']:.0%} of the hold-out predicted"
     return f"{sentence}; the goal is {goal}.".replace("%", " %")
 
 
-def _step(most: int) -> int:
-    """The smallest round number that is at least a quarter of `most`, as the step of the grid.
+def _grid_step(max_answers: int) -> int:
+    """Choose a round step between grid lines, so that the grid has at most five lines.
 
-    >>> _step(4), _step(55), _step(1234)
+    The step is the smallest of 1, 2, 5, 10, 20, 50, ... that is at least a quarter of
+    `max_answers`.
+
+    >>> _grid_step(4), _grid_step(55), _grid_step(1234)
     (1, 20, 500)
     """
-    power = int(10 ** math.floor(math.log10(most / 4)))
-    return next(digit * power for digit in (1, 2, 5, 10) if digit * power >= most / 4)
+    quarter = max_answers / 4
+    power = int(10 ** math.floor(math.log10(quarter)))
+    return next(digit * power for digit in (1, 2, 5, 10) if digit * power >= quarter)

@@ -16,7 +16,7 @@ from store.collections.judgement_files import ExportForm, export_judgements
 from store.service.item_ranking import ranking_frame
 from store.service.labelling import LabellingService
 
-# Content types of the files of items. Only files that a browser shows but cannot execute are here.
+# {suffix: content type} for the files of items. A browser shows such a file, but executes none.
 TYPES = {
     ".png": "image/png",
     ".jpg": "image/jpeg",
@@ -38,24 +38,36 @@ HEADERS = {
 
 
 def find_file(items: Items, kind: str, number: int) -> tuple[Path, str] | None:
-    """Find the file of an item's `image` or `sound`; return its path and its content type.
+    """Find the file of an item, and return its path and its content type.
 
     None if there is no such item or the item has no such file; if the file is missing or has
     another type; or if the file lies outside the items' folder once all links are followed.
+
+    Args:
+        kind: `image` or `sound`; None is returned for anything else.
+        number: number of the item.
     """
-    if not 0 <= number < len(items) or items.root is None or kind not in ("image", "sound"):
+    if items.root is None or not 0 <= number < len(items):
         return None
-    files, suffixes = (items.images, IMAGES) if kind == "image" else (items.audio, AUDIO)
+    suffixes: tuple[str, ...]
+    if kind == "image":
+        file = items.images[number]
+        suffixes = IMAGES
+    elif kind == "sound":
+        file = items.audio[number]
+        suffixes = AUDIO
+    else:
+        return None
     try:
         root = items.root.resolve(strict=True)
-        path = root / inside(root, files[number] or "", kind, suffixes)
+        path = root / inside(root, file or "", kind, suffixes)
     except (DataError, OSError, RuntimeError):
         return None
     return path, TYPES[path.suffix.lower()]
 
 
 def _ranking(service: LabellingService, form: str) -> str:
-    """Write the current ranking; before the first fit it has no rows."""
+    """Write the current ranking as `csv` or `json`; before the first fit it has no rows."""
     frame = ranking_frame(service.ranking, service.items)
     if not service.is_fitted:
         frame = frame.head(0)
@@ -63,12 +75,13 @@ def _ranking(service: LabellingService, form: str) -> str:
 
 
 def _judgements(service: LabellingService, form: ExportForm) -> str:
+    """Write all judgements of the service's collection, or of its criterion."""
     text = io.StringIO(newline="")
     export_judgements(service.collection, text, form)
     return text.getvalue()
 
 
-# {name of the file: (content type, function that writes the content)}
+# {name of the file: (content type, function that writes the content for a service)}
 EXPORTS = {
     "ranking.csv": ("text/csv", partial(_ranking, form="csv")),
     "ranking.json": ("application/json", partial(_ranking, form="json")),

@@ -1,4 +1,4 @@
-"""Check every request, and add headers to every response; `app` checks the secret links."""
+"""Check every request, and add headers to every response; `cli.web.app` checks the links."""
 
 from __future__ import annotations
 
@@ -22,12 +22,13 @@ Receive: TypeAlias = Callable[[], Awaitable[Message]]
 Send: TypeAlias = Callable[[Message], Awaitable[None]]
 App: TypeAlias = Callable[[Scope, Receive, Send], Awaitable[None]]
 
-LONGEST_PATH = 2048  # characters; the pages' own paths have about 60
-MOST_BYTES = 2**18  # of a request's body: enough for instructions of 50,000 characters
-# Bytes of the body of a refused request that are read and thrown away. If a connection is closed
-# before the client has sent everything, it is reset, and the client never sees the refusal.
+LONGEST_PATH = 2048  # characters of a request's path; the pages' own paths have about 60
+MOST_BYTES = 2**18  # bytes of a request's body: enough for instructions of 50,000 characters
+# Most bytes of a refused request's body that are read and thrown away. If the server closes the
+# connection before the client has sent everything, the connection is reset, and the client never
+# sees the refusal.
 MOST_DISCARDED = 2**26
-PATIENCE = 20.0  # seconds for a request to arrive
+PATIENCE = 20.0  # seconds within which a request must arrive
 PAGES = ("/a/", "/admin/", "/static/")  # the paths of all pages begin with one of these
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; media-src 'self'; "
@@ -45,10 +46,13 @@ HEADERS = {
 
 @dataclass(frozen=True)
 class Names:
-    """Allowed values of the Host header, against DNS rebinding: lower-case names with ports.
+    """Allowed values of the Host header, which protect the server against DNS rebinding.
 
-    With `any_address` every IP address is allowed too, for a server that listens on all addresses:
-    an attacker can rebind names, but not addresses.
+    Attributes:
+        hosts: lower-case host names with ports.
+        any_address: whether every IP address is allowed, too. A server that listens on all
+            addresses needs this; it is safe, because an attacker can rebind names, but not
+            addresses.
 
     >>> Names(frozenset({"localhost:8000"}), any_address=True).allows("192.0.2.7:8000")
     True
@@ -63,7 +67,7 @@ class Names:
         return host.lower() in self.hosts or (self.any_address and _is_address(host))
 
     def refusal(self, host: str) -> str:
-        """Say why a host is refused, and what to do about it."""
+        """Return the reason why a host is refused, and what to do about it."""
         hosts = ", ".join(sorted(self.hosts))
         return (
             f"this server answers for {hosts}, not for {host[:60]!r}; "
@@ -72,8 +76,10 @@ class Names:
 
 
 def _is_address(host: str) -> bool:
-    """Whether a host is an IP address, with or without a port."""
-    address = host.rpartition(":")[0].strip("[]") if ":" in host else host
+    """Tell whether a host is an IP address, with or without a port."""
+    address = host
+    if ":" in host:  # a port follows; an IPv6 address before a port is in brackets
+        address = host.rpartition(":")[0].strip("[]")
     try:
         ip_address(address)
     except ValueError:
@@ -83,7 +89,15 @@ def _is_address(host: str) -> bool:
 
 @dataclass
 class Rate:
-    """Rate limit per name: `per_second` requests after a burst of `at_once`.
+    """Limits the rate of requests of each name.
+
+    A name may send `at_once` requests at once, and after these `per_second` requests a second.
+    Requests that it does not send are saved for later, `at_once` at most (a token bucket).
+
+    Attributes:
+        per_second: requests that are allowed each second.
+        at_once: requests that are allowed at once.
+        clock: returns the time in seconds.
 
     >>> clock = iter([0.0, 0.0, 0.0, 0.6, 99.0, 99.0, 99.0]).__next__
     >>> rate = Rate(per_second=2, at_once=2, clock=clock)
@@ -100,23 +114,25 @@ class Rate:
     def allows(self, name: str) -> bool:
         """Count a request of the given name; return whether the request is within the limit."""
         now = self.clock()
-        allowance, since = self._allowances.get(name, (self.at_once, now))
-        allowance = min(self.at_once, allowance + (now - since) * self.per_second)
+        allowance, counted_at = self._allowances.get(name, (self.at_once, now))
+        allowance = min(self.at_once, allowance + (now - counted_at) * self.per_second)
         is_allowed = allowance >= 1
-        self._allowances[name] = (allowance - 1 if is_allowed else allowance, now)
+        if is_allowed:
+            allowance -= 1
+        self._allowances[name] = (allowance, now)
         return is_allowed
 
 
 class Guard:
-    """Refuse foreign hosts and origins, forms, and large or slow bodies; add headers to responses.
+    """Refuses foreign hosts and origins, forms, and large or slow bodies; adds response headers.
 
     Args:
         app: answers the requests that are not refused.
         names: allowed values of the Host header.
         origins: further allowed values of the Origin header.
-        root: the path of the pages' public address, such as `/label`. A proxy may strip it from
-            the path of a request.
-        patience: the timeout of a request's body, in seconds.
+        root: the path of the pages' public address, such as `/label`. A proxy may strip this path
+            from the path of a request.
+        patience: seconds within which the body of a request must arrive.
     """
 
     def __init__(
@@ -135,12 +151,13 @@ class Guard:
         self.patience = patience
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        started = False
+        """Answer a request, as an ASGI application."""
+        is_answered = False
 
         async def send_with_headers(message: Message) -> None:
-            nonlocal started
+            nonlocal is_answered
             if message["type"] == "http.response.start":
-                started = True
+                is_answered = True
                 headers = MutableHeaders(scope=message)
                 for name, value in HEADERS.items():
                     headers.setdefault(name, value)
@@ -148,11 +165,11 @@ class Guard:
 
         try:
             await self._answer(scope, receive, send_with_headers)
-        except asyncio.CancelledError:  # the server stops; raised further, it would be logged
-            if not started:
-                await self._refusal(scope, 503, "the server has ended")(
-                    scope, receive, send_with_headers
-                )
+        except asyncio.CancelledError:
+            # The server stops. The error is not raised again, because it would be logged.
+            if not is_answered:
+                response = self._refusal(scope, 503, "the server has ended")
+                await response(scope, receive, send_with_headers)
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Read the whole request and pass it to the application, or refuse it."""
@@ -166,7 +183,8 @@ class Guard:
                 body = await upload.read()
         except TimeoutError:
             why = f"the rest of the request did not come within {self.patience:g} s"
-            await self._refusal(scope, 408, why)(scope, receive, send)
+            response = self._refusal(scope, 408, why)
+            await response(scope, receive, send)
             return
         if body is None:
             why = f"the request is larger than {MOST_BYTES} bytes"
@@ -175,6 +193,7 @@ class Guard:
         await self.app(self._rooted(scope), _replay(body, receive), send)
 
     def _refusal(self, scope: Scope, code: int, why: str) -> Response:
+        """Make the response that refuses a request, and closes the connection."""
         # The rest of the refused request may still come, so the connection cannot be used again.
         return refusal(Request(self._rooted(scope)), code, why, {"Connection": "close"})
 
@@ -204,7 +223,11 @@ class Guard:
         return {**scope, "path": path, "root_path": root, "state": {"root": root}}
 
     def _fault(self, scope: Scope, headers: Headers) -> tuple[int, str] | None:
-        """Check the head of the request; return the status and the text of a refusal, or None."""
+        """Check the head of a request.
+
+        Returns:
+            The status code and the reason of a refusal; None if the request is allowed.
+        """
         host = headers.get("host", "")
         if not self.names.allows(host):
             return 421, self.names.refusal(host)
@@ -213,8 +236,11 @@ class Guard:
         method = scope["method"]
         if method in ("GET", "HEAD"):
             return None
+        # A POST changes something: it must come from the server's own page, and must not be a form,
+        # which other pages may send without a permission.
+        allowed_origins = {f"http://{host.lower()}", *self.origins}
         origin = headers.get("origin")
-        if origin is not None and origin.lower() not in {f"http://{host.lower()}", *self.origins}:
+        if origin is not None and origin.lower() not in allowed_origins:
             return 403, "the request comes from another page"
         if headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
             return 403, "the request comes from another page"
@@ -239,12 +265,13 @@ class Upload:
         return body if len(body) <= MOST_BYTES else None
 
     async def discard(self) -> None:
-        """Read the rest of the body, at most `MOST_DISCARDED` bytes, and keep nothing."""
+        """Read the rest of the body, at most `MOST_DISCARDED` bytes, and throw it away."""
         n_bytes = 0
         while not self._complete and n_bytes < MOST_DISCARDED:
             n_bytes += len(await self._next_part())
 
     async def _next_part(self) -> bytes:
+        """Receive the next part of the body, and note whether it is the last part."""
         message = await self.receive()
         self._complete = not message.get("more_body", False)
         part: bytes = message.get("body", b"")
@@ -252,10 +279,15 @@ class Upload:
 
 
 def _replay(body: bytes, receive: Receive) -> Receive:
-    """Make a function that replays the body, which was read already, then receives new messages."""
-    replayed: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
+    """Make a function that returns the body, which was read already, and then new messages.
+
+    The application needs such a function, because it reads the body itself.
+    """
+    unread: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
 
     async def receive_again() -> Message:
-        return replayed.pop() if replayed else await receive()
+        if unread:
+            return unread.pop()
+        return await receive()
 
     return receive_again

@@ -1,4 +1,4 @@
-"""Thread-safe operations behind the pages: next, answer, undo, item; and the links to the pages."""
+"""Answer the requests of the labelling pages (next, answer, undo), and keep the links to them."""
 
 from __future__ import annotations
 
@@ -19,22 +19,29 @@ from store.report.markdown import rendered
 from store.service.criteria import Asked, Criteria
 from store.service.labelling import LabellingService
 
-AT_HAND = 3  # questions leased to a page: the one shown and the next two
-MOST_CHARACTERS = 50_000  # characters of a text on a page; a link opens the full text
+AT_HAND = 3  # questions leased to a page: the question that is shown, and the next two
+MOST_CHARACTERS = 50_000  # most characters of a text on a page; a link opens the full text
 NOTHING = (
     "There is nothing to ask now: all pairs were asked, or are reserved by other annotators. "
     "This page checks again by itself."
 )
-ADMIN = "admin_token"  # name of the setting of the collection
+ADMIN = "admin_token"  # the setting of a collection that holds the admin's token
 
 
 class Pages:
-    """The labelling pages of a collection; thread-safe."""
+    """The labelling pages of a collection; thread-safe.
+
+    Attributes:
+        collection: the collection.
+        criteria: the services of the collection's criteria.
+        services: one service for each criterion, or a single service.
+        faults: prints faults on the server's terminal.
+    """
 
     def __init__(self, collection: Collection, criteria: Criteria) -> None:
         self.collection = collection
         self.criteria = criteria
-        self.services = criteria.services  # a service for each criterion
+        self.services = criteria.services
         self.faults = FaultNotes(collection.name)
         self._undoing = threading.Lock()
 
@@ -53,39 +60,50 @@ class Pages:
         return self.services[0].items
 
     def next(self, annotator: str, markdown: bool = False) -> dict[str, Any]:
-        """The progress of an annotator and the next questions, whose leases are renewed.
+        """Lease the next questions to an annotator; return them with the annotator's progress.
 
-        With `markdown` the texts of items are also rendered as HTML.
+        Args:
+            markdown: whether the texts of items are also rendered as HTML.
+
+        Returns:
+            The JSON of a reply: `pairs`, the questions; `left` and `range`, the number of questions
+            until the goal; `stop`, whether the goal is reached; `why`, the reason if there are no
+            questions; `last` and `last_of`, the number and the criterion of the last answer.
         """
-        asked = self.criteria.next(annotator, AT_HAND)
-        last = self.criteria.last(annotator)
+        questions = self.criteria.next(annotator, AT_HAND)
         last_number: int | None = None
         last_criterion: str | None = None
-        if last is not None:
-            last_service, last_judgement = last
-            last_number = last_judgement.number
-            last_criterion = last_service.collection.criterion
+        last_answer = self.criteria.last(annotator)
+        if last_answer is not None:
+            service, judgement = last_answer
+            last_number = judgement.number
+            last_criterion = service.collection.criterion
         # `is_fitted` is read before `remaining`: a first fit that ends in between must not make a
         # forecast from before the fit look valid.
         is_fitted = all(service.is_fitted for service in self.services)
         remaining = [service.remaining for service in self.services]
-        closed = "" if asked else self.services[0].why_closed(annotator)
-        stop = is_fitted and all(criterion.stop for criterion in remaining)
-        if closed:
-            why = f"{closed[:1].upper()}{closed[1:]}."
-        elif stop:
+        is_goal_reached = is_fitted and all(criterion.stop for criterion in remaining)
+        why_closed = ""
+        if not questions:
+            why_closed = self.services[0].why_closed(annotator)
+        if why_closed:
+            why = f"{why_closed[:1].upper()}{why_closed[1:]}."
+        elif is_goal_reached:
             why = f"{remaining[-1].why}."
         else:
             why = NOTHING
         n_left = _questions_left(remaining) if is_fitted else None
+        range_left = ""
+        if n_left is not None:
+            range_left = _range_left(remaining)
         return {
-            "pairs": [self._question_asked(question, markdown) for question in asked],
+            "pairs": [self._question_facts(question, markdown) for question in questions],
             "question": self.question,
             "instructions": self.instructions["key"],
             "answered": self.criteria.answered(annotator),
             "left": n_left,
-            "range": "" if n_left is None else _range_left(remaining),
-            "stop": stop and not closed,
+            "range": range_left,
+            "stop": is_goal_reached and not why_closed,
             "why": why,
             "last": last_number,
             "last_of": last_criterion,
@@ -94,10 +112,10 @@ class Pages:
 
     @property
     def question(self) -> str:
-        """The heading of a page that shows no pair.
+        """The heading of a page that shows no items.
 
-        It is the question or, because several criteria have several questions, the name of the
-        collection.
+        The heading is the question. Several criteria have several questions, so then the heading is
+        the name of the collection.
         """
         if len(self.services) > 1:
             return self.collection.name
@@ -105,56 +123,67 @@ class Pages:
 
     @property
     def instructions(self) -> dict[str, str]:
-        """The instructions of all criteria as HTML, and a key that changes with their text.
+        """The instructions of all criteria: `html`, and a `key` that changes with the text.
 
         Both are empty if there are no instructions.
         """
-        distinct = dict.fromkeys(service.study.instructions for service in self.services)
-        text = "\n\n".join(filter(None, distinct))
+        # Criteria with the same instructions show them once.
+        distinct_texts = dict.fromkeys(service.study.instructions for service in self.services)
+        text = "\n\n".join(filter(None, distinct_texts))
         key = hashlib.sha256(text.encode()).hexdigest() if text else ""
         return {"key": key, "html": rendered(text)}
 
     def answer(
         self, criterion: str | None, lease: str, judgement: Judgement, markdown: bool = False
     ) -> dict[str, Any]:
-        """Store an answer; return the annotator's progress and next questions.
+        """Store an answer; return the annotator's progress and next questions, see `next`.
 
-        If the question was answered already, the first answer counts and is returned as `counted`.
+        If the question was answered already, the first answer counts, and is returned as `counted`.
+
+        Args:
+            criterion: the criterion of the question; None in a collection without criteria.
+            lease: id of the question's lease.
 
         Raises:
-            LeaseError: if the annotator does not hold the lease, or it has expired.
+            LeaseError: if the annotator does not hold the lease, or the lease has expired.
         """
         stored = self.criteria.service_of(criterion).answer(lease, judgement).judgement
-        progress = self.next(judgement.annotator, markdown)
-        if replace(stored, number=0, at=None) != judgement:  # not a repeated request
-            progress["counted"] = stored.answer
-        return progress
+        reply = self.next(judgement.annotator, markdown)
+        # If the page has sent the same answer twice, there is nothing to report.
+        if replace(stored, number=0, at=None) != judgement:
+            reply["counted"] = stored.answer
+        return reply
 
     def undo(
         self, annotator: str, criterion: str | None, number: int, markdown: bool = False
     ) -> dict[str, Any]:
         """Undo the judgement with the given number, if it is the annotator's last judgement.
 
-        So a request that is repeated because its reply was lost undoes one answer, not two.
+        A page sends a request again if the reply is lost. With the number, this second request
+        undoes no further answer.
+
+        Returns:
+            The annotator's progress and next questions, see `next`; `undone` tells whether the
+            judgement was undone.
         """
         service = self.criteria.service_of(criterion)
         with self._undoing:
-            undone = False
-            last = self.criteria.last(annotator)
-            if last is not None:
-                last_service, last_judgement = last
+            is_undone = False
+            last_answer = self.criteria.last(annotator)
+            if last_answer is not None:
+                last_service, last_judgement = last_answer
                 if last_service is service and last_judgement.number == number:
-                    undone = service.undo(annotator) is not None
-        return {**self.next(annotator, markdown), "undone": undone}
+                    is_undone = service.undo(annotator) is not None
+        return {**self.next(annotator, markdown), "undone": is_undone}
 
     def sees(self, annotator: str, number: int) -> bool:
-        """Whether an annotator was asked about an item by any of the criteria."""
+        """Tell whether an annotator was asked about an item, for any criterion."""
         return any(service.sees(annotator, number) for service in self.services)
 
-    def _question_asked(self, asked: Asked, markdown: bool) -> dict[str, Any]:
-        """The facts of a question that a page shows.
+    def _question_facts(self, asked: Asked, markdown: bool) -> dict[str, Any]:
+        """Return the facts about a question that a page shows.
 
-        Two items are `left` and `right`, more items are the list `items`; then `worst` says whether
+        Two items are `left` and `right`. More items are the list `items`, and `worst` tells whether
         the worst item is asked for, too.
         """
         service = asked.service
@@ -172,54 +201,72 @@ class Pages:
         return {**facts, "left": left, "right": right}
 
     def item(self, number: int, markdown: bool = False) -> dict[str, Any]:
-        """The content of an item for a page; its id if it has no text, image or sound."""
+        """Return the content of an item for a page; the id if there is no text, image or sound."""
         id, text, image, audio, columns = self.items.content(number)
         if text is None and image is None and audio is None:
             text = id
         return {
-            **_text_shown(text, f"/text/{number}", markdown),
+            **_text_facts(text, f"/text/{number}", markdown),
             "image": None if image is None else f"/image/{number}",
             "audio": None if audio is None else f"/sound/{number}",
             "shown": columns,
         }
 
     def context(self, number: int, markdown: bool = False) -> dict[str, Any] | None:
-        """The context of an item's group for a page; None if there is no context."""
+        """Return the context of an item's group for a page; None if there is no context."""
         text = self.items.context(number)
-        return None if text is None else _text_shown(text, f"/context/{number}", markdown)
+        if text is None:
+            return None
+        return _text_facts(text, f"/context/{number}", markdown)
 
 
-def _text_shown(text: str | None, address: str, markdown: bool) -> dict[str, str | None]:
-    """The part of a text that a page shows; if the text is cut, `more` is its address in full."""
-    is_cut = text is not None and len(text) > MOST_CHARACTERS
-    if text is not None and is_cut:
+def _text_facts(text: str | None, address: str, markdown: bool) -> dict[str, str | None]:
+    """Return the beginning of a text that a page shows, and the address of a longer text.
+
+    Args:
+        address: the address of the full text.
+        markdown: whether the text is also rendered as HTML.
+    """
+    full_text_address: str | None = None
+    if text is not None and len(text) > MOST_CHARACTERS:
         text = f"{text[:MOST_CHARACTERS]} …"
-    html = None if text is None or not markdown else rendered(text)
-    return {"text": text, "more": address if is_cut else None, "html": html}
+        full_text_address = address
+    html: str | None = None
+    if text is not None and markdown:
+        html = rendered(text)
+    return {"text": text, "more": full_text_address, "html": html}
 
 
 def _questions_left(remaining: Sequence[Remaining]) -> int | None:
-    """The number of questions until all criteria reach their goals; None if it is not known.
+    """Count the questions until all criteria reach their goals; None if the number is not known.
 
-    The number is also unknown if each goal seems reached, but more answers must confirm it.
+    The number is also unknown if all goals seem reached, but more answers must confirm them.
     """
-    questions = [criterion.questions for criterion in remaining if not criterion.stop]
-    numbers = [number for number in questions if number is not None]
-    if len(numbers) < len(questions) or (questions and not any(numbers)):
+    unfinished = [criterion for criterion in remaining if not criterion.stop]
+    numbers = [criterion.questions for criterion in unfinished if criterion.questions is not None]
+    if len(numbers) < len(unfinished):
+        return None
+    needs_only_confirmation = unfinished and not any(numbers)
+    if needs_only_confirmation:
         return None
     total: int = plain(sum(numbers))
     return total
 
 
 def _range_left(remaining: Sequence[Remaining]) -> str:
-    """The range of the questions that all criteria together have left, in words."""
-    criteria = [criterion for criterion in remaining if not criterion.stop]
-    fewest = [criterion.fewest for criterion in criteria if criterion.fewest is not None]
-    if not criteria or len(fewest) < len(criteria):
+    """Write in words how many questions all criteria together have left, from fewest to most.
+
+    The text is empty if the number is not known, or no criterion has questions left.
+    """
+    unfinished = [criterion for criterion in remaining if not criterion.stop]
+    fewest = [criterion.fewest for criterion in unfinished if criterion.fewest is not None]
+    if not unfinished or len(fewest) < len(unfinished):
         return ""
-    most = [criterion.most for criterion in criteria if criterion.most is not None]
-    at_most = sum(most) if len(most) == len(criteria) else None
-    return range_in_words(sum(fewest), at_most)
+    most = [criterion.most for criterion in unfinished if criterion.most is not None]
+    total_most: int | None = None
+    if len(most) == len(unfinished):
+        total_most = sum(most)
+    return range_in_words(sum(fewest), total_most)
 
 
 def pages_of(collection: Collection, *, together: bool = False, **options: Any) -> Pages:
@@ -227,15 +274,22 @@ def pages_of(collection: Collection, *, together: bool = False, **options: Any) 
 
     Args:
         collection: the collection.
-        together: whether each pair is asked by all criteria before the next pair.
-        options: arguments of the service of each criterion.
+        together: whether each pair is asked about for all criteria before the next pair.
+        options: arguments of `LabellingService` for each criterion.
     """
     services = [LabellingService(criterion, **options) for criterion in collection.asked()]
     return Pages(collection, Criteria(services, together=together))
 
 
 class People:
-    """The secret links of the annotators and of the admin of a collection; the store keeps them."""
+    """The secret links to the pages of a collection, for its annotators and its admin.
+
+    A link has a token that the store keeps.
+
+    Attributes:
+        admin: the token of the admin.
+        revoked: the names of annotators whose link was revoked.
+    """
 
     def __init__(self, collection: Collection) -> None:
         self._collection = collection
@@ -245,33 +299,33 @@ class People:
         self.read()
 
     def read(self) -> None:
-        """Read annotators and links again, which another process may have changed."""
+        """Read the annotators and their links again: another process may have changed them."""
         annotators = self._collection.annotators()
         self._names = {annotator.token: annotator.name for annotator in annotators}
         self.revoked = set(self._collection.study().revoked)
 
     @property
     def tokens(self) -> dict[str, str]:
-        """The tokens of all annotators, by name."""
+        """{name of an annotator: token}."""
         return {name: token for token, name in self._names.items()}
 
     def name_of(self, token: str) -> str | None:
-        """The name of the annotator with the given token; None if the token is unknown."""
+        """Return the name of the annotator with the given token; None if there is none."""
         return self._names.get(token)
 
     def is_admin(self, token: str) -> bool:
         return secrets.compare_digest(token.encode(), self.admin.encode())
 
     def admin_of(self, token: str) -> str | None:
-        """The name `admin` if the token belongs to the admin, else None."""
+        """Return the name `admin` if the token belongs to the admin, else None."""
         return "admin" if self.is_admin(token) else None
 
     def knows(self, token: str) -> bool:
-        """Whether the token belongs to an annotator or to the admin."""
+        """Tell whether a token belongs to an annotator or to the admin."""
         return token in self._names or self.is_admin(token)
 
     def add(self, name: str) -> str:
-        """Create an annotator if the name is new; return the annotator's token."""
+        """Create an annotator if the name is new, and return the annotator's token."""
         with self._lock:
             token = self._collection.annotator(name).token
             self.read()

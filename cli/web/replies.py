@@ -13,18 +13,21 @@ from starlette.responses import HTMLResponse, JSONResponse, Response
 
 
 def render_page(template: str, **facts: Any) -> HTMLResponse:
-    """Make a page from a template; `facts` are the variables of the template."""
+    """Render a page from a template; `facts` are the variables of the template."""
     return HTMLResponse(_templates().get_template(template).render(facts))
 
 
 def render_tables(base: str, known: str | None, facts: dict[str, Any]) -> dict[str, Any]:
-    """Render the tables of the admin page; return the HTML, the `study` facts, and a key of both.
+    """Render the tables of the admin page.
 
     Args:
         base: the path of the page.
-        known: the key of the tables that the page shows; if it is still the same, HTML and study
-            are None.
+        known: the key of the tables that the page shows; None: it shows none.
         facts: the variables of the template.
+
+    Returns:
+        The tables as `html`, the variable `study`, and a `key` that changes with them. If the key
+        is still `known`, `html` and `study` are None.
     """
     html = _templates().get_template("tables.html").render(facts, base=base)
     study = facts["study"]
@@ -37,18 +40,26 @@ def render_tables(base: str, known: str | None, facts: dict[str, Any]) -> dict[s
 def refusal(
     request: Request, code: int, why: str, headers: Mapping[str, str] | None = None
 ) -> Response:
-    """Render an error as HTML for navigation, as JSON for fetch()."""
-    if request.method in ("GET", "HEAD") and "text/html" in request.headers.get("accept", ""):
-        root = request.state.root
-        heading = "No such page" if code == 404 else "That did not work"
-        page = render_page("fault.html", heading=heading, text=why[:1].upper() + why[1:], root=root)
-        page.status_code = code
-        page.headers.update(headers or {})
-        return page
-    return JSONResponse({"error": why}, code, headers)
+    """Make the response to a refused request: HTML for navigation, JSON for fetch().
+
+    Args:
+        code: the status code.
+        why: the reason of the refusal.
+        headers: further headers of the response.
+    """
+    accepts_html = "text/html" in request.headers.get("accept", "")
+    if request.method not in ("GET", "HEAD") or not accepts_html:
+        return JSONResponse({"error": why}, code, headers)
+    heading = "No such page" if code == 404 else "That did not work"
+    text = why[:1].upper() + why[1:]
+    page = render_page("fault.html", heading=heading, text=text, root=request.state.root)
+    page.status_code = code
+    page.headers.update(headers or {})
+    return page
 
 
 @cache
 def _templates() -> Environment:
+    """Return the templates of the pages, which escape HTML and refuse undefined variables."""
     loader = PackageLoader("cli.web")
     return Environment(loader=loader, autoescape=True, undefined=StrictUndefined)

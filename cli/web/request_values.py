@@ -1,4 +1,4 @@
-"""Values of requests to the pages, each checked: an invalid value is an HTTPException."""
+"""Read and check the values in requests to the pages; an invalid value is an HTTPException."""
 
 from __future__ import annotations
 
@@ -17,13 +17,14 @@ from store.collections.collection_rows import LONGEST_NAME
 
 ANSWERS_OF_PAGES = tuple(answer for answer in ANSWERS if answer != "undo")
 DECISIONS_WITH_WHOLE_NUMBER = ("quota", "overlap", "top")
-LONGEST_MS = 24 * 3600 * 1000
-_LONGEST_SEARCH = 200  # characters of a search text; the rest is ignored
-_MOST_PAGE_DIGITS = 7
+LONGEST_MS = 24 * 3600 * 1000  # a day: longest time to answer that is stored, in milliseconds
+_LONGEST_SEARCH = 200  # most characters of a search text; the rest is ignored
+_MOST_PAGE_DIGITS = 7  # most digits of the number of a page
+_WHOLE_NUMBERS_END = 2**53  # JavaScript has all whole numbers below this number
 
 
 async def read_body(request: Request) -> dict[str, Any]:
-    """The JSON object that is the body of a request."""
+    """Read the JSON object that is the body of a request."""
     try:
         body = json.loads(await request.body())
     except (ValueError, RecursionError):
@@ -34,37 +35,49 @@ async def read_body(request: Request) -> dict[str, Any]:
 
 
 def text_in(body: dict[str, Any], name: str, longest: int) -> str:
-    """A text that the body must have, without surrounding space."""
-    value = body.get(name)
-    if not isinstance(value, str) or not value.strip() or len(value) > longest:
+    """Return a text that the body must have, without surrounding space.
+
+    Args:
+        name: name of the value in the body.
+        longest: most characters of the text.
+    """
+    text = body.get(name)
+    if not isinstance(text, str) or not text.strip() or len(text) > longest:
         raise HTTPException(422, f"{name!r} is not a text of 1 to {longest} characters")
     try:
-        value.encode()
+        text.encode()
     except UnicodeEncodeError:
         fault = f"{name!r} has half of a character (a lone surrogate)"
         raise HTTPException(400, fault) from None
-    return value.strip()
+    return text.strip()
 
 
 def whole_number_in(body: dict[str, Any], name: str, fault: str) -> int | None:
-    """A whole number from 0 on, or None if it is absent; `fault` describes an invalid value."""
+    """Return a whole number of at least 0; None if the body does not have it.
+
+    Args:
+        name: name of the value in the body.
+        fault: description of an invalid value, such as `not the number of a place`.
+    """
     number: int | None = _checked(body, name, _is_whole, fault)
     return number
 
 
 def flag_in(body: dict[str, Any], name: str) -> bool:
-    """A value that is true or false; false if it is absent."""
-    return bool(_checked(body, name, lambda value: type(value) is bool, "neither true nor false"))
+    """Return a value that is true or false; False if the body does not have it."""
+    return bool(_checked(body, name, _is_bool, "neither true nor false"))
 
 
 def criterion_in(body: dict[str, Any]) -> str | None:
-    """The criterion that a request is about; None if it names none."""
-    return None if body.get("criterion") is None else text_in(body, "criterion", 200)
+    """Return the name of the criterion that a request is about; None if it names none."""
+    if body.get("criterion") is None:
+        return None
+    return text_in(body, "criterion", longest=200)
 
 
 def answer_in(body: dict[str, Any]) -> str:
-    """The answer to a question."""
-    answer = text_in(body, "answer", 20)
+    """Return the answer to a question."""
+    answer = text_in(body, "answer", longest=20)
     if answer not in ANSWERS_OF_PAGES:
         known = ", ".join(ANSWERS_OF_PAGES)
         raise HTTPException(422, f"unknown answer {answer!r}; known are {known}")
@@ -72,10 +85,13 @@ def answer_in(body: dict[str, Any]) -> str:
 
 
 def places_in(body: dict[str, Any], answer: str) -> tuple[int | None, int | None]:
-    """The places of the best and the worst item, from 0; both None unless the answer is `best`."""
+    """Return the places of the best and the worst item, from 0.
+
+    Only the answer `best` has places; then the worst item may be None, if it is not asked for.
+    """
     best = whole_number_in(body, "best", "not the number of a place")
     worst = whole_number_in(body, "worst", "not the number of a place")
-    if answer != "best" and (best, worst) != (None, None):
+    if answer != "best" and (best is not None or worst is not None):
         raise HTTPException(422, f"the answer {answer!r} has no 'best' and no 'worst'")
     if answer == "best" and best is None:
         raise HTTPException(422, "the answer 'best' needs a place as 'best'")
@@ -85,34 +101,40 @@ def places_in(body: dict[str, Any], answer: str) -> tuple[int | None, int | None
 
 
 def facts_in(body: dict[str, Any]) -> dict[str, Any]:
-    """Facts of a judgement besides the answer: the time, the comment, the flag."""
+    """Return the facts of a judgement besides the answer: the time, the comment, the flag.
+
+    A fact that the body does not have is None.
+    """
     text = body.get("comment") or ""
     if not isinstance(text, str) or len(text) > LONGEST_COMMENT:
         raise HTTPException(422, f"'comment' is not a text of at most {LONGEST_COMMENT} characters")
     # Databases keep neither zero bytes nor halves of characters.
     comment = text.replace("\0", "").encode(errors="replace").decode().strip()
-    milliseconds: Any = body.get("milliseconds")
-    # An invalid time measured by a page must not lose the answer.
-    is_time = type(milliseconds) in (int, float) and 0 <= milliseconds <= LONGEST_MS
+    time: Any = body.get("milliseconds")
+    # A page that measures an invalid time must not lose the answer: the time is left out.
+    milliseconds: int | None = None
+    if type(time) in (int, float) and 0 <= time <= LONGEST_MS:
+        milliseconds = int(time)
     return {
-        "milliseconds": int(milliseconds) if is_time else None,
+        "milliseconds": milliseconds,
         "comment": comment or None,
         "flagged": flag_in(body, "flagged") or None,
     }
 
 
 def decision_in(body: dict[str, Any], annotators: Collection[str]) -> Decision:
-    """A decision as the page sends it; the collection checks the decision itself.
+    """Return the decision that the admin page sends; the collection checks whether it is allowed.
 
     Args:
         annotators: names of the annotators that the decision may be about.
     """
-    kind = text_in(body, "kind", 20)
+    kind = text_in(body, "kind", longest=20)
     facts: dict[str, Any] = {"kind": kind}
     for name, longest in (("annotator", LONGEST_NAME), ("reason", LONGEST.get(kind, 500))):
-        value = body.get(name)
-        is_empty_text = kind in WORDS and value == ""  # it takes a question or instructions back
-        if value is not None and not is_empty_text:
+        text = body.get(name)
+        # An empty question, or empty instructions, restore the default.
+        is_default = kind in WORDS and text == ""
+        if text is not None and not is_default:
             facts[name] = text_in(body, name, longest)
     if facts.get("annotator") not in (None, *annotators):
         raise HTTPException(422, f"there is no annotator {facts['annotator'][:60]!r}")
@@ -126,9 +148,9 @@ def decision_in(body: dict[str, Any], annotators: Collection[str]) -> Decision:
 
 
 def view_in(request: Request) -> View:
-    """The view of the ranking that a request asks for by ?find=TEXT&sort=-score&page=2.
+    """Return the view of the ranking that a request asks for, by ?find=TEXT&sort=-score&page=2.
 
-    A minus before the column sorts it downwards. Page 0 is page 1.
+    With a minus before the column, the largest value is first. Page 0 is page 1.
     """
     parameters = request.query_params
     sort = parameters.get("sort", "rank")
@@ -143,16 +165,26 @@ def view_in(request: Request) -> View:
 
 
 def _checked(body: dict[str, Any], name: str, is_valid: Callable[[Any], bool], fault: str) -> Any:
-    """A valid value of the body, or None if it is absent; `fault` describes an invalid value."""
+    """Return a value of the body if it is valid; None if the body does not have it.
+
+    Args:
+        name: name of the value in the body.
+        is_valid: tells whether a value is valid; if it is not, the request is refused.
+        fault: description of an invalid value.
+    """
     value = body.get(name)
     if value is not None and not is_valid(value):
         raise HTTPException(422, f"{name!r} is {fault}")
     return value
 
 
+def _is_bool(value: Any) -> bool:
+    return type(value) is bool
+
+
 def _is_whole(value: Any) -> bool:
-    return type(value) is int and 0 <= value < 2**53
+    return type(value) is int and 0 <= value < _WHOLE_NUMBERS_END
 
 
 def _is_number(value: Any) -> bool:
-    return _is_whole(value) or (type(value) is float and 0 <= value < 2**53)
+    return type(value) in (int, float) and 0 <= value < _WHOLE_NUMBERS_END

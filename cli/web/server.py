@@ -1,4 +1,4 @@
-"""The HTTP server, which closes silent connections, and a thread that keeps the models fitted."""
+"""Make the HTTP server, which closes silent connections; keep the models fitted in a thread."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import re
 import signal
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from types import FrameType
 from typing import Any
@@ -22,12 +22,12 @@ from cli.web.pages import Pages, People
 from store.service.short_turns import short_turns
 
 READ_EVERY = 1.0  # seconds between two reads of the store
-_END_OF_HEAD = re.compile(rb"\n\r?\n")
-_FOLDED_LINE = re.compile(rb"\n[ \t]")
+_END_OF_HEAD = re.compile(rb"\n\r?\n")  # the empty line after the headers of a request
+_FOLDED_LINE = re.compile(rb"\n[ \t]")  # a header line that continues the line before
 
 
 class StrictConnection(h11.Connection):
-    """An h11 connection that refuses two kinds of requests whose end is ambiguous.
+    """An h11 connection that refuses requests with an ambiguous end.
 
     If a proxy and the server disagree where a request ends, a client can hide a second request
     behind it (RFC 9112, 5.2 and 6.1). So folded header lines, and a Content-Length together with a
@@ -35,7 +35,11 @@ class StrictConnection(h11.Connection):
     """
 
     def next_event(self) -> Any:
-        """The next event of h11; an error if the head of the request is ambiguous."""
+        """Return the next event of h11.
+
+        Raises:
+            h11.RemoteProtocolError: if the end of the request is ambiguous.
+        """
         if self.their_state is h11.IDLE:
             self._refuse_folded_lines()
         event = super().next_event()
@@ -46,6 +50,7 @@ class StrictConnection(h11.Connection):
         return event
 
     def _refuse_folded_lines(self) -> None:
+        """Raise RemoteProtocolError if a header line of the next request is folded."""
         received, _ = self.trailing_data
         head = _END_OF_HEAD.split(received, maxsplit=1)[0]
         if _FOLDED_LINE.search(head):
@@ -55,41 +60,47 @@ class StrictConnection(h11.Connection):
 class Impatient(H11Protocol):
     """The HTTP/1.1 protocol of uvicorn with a timeout for the head of a request.
 
-    `patience` is the timeout in seconds, counted from the start of the connection or the last
-    request. The time of the body is limited in `cli.web.guard`.
+    `cli.web.guard` limits the time for the body of a request.
+
+    Args:
+        patience: the timeout in seconds, counted from the start of the connection or from the last
+            request.
     """
 
     def __init__(self, *args: Any, patience: float, **options: Any) -> None:
         super().__init__(*args, **options)
         self.conn = StrictConnection(h11.SERVER)
         self._patience = patience
-        self._waiting: asyncio.TimerHandle | None = None
+        self._timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        self._wait_or_not()
+        self._update_timer()
 
     def handle_events(self) -> None:
         super().handle_events()
-        self._wait_or_not()
+        self._update_timer()
 
     def connection_lost(self, error: Exception | None) -> None:
-        self._stop_waiting()
+        self._stop_timer()
         super().connection_lost(error)
 
-    def _wait_or_not(self) -> None:
+    def _update_timer(self) -> None:
+        """Run the timer only while the connection waits for the head of a request."""
         if self.conn.their_state is not h11.IDLE:
-            self._stop_waiting()
-        elif self._waiting is None and not self.transport.is_closing():
-            self._waiting = self.loop.call_later(self._patience, self.timeout_keep_alive_handler)
+            self._stop_timer()
+        elif self._timer is None and not self.transport.is_closing():
+            self._timer = self.loop.call_later(self._patience, self.timeout_keep_alive_handler)
 
-    def _stop_waiting(self) -> None:
-        if self._waiting is not None:
-            self._waiting.cancel()
-            self._waiting = None
+    def _stop_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
 
 
 class _Server(uvicorn.Server):
+    """A server of uvicorn that ends in an orderly way after SIGHUP, too."""
+
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """Stop the server after a signal.
 
@@ -99,21 +110,30 @@ class _Server(uvicorn.Server):
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Handle SIGHUP as uvicorn handles SIGTERM: an exception in a request would be lost."""
-        hangup: Any = getattr(signal, "SIGHUP", None)
-        in_main = threading.current_thread() is threading.main_thread()
-        handles = hangup and in_main and signal.getsignal(hangup) is not signal.SIG_IGN
-        previous = signal.signal(hangup, self.handle_exit) if handles else None
-        try:
+        """Stop the server at SIGHUP, too, until the end of the `with` block.
+
+        Without this handler SIGHUP would raise an exception in the middle of a request, where the
+        exception would be lost.
+        """
+        with ExitStack() as stack:
+            if self._handles_hangup():
+                previous_handler = signal.signal(signal.SIGHUP, self.handle_exit)
+                stack.callback(signal.signal, signal.SIGHUP, previous_handler)
             with super().capture_signals():
                 yield
-        finally:
-            if handles:
-                signal.signal(hangup, previous)
+
+    @staticmethod
+    def _handles_hangup() -> bool:
+        """Tell whether a handler of SIGHUP can be set, and the signal is not ignored."""
+        if threading.current_thread() is not threading.main_thread():
+            return False  # Python sets handlers of signals only in the main thread
+        if not hasattr(signal, "SIGHUP"):  # not every system has it
+            return False
+        return signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN
 
 
 def make_server(app: Guard) -> uvicorn.Server:
-    """Make a server of the application; it logs only its own errors."""
+    """Make a server for the application; the server logs only its own errors."""
     config = uvicorn.Config(
         app,
         http=partial(Impatient, patience=app.patience),  # type: ignore[arg-type]
@@ -134,15 +154,19 @@ def make_server(app: Guard) -> uvicorn.Server:
 def keep_up_to_date(
     sites: Sequence[tuple[Pages, People]], *, before_read: Callable[[], None] = lambda: None
 ) -> Iterator[None]:
-    """Read judgements of other processes and keep the models fitted, in background threads.
+    """Read judgements of other processes and keep the models fitted, until the `with` block ends.
 
-    `before_read` is called before each read of the store.
+    A background thread does this.
+
+    Args:
+        sites: the pages and the links of each collection.
+        before_read: called before each read of the store.
     """
     stopped = threading.Event()
     thread = threading.Thread(target=_read_and_fit, args=(sites, before_read, stopped), daemon=True)
     thread.start()
     # Judgements and libraries live as long as the server, so the garbage collector need not look at
-    # them. A pass over them would stop all answers for some tenths of a second.
+    # these objects. A pass over them would stop all answers for some tenths of a second.
     gc.freeze()
     try:
         with short_turns():
@@ -150,7 +174,7 @@ def keep_up_to_date(
     finally:
         gc.unfreeze()
         stopped.set()
-        thread.join(1)  # a running fit is not awaited: it has no side effects
+        thread.join(timeout=1)  # a longer fit is not awaited: it has no side effects
 
 
 def _read_and_fit(
@@ -158,11 +182,11 @@ def _read_and_fit(
 ) -> None:
     """Read judgements and fit the models until `stopped` is set.
 
-    An error is printed once, and the work is tried again later.
+    An error is printed once, and reading and fitting are tried again later.
     """
-    wait = 0.0
-    while not stopped.wait(wait):
-        wait = READ_EVERY
+    seconds = 0.0  # time until the next read
+    while not stopped.wait(seconds):
+        seconds = READ_EVERY
         before_read()
         for pages, people in sites:
             try:
@@ -171,11 +195,10 @@ def _read_and_fit(
                     service.sync()
                     service.update()
                 faults = [service.fault for service in pages.services if service.fault]
-                fault = faults[0] if faults else ""
-            except Exception as error:  # any error: answers must still be accepted
-                fault = f"{type(error).__name__}: {error}"
-                wait = 5 * READ_EVERY
-            if fault:
-                pages.faults.begin("keeping up", fault)
+            except Exception as error:  # no error may end the thread: answers must be fitted later
+                faults = [f"{type(error).__name__}: {error}"]
+                seconds = 5 * READ_EVERY
+            if faults:
+                pages.faults.begin("keeping up", faults[0])
             else:
                 pages.faults.end("keeping up", "answers are read and fitted again")

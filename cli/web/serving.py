@@ -1,4 +1,4 @@
-"""Serve the pages of collections until the process is told to end."""
+"""Serve the pages of collections until a signal ends the process."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import socket
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
 from dataclasses import dataclass
-from typing import Any
 from urllib.parse import urlsplit
 
 import click
@@ -16,7 +15,7 @@ import click
 from cli.console import say
 from cli.printing.links import Links, print_links
 from cli.web.app import make_app
-from cli.web.guard import Names
+from cli.web.guard import Guard, Names
 from cli.web.pages import Pages, People, pages_of
 from cli.web.server import keep_up_to_date, make_server
 from sortnet.errors import SortNetError
@@ -24,8 +23,8 @@ from sortnet.preference.fit_process import FitProcess
 from store import Collection, Store
 from store.collections.server_claim import ServerClaim
 
-LOOPBACK = ("127.0.0.1", "localhost", "::1")
-EVERYWHERE = ("0.0.0.0", "::")
+LOOPBACK = ("127.0.0.1", "localhost", "::1")  # addresses that only this machine can reach
+EVERYWHERE = ("0.0.0.0", "::")  # addresses that stand for all addresses of this machine
 
 
 @dataclass(frozen=True)
@@ -36,9 +35,9 @@ class ServerOptions:
         host: address to listen on.
         port: port to listen on; 0: any free port.
         annotators: names of annotators who get a link; unknown annotators are created.
-        lease: seconds for which a pair is reserved.
-        url: public address of a proxy; None: there is no proxy.
-        together: whether each pair is asked by all criteria before the next pair.
+        lease: seconds for which a question is reserved for an annotator.
+        url: public address of a proxy in front of the server; None: there is no proxy.
+        together: whether each pair is asked about for all criteria before the next pair.
         browser: whether to open the first link in this machine's browser.
     """
 
@@ -56,16 +55,18 @@ class ServerOptions:
         return self.host not in LOOPBACK or bool(self.url)
 
     def address(self, port: int) -> str:
-        """The address with which all links begin.
+        """Return the address with which all links begin.
 
         Args:
             port: the port that the server listens on.
         """
+        if self.url:
+            return self.url
         host = socket.gethostname() if self.host in EVERYWHERE else self.host
-        return self.url or f"http://{_in_url(host)}:{port}"
+        return f"http://{_in_url(host)}:{port}"
 
     def names(self, port: int) -> Names:
-        """The host names by which browsers may address the server.
+        """Return the host names by which browsers may address the server.
 
         Args:
             port: the port that the server listens on.
@@ -77,7 +78,7 @@ class ServerOptions:
         if is_everywhere:
             hosts |= {socket.gethostname().lower(), socket.getfqdn().lower()}
         names = {f"{_in_url(host)}:{port}" for host in hosts}
-        if port == 80:
+        if port == 80:  # browsers leave out the default port of HTTP
             names |= hosts
         if self.url:
             names.add(urlsplit(self.url).netloc)
@@ -96,7 +97,7 @@ def serve_collections(
         store: the store of the collections.
         names: the names of the collections.
         options: the options of the server.
-        signals: collects the signals that come while the pages are served.
+        signals: collects the numbers of the signals that come while the pages are served.
 
     Raises:
         SortNetError: if the port cannot be used, a collection has nothing to compare or is
@@ -115,11 +116,12 @@ def serve_collections(
             _announce(sites, options, options.address(port))
             server = make_server(_app(sites, options, port))
 
-            def end_if_lost() -> None:
+            def end_if_signalled_or_lost() -> None:
                 is_lost = any(claim.lost.is_set() for claim in claims.values())
-                server.should_exit |= is_lost or bool(received)
+                if received or is_lost:
+                    server.should_exit = True
 
-            with keep_up_to_date(sites, before_read=end_if_lost):
+            with keep_up_to_date(sites, before_read=end_if_signalled_or_lost):
                 server.run(sockets=[listening])
             _refuse_lost(claims)
     served = ", ".join(repr(collection.name) for collection in collections)
@@ -127,6 +129,7 @@ def serve_collections(
 
 
 def _check_items(collections: Sequence[Collection]) -> None:
+    """Raise SortNetError if a collection has fewer than two items."""
     for collection in collections:
         if len(collection.items()) < 2:
             fault = "has fewer than two items: nothing to compare"
@@ -134,9 +137,12 @@ def _check_items(collections: Sequence[Collection]) -> None:
 
 
 def _site(stack: ExitStack, collection: Collection, options: ServerOptions) -> tuple[Pages, People]:
-    """Make the pages of a collection, which the stack closes at its end, and the links to them.
+    """Make the pages of a collection, and the links to the pages.
 
     The annotators in the options get links.
+
+    Args:
+        stack: closes the pages and their fit process when the stack is closed.
     """
     fit_process = stack.enter_context(closing(FitProcess()))
     pages = pages_of(
@@ -161,16 +167,25 @@ def _announce(sites: Sequence[tuple[Pages, People]], options: ServerOptions, add
     ]
     print_links(address, links, is_public=options.is_public)
     if options.browser:
-        click.launch(f"{address}/a/{next(iter(links[0].tokens.values()), '')}")
+        first_token = next(iter(links[0].tokens.values()), "")
+        click.launch(f"{address}/a/{first_token}")
 
 
-def _app(sites: Sequence[tuple[Pages, People]], options: ServerOptions, port: int) -> Any:
-    url = urlsplit(options.url or "")
-    origins = (f"{url.scheme}://{url.netloc}",) if options.url else ()
-    return make_app(sites, options.names(port), origins, url.path)
+def _app(sites: Sequence[tuple[Pages, People]], options: ServerOptions, port: int) -> Guard:
+    """Make the web application, which also answers at the public address of a proxy."""
+    if not options.url:
+        return make_app(sites, options.names(port))
+    url = urlsplit(options.url)
+    origin = f"{url.scheme}://{url.netloc}"
+    return make_app(sites, options.names(port), origins=(origin,), root=url.path)
 
 
 def _refuse_lost(claims: Mapping[str, ServerClaim]) -> None:
+    """Raise SortNetError if this process may not serve a collection any more.
+
+    Args:
+        claims: {name of a collection: this process's claim to serve it}.
+    """
     for name, claim in claims.items():
         if claim.lost.is_set():
             raise SortNetError(f"collection {name!r} was removed, or another process serves it now")
@@ -178,11 +193,14 @@ def _refuse_lost(claims: Mapping[str, ServerClaim]) -> None:
 
 @contextmanager
 def _listening(host: str, port: int) -> Iterator[socket.socket]:
-    """Open a socket that listens on the host and port, and close it afterwards."""
+    """Open a socket that listens on a host and a port, and close it after the `with` block.
+
+    Raises:
+        SortNetError: if the host or the port cannot be used.
+    """
     try:
-        family, _, _, _, address = socket.getaddrinfo(
-            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-        )[0]
+        addresses = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        family, _, _, _, address = addresses[0]
         dual_stack = family == socket.AF_INET6 and socket.has_dualstack_ipv6()
         listening = socket.create_server(
             address, family=family, backlog=1024, dualstack_ipv6=dual_stack
@@ -194,14 +212,17 @@ def _listening(host: str, port: int) -> Iterator[socket.socket]:
 
 
 def _listening_fault(error: OSError | UnicodeError, host: str, port: int) -> str:
-    """Say why the server cannot listen on the host and port."""
+    """Return the reason why the server cannot listen on a host and a port."""
     code = error.errno if isinstance(error, OSError) else None
     if code == errno.EADDRINUSE:
         return f"port {port} is in use: choose another with --port, or 0 for any"
     if code == errno.EADDRNOTAVAIL or isinstance(error, socket.gaierror | UnicodeError):
         return f"--host {host!r} is not an address of this machine"
-    return f"cannot listen on port {port}: {os.strerror(code) if code else error}"
+    reason = os.strerror(code) if code else error
+    return f"cannot listen on port {port}: {reason}"
 
 
 def _in_url(host: str) -> str:
-    return f"[{host}]" if ":" in host and not host.startswith("[") else host
+    """Write a host for a URL: an IPv6 address is put in brackets."""
+    is_bare_ipv6 = ":" in host and not host.startswith("[")
+    return f"[{host}]" if is_bare_ipv6 else host

@@ -147,7 +147,7 @@ class NeuralComparator(nn.Module, ABC):
         return OnDevice(self.device, self._compare)
 
     def _compares_as(self, base: type[NeuralComparator], names: Sequence[str]) -> bool:
-        """Whether this class inherits all methods `names` from `base`, so that margins are equal."""
+        """Whether this class inherits all methods `names` from `base`, so that margins agree."""
         return all(getattr(type(self), name) is getattr(base, name) for name in names)
 
     @torch.no_grad()

@@ -15,9 +15,10 @@ from sortnet.messages import printable
 
 MAX_TEXT = 1_000_000  # bytes of UTF-8
 MAX_ID = 200  # characters
+_MOST_CHARACTERS_IN_LINE = 1000  # of a text that describes its item in a line
 
 
-T = TypeVar("T")
+T = TypeVar("T")  # type of the values in a column
 
 
 class ItemContent(NamedTuple):
@@ -25,9 +26,10 @@ class ItemContent(NamedTuple):
 
     Attributes:
         id: name of the item.
-        text: text of the item, or None.
-        image, audio: files relative to the root of the items, or None.
-        shown: {column: text} of further columns.
+        text: text of the item; None if it has no text.
+        image: image file, relative to the folder of the items; None without an image.
+        audio: sound file, relative to the folder of the items; None without a sound.
+        shown: {column: text}, the texts in further columns that annotators see.
     """
 
     id: str
@@ -43,18 +45,20 @@ class Items:
 
     Attributes:
         ids: (n,) unique names of the items.
-        texts: (n,) texts, or None.
-        images: (n,) image files relative to `root`, or None.
-        audio: (n,) sound files relative to `root`, or None.
-        features: (n, d) float32, d may be 0; NaN where a value is missing.
+        texts: (n,) texts of the items; None for an item without a text.
+        images: (n,) image files relative to `root`; None for an item without an image.
+        audio: (n,) sound files relative to `root`; None for an item without a sound.
+        features: (n, d) features in float32; NaN where a value is missing. There may be no
+            features, so that d is 0.
         feature_names: (d,) names of the features.
-        root: folder of images and sounds; nothing outside of the folder is ever shown.
+        root: folder of images and sounds; no file outside this folder is ever shown.
         source: file or value that the items came from, for messages.
-        groups: (n,) the name of each item's group (prompt, scene, topic, query): only items of one
-            group are compared; None if all items are compared.
-        contexts: (n,) the text of each item's group; None if there are no such texts.
-        shown: (n,) {column: text} of further columns that annotators see, None for an item without
-            texts in these columns; None if there are no such columns.
+        groups: (n,) names of the items' groups, such as prompts, scenes, topics or queries. Only
+            items of the same group are compared. None: any two items can be compared.
+        contexts: (n,) texts of the items' groups, which annotators see with a question; None: the
+            groups have no texts.
+        shown: (n,) {column: text} for the texts in further columns that annotators see; None for an
+            item without such texts. None in place of the tuple: there are no such columns.
     """
 
     ids: tuple[str, ...]
@@ -73,7 +77,7 @@ class Items:
         if self.contexts is None:
             return
         if self.groups is None:
-            raise DataError(f"{self.source}: a context is that of a group, and there are none")
+            raise DataError(f"{self.source}: a context belongs to a group, and there are no groups")
         row = other_context(self.groups, self.contexts)
         if row is not None:
             raise DataError(
@@ -85,7 +89,7 @@ class Items:
         return len(self.ids)
 
     def content(self, k: int) -> ItemContent:
-        """The content of item k that pages, terminals and programs show."""
+        """Return the content of item k that pages, terminals and programs show."""
         columns = None if self.shown is None else self.shown[k]
         return ItemContent(
             id=self.ids[k],
@@ -96,7 +100,7 @@ class Items:
         )
 
     def context(self, k: int) -> str | None:
-        """The context of the group of item k; None if the group has no context."""
+        """Return the text of item k's group; None if the group has no text."""
         return None if self.contexts is None else self.contexts[k]
 
     def take(self, rows: Sequence[int]) -> Items:
@@ -119,39 +123,44 @@ class Items:
 
 
 def other_context(groups: Sequence[str], contexts: Sequence[str | None]) -> int | None:
-    """Number of the first item whose context differs from an earlier item of the same group.
+    """Find the first item that has another context than an earlier item of its group.
 
-    None if each group has a single context.
+    Returns:
+        The number of the item; None if the items of each group have the same context.
 
     >>> other_context("aabb", ("x", "x", "y", None))
     3
     """
-    context_of: dict[str, str | None] = {}
+    context_of_group: dict[str, str | None] = {}
     for row, (group, context) in enumerate(zip(groups, contexts, strict=True)):
-        if context_of.setdefault(group, context) != context:
+        if context_of_group.setdefault(group, context) != context:
             return row
     return None
 
 
 def words_of(items: Items, k: int, *, files: bool = True) -> str:
-    """Words that stand for item k in a line: the start of its text, or its image or sound.
+    """Describe item k in a line: by the start of its text, or by its image or sound.
 
     Args:
-        files: whether an image or a sound is shown by the path of its file; else as the word
+        items: all items.
+        k: number of the item.
+        files: whether an image or a sound is described by the path of its file; if not, by the word
             `image` or `sound`.
     """
     text = items.texts[k]
     if not text:
         text = file_of(items, k) if files else _kind_of_file(items, k)
-    return printable(" ".join(text[:1000].split()))
+    start = text[:_MOST_CHARACTERS_IN_LINE]
+    return printable(" ".join(start.split()))
 
 
 def file_of(items: Items, k: int) -> str:
-    """The path of the image or sound of item k, relative to the root; empty without a file."""
+    """Return the path of item k's image or sound, relative to the root; empty without a file."""
     return items.images[k] or items.audio[k] or ""
 
 
 def _kind_of_file(items: Items, k: int) -> str:
+    """Return the word `image` or `sound` for the file of item k; empty without a file."""
     if items.images[k]:
         return "image"
     return "sound" if items.audio[k] else ""
@@ -162,8 +171,8 @@ def check_id(name: str, place: str, noun: str = "id") -> None:
 
     Args:
         name: the id.
-        place: file and line, for the message.
-        noun: word for an id in the message.
+        place: file and line of the id, for the message.
+        noun: word for an id in the message, such as `group`.
     """
     if not name:
         raise DataError(f"{place}: the {noun} is missing")
@@ -174,16 +183,20 @@ def check_id(name: str, place: str, noun: str = "id") -> None:
 
 
 def checked_text(text: str, name: str, place: str, noun: str = "text") -> str | None:
-    """Return the text, or None if it is blank; refuse a text that a database cannot store.
+    """Return a text, or None if it is blank; refuse a text that a database cannot store.
 
     Args:
-        name: id of the item, for the message.
-        place: file and line, for the message.
-        noun: word for the text in the message.
+        text: the text.
+        name: id of the item that has the text, for the message.
+        place: file and line of the text, for the message.
+        noun: word for the text in the message, such as `context`.
+
+    Raises:
+        DataError: if the text is not Unicode, too long or has a NUL byte.
     """
     try:
         size = len(text.encode())
-    except UnicodeEncodeError:
+    except UnicodeEncodeError:  # half of a surrogate pair
         raise DataError(f"{place}: the {noun} of {shown(name)} is not Unicode") from None
     if size > MAX_TEXT:
         raise DataError(

@@ -31,10 +31,10 @@ class GivenItems:
     """Items, together with the Python values that the caller passed.
 
     Attributes:
-        items: the different items.
-        roles: roles of the columns of a table; None: the values are no table.
-        values: (n_rows,) values as they were passed: a text, a path, a row of numbers, or a dict.
-        number: (n_rows,) the item of each row; equal values are one item.
+        items: the items; equal values are a single item.
+        roles: roles of a table's columns; None if the values are no table.
+        values: (n_rows,) values as the caller passed them: texts, paths, rows of numbers or dicts.
+        number: (n_rows,) number of the item that each value belongs to.
     """
 
     items: Items
@@ -43,7 +43,7 @@ class GivenItems:
     number: Sequence[int]
 
     def value_of_id(self) -> dict[str, Any]:
-        """{id of the item: value that the caller passed}; for equal values the first value."""
+        """Return {id: value} with the first value that the caller passed for each item."""
         values: dict[str, Any] = {}
         for value, number in zip(self.values, self.number, strict=True):
             values.setdefault(self.items.ids[number], value)
@@ -59,17 +59,20 @@ def items_from(
     ignore: Sequence[str] = (),
     least: int = 2,
 ) -> GivenItems:
-    """Make items of a list, a data frame, an array, or a file or folder.
+    """Make items from a list, a data frame, an array, a file or a folder.
 
-    A list has texts (`str`), files (`Path`; texts, images or sounds), rows of numbers, or dicts,
-    which are rows of a table. The columns of a table get roles as in `read_items`. An item without
-    an id is named by its text or content, so that the item has the same name in a later call with
-    more items.
+    A list has texts (`str`), paths of files (`Path`) with texts, images or sounds, rows of numbers,
+    or dicts, which are rows of a table. The columns of a table get roles as in `read_items`. An
+    item without an id is named by its text or content, so that the item has the same name in a
+    later call with more items.
 
     Args:
-        text, id, group: columns of a table.
-        ignore: columns that are no features.
-        least: minimum number of items.
+        values: the list, data frame or array, or the path of the file or folder.
+        text: name of a table's column of texts; None: recognised by its name.
+        id: name of a table's column of ids; None: recognised by its name.
+        group: name of a table's column of groups; None: there are no groups.
+        ignore: names of a table's columns that are left out.
+        least: smallest number of items that is allowed.
 
     Raises:
         DataError: on fewer items, values of several kinds, or columns and files that `read_items`
@@ -83,10 +86,10 @@ def items_from(
     """
     named = Columns(text=text, id=id, group=group)
     if isinstance(values, str | os.PathLike):
-        return _of_file(Path(values), named, ignore, least)
+        return _read_file(Path(values), named, ignore, least)
     if hasattr(values, "columns"):
-        return _of_frame(values, named, ignore, least)
-    listed_values = _list_of(values)
+        return _items_from_frame(values, named, ignore, least)
+    listed_values = _as_list(values)
     if len(listed_values) < least:
         raise DataError(f"items: there are {len(listed_values)}; sorting needs {least} at least")
     if listed_values and all(isinstance(value, Mapping) for value in listed_values):
@@ -94,19 +97,19 @@ def items_from(
 
         for number, row in enumerate(listed_values):
             _check_unicode(row, f"{_SOURCE}, number {number}")
-        return _of_frame(pd.DataFrame(listed_values), named, ignore, least, listed_values)
+        return _items_from_frame(pd.DataFrame(listed_values), named, ignore, least, listed_values)
     if named != Columns() or ignore:
         raise DataError("items: text, id, group and ignore name columns, and a list has none")
     if all(isinstance(value, str) for value in listed_values):
-        items = _of_texts(listed_values)
+        items = _items_from_texts(listed_values)
     elif all(isinstance(value, os.PathLike) for value in listed_values):
-        items = _of_paths([Path(value) for value in listed_values])
+        items = _items_from_paths([Path(value) for value in listed_values])
     else:
-        items = _of_numbers(listed_values)
-    return _without_copies(listed_values, items, least)
+        items = _items_from_numbers(listed_values)
+    return _without_duplicates(listed_values, items, least)
 
 
-def _list_of(values: Any) -> list[Any]:
+def _as_list(values: Any) -> list[Any]:
     """Return the values as a list.
 
     Raises:
@@ -117,8 +120,11 @@ def _list_of(values: Any) -> list[Any]:
     return list(values)
 
 
-def _of_file(path: Path, named: Columns, ignore: Sequence[str], least: int) -> GivenItems:
-    """Read the items of a table or a folder; their values are the rows, or the texts and files."""
+def _read_file(path: Path, named: Columns, ignore: Sequence[str], least: int) -> GivenItems:
+    """Read the items of a table or a folder.
+
+    The values of the items are the rows of the table, or the texts and paths in the folder.
+    """
     items, roles = read_with_roles(path, named, ignore=ignore, least=least)
     values: list[Any] = []
     if is_table(path):
@@ -130,16 +136,22 @@ def _of_file(path: Path, named: Columns, ignore: Sequence[str], least: int) -> G
     return GivenItems(items, roles, values, range(len(items)))
 
 
-def _of_frame(
+def _items_from_frame(
     frame: Any,
     named: Columns,
     ignore: Sequence[str],
     least: int,
     dicts: Sequence[Mapping[str, Any]] | None = None,
 ) -> GivenItems:
-    """Make an item of each row of a data frame.
+    """Make an item from each row of a data frame.
 
-    The values of the items are `dicts`, of which the caller made the frame, or else the rows.
+    Args:
+        frame: the data frame.
+        named: roles of columns that the caller named.
+        ignore: names of columns that are left out.
+        least: smallest number of items that is allowed.
+        dicts: (n,) values of the items, if the caller made the frame from dicts; None: the values
+            are the rows.
     """
     keep = kept_as_read(*vars(named).values())
     rows = rows_of_frame(frame, "the data frame", keep)
@@ -150,24 +162,24 @@ def _of_frame(
     items = documents.items()
     dicts_of_rows = rows.dicts()
     values = dicts_of_rows if dicts is None else dicts
-    if documents.ids is not None:
+    if documents.ids is not None:  # the ids are unique, so no row is a duplicate
         return GivenItems(items, roles, values, range(len(items)))
     groups: Sequence[str | None] = documents.groups or [None] * len(items)
     contents = [repr((group, cells)) for group, cells in zip(groups, dicts_of_rows, strict=True)]
     texts = [text or "" for text in items.texts]
     named_items = replace(items, ids=_ids_by_content(texts, contents))
-    return _without_copies(values, named_items, least, roles)
+    return _without_duplicates(values, named_items, least, roles)
 
 
 def _check_unicode(row: Mapping[str, Any], place: str) -> None:
-    """Raise a DataError if a database cannot store a text of the row."""
+    """Raise a DataError if a database cannot store a text of a row, {column: cell}."""
     for name, cell in row.items():
         if isinstance(cell, str):
             checked_text(cell, cell, place, f"column {name}")
 
 
-def _of_texts(values: Sequence[str]) -> Items:
-    """Make an item of each text."""
+def _items_from_texts(values: Sequence[str]) -> Items:
+    """Make an item from each text."""
     ids = _ids_by_content(values, values)
     texts = tuple(
         checked_text(value, id, f"{_SOURCE}, number {number}")
@@ -178,8 +190,8 @@ def _of_texts(values: Sequence[str]) -> Items:
     return Items(ids, texts, no_files, no_files, no_features, (), source=_SOURCE)
 
 
-def _of_paths(paths: Sequence[Path]) -> Items:
-    """Make an item of each text, image or sound file, named by its path in the common folder."""
+def _items_from_paths(paths: Sequence[Path]) -> Items:
+    """Make an item from each text, image or sound file, named by its path in the common folder."""
     root = Path(os.path.commonpath([path.resolve().parent for path in paths]))
     names = [path.resolve().relative_to(root).as_posix() for path in paths]
     endings = [path.suffix.lower() for path in paths]
@@ -213,14 +225,19 @@ def _of_paths(paths: Sequence[Path]) -> Items:
 
 
 def _read_text(path: Path) -> str | None:
+    """Read the text of a file; None if it is blank, DataError if it cannot be read."""
     try:
         return checked_text(path.read_text("utf-8-sig"), path.name, str(path))
     except (OSError, UnicodeError) as error:
-        raise DataError(f"items: {path}: {getattr(error, 'strerror', None) or error}") from None
+        why = getattr(error, "strerror", None) or error
+        raise DataError(f"items: {path}: {why}") from None
 
 
-def _of_numbers(values: Sequence[Any]) -> Items:
-    """Make an item of each row of numbers, which are its features; a number is a row of one."""
+def _items_from_numbers(values: Sequence[Any]) -> Items:
+    """Make an item from each row of numbers, which become its features.
+
+    A number in place of a row is a row with a single number.
+    """
     try:
         if any(value is None or isinstance(value, str | bytes) for value in values):
             raise TypeError
@@ -236,16 +253,25 @@ def _of_numbers(values: Sequence[Any]) -> Items:
     if matrix.ndim != 2:
         raise DataError(f"items: an array of {matrix.ndim} dimensions; rows of numbers have two")
     names = tuple(str(k + 1) for k in range(matrix.shape[1]))
-    refuse_lost(matrix, np.zeros(len(matrix), np.int64), names, _SOURCE)
+    all_in_one_group = np.zeros(len(matrix), np.int64)
+    refuse_lost(matrix, all_in_one_group, names, _SOURCE)
+    texts = [", ".join(f"{value:g}" for value in row) for row in matrix]
     contents = [row.tobytes().hex() for row in matrix]
-    ids = _ids_by_content([", ".join(f"{value:g}" for value in row) for row in matrix], contents)
+    ids = _ids_by_content(texts, contents)
     nothing = (None,) * len(ids)
     features = matrix.astype(np.float32)
     return Items(ids, nothing, nothing, nothing, features, names, source=_SOURCE)
 
 
 def _ids_by_content(texts: Sequence[str], contents: Sequence[str]) -> tuple[str, ...]:
-    """Make ids of items: a short text is its own id, else its start and a hash of the content.
+    """Make the ids of items that have none, so that equal contents get equal ids.
+
+    A short text on one line is its own id. Any other id is the start of the text, if it can be
+    printed, and a hash of the content.
+
+    Args:
+        texts: (n,) texts of the items; empty for an item without a text.
+        contents: (n,) everything in which the items can differ, as texts.
 
     >>> _ids_by_content(["short", ""], ["short", "a row"])
     ('short', 'adc376f3')
@@ -262,10 +288,16 @@ def _ids_by_content(texts: Sequence[str], contents: Sequence[str]) -> tuple[str,
     return tuple(ids)
 
 
-def _without_copies(
+def _without_duplicates(
     values: Sequence[Any], items: Items, least: int, roles: Columns | None = None
 ) -> GivenItems:
-    """Keep a single item of each id, and record for every value the number of its item.
+    """Keep the first item of each id, and record for each value the number of its item.
+
+    Args:
+        values: (n,) values of the items, as the caller passed them.
+        items: n items; items with the same id are equal.
+        least: smallest number of different items that is allowed.
+        roles: roles of the columns, if the items came from a table.
 
     Raises:
         DataError: if there are fewer than `least` different items.

@@ -15,10 +15,13 @@ from sortnet.items.media import load_image
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-_SIDE = 96  # pixels: images are resized to squares of this size
-_GRID = 3
-_HUES = 6
-_DIRECTIONS = 8
+_SIDE = 96  # pixels: images are resized to squares with sides of this length
+_GRID = 3  # cells in a row and in a column of the grid
+_HUES = 6  # bins of the histogram of hues
+_DIRECTIONS = 8  # bins of the histogram of the directions of edges
+_DARK = 0.25  # lightness below which a pixel is dark
+_LIGHT = 0.9  # lightness above which a pixel is light
+_LIGHTNESSES = 32  # bins of the histogram of lightness
 _PLACES = tuple(
     f"{row} {column}"
     for row in ("top", "middle", "bottom")
@@ -27,7 +30,9 @@ _PLACES = tuple(
 IMAGE_FEATURES = (
     *("log pixels", "log width by height", "lightness", "contrast", "colourfulness"),
     *("spread of colours", "sharpness", "entropy of lightness", "dark share", "light share"),
-    *(f"{what} {place}" for what in ("lightness", "green-red", "blue-yellow") for place in _PLACES),
+    *(f"lightness {place}" for place in _PLACES),
+    *(f"green-red {place}" for place in _PLACES),
+    *(f"blue-yellow {place}" for place in _PLACES),
     *(f"hue {360 * k // _HUES}°" for k in range(_HUES)),
     *(f"edges at {180 * k // _DIRECTIONS}°" for k in range(_DIRECTIONS)),
     *(f"edges {place}" for place in _PLACES),
@@ -64,8 +69,14 @@ def image_features(
     a grid of 3 x 3; a histogram of hues by chroma; a histogram of the directions of edges by their
     strength; and the strength of edges on the grid.
 
+    Args:
+        images: (n,) image files relative to `root`; None for an image that is missing.
+        root: folder of the images.
+        source: file that the images came from, for messages.
+        progress: called with a text about each image.
+
     Returns:
-        (n, 60) in the order of `IMAGE_FEATURES`; NaN for an image that is missing.
+        (n, 60) features in the order of `IMAGE_FEATURES`; NaN for an image that is missing.
 
     Raises:
         DataError: on an image that is broken, cut or larger than 100 million pixels.
@@ -76,45 +87,60 @@ def image_features(
     for k, name in enumerate(images):
         if name is not None:
             progress(f"image {k + 1} of {len(images)}")
+            # Some formats are decoded at a reduced size, which is much faster. Twice the size that
+            # is needed keeps the sharpness of the resized image.
             image, (width, height) = load_image(root / name, f"{source}: {name}", side=2 * _SIDE)
-            features[k] = _features_of(image, width, height)
+            features[k] = _features_of_image(image, width, height)
     return features
 
 
 def oklab(rgb: NDArray[np.uint8]) -> NDArray[np.float64]:
-    """Convert sRGB bytes (..., 3) to OKLab: lightness in [0, 1], green-red and blue-yellow about 0.
+    """Convert sRGB bytes (..., 3) to OKLab (..., 3): lightness, green-red and blue-yellow.
+
+    Lightness is in [0, 1]. Green-red and blue-yellow are 0 for grey, and below or above 0 for
+    colours.
 
     >>> white = np.full(3, 255, np.uint8)
     >>> oklab(white).round(3).tolist()
     [1.0, 0.0, 0.0]
     """
-    share = rgb / 255.0
-    linear = np.where(share <= 0.04045, share / 12.92, ((share + 0.055) / 1.055) ** 2.4)
+    srgb = rgb / 255.0
+    # The inverse of the transfer function of sRGB (IEC 61966-2-1) gives linear light.
+    linear = np.where(srgb <= 0.04045, srgb / 12.92, ((srgb + 0.055) / 1.055) ** 2.4)
     lab: NDArray[np.float64] = np.cbrt(linear @ _CONES.T) @ _LAB.T
-    return lab + 0.0
+    return lab + 0.0  # -0.0 becomes 0.0
 
 
-def _features_of(image: Image, width: int, height: int) -> NDArray[np.float64]:
-    """Compute the features of an image, in the order of `IMAGE_FEATURES`.
+def _features_of_image(image: Image, width: int, height: int) -> NDArray[np.float64]:
+    """Compute the features of an image, (60,) in the order of `IMAGE_FEATURES`.
 
-    `width` and `height` are the size of the original; `image` may have been reduced when read.
+    Args:
+        image: the image, which may have been reduced when it was decoded.
+        width, height: size of the original image in pixels.
     """
     lab = oklab(np.asarray(flat(image, (_SIDE, _SIDE))))
     light = lab[..., 0]
-    chroma = np.hypot(lab[..., 1], lab[..., 2])
+    green_red = lab[..., 1]
+    blue_yellow = lab[..., 2]
+    chroma = np.hypot(green_red, blue_yellow)
+    hue = np.arctan2(blue_yellow, green_red)
     down, right = np.gradient(light)
-    strength = np.hypot(down, right)
+    strength_of_edges = np.hypot(down, right)
+    direction_of_edges = np.arctan2(down, right)
     return np.concatenate(
         [
             [np.log(width * height), np.log(width / height)],
             [light.mean(), light.std(), chroma.mean()],
-            [np.sqrt(lab[..., 1].var() + lab[..., 2].var())],
-            [np.log(_laplacian(light) + 1e-4), _entropy(light)],
-            [(light < 0.25).mean(), (light > 0.9).mean()],
-            *(_on_grid(lab[..., channel]) for channel in range(3)),
-            _histogram(np.arctan2(lab[..., 2], lab[..., 1]), chroma, 2 * np.pi, _HUES),
-            _histogram(np.arctan2(down, right), strength, np.pi, _DIRECTIONS),
-            _on_grid(strength),
+            [np.sqrt(green_red.var() + blue_yellow.var())],
+            [np.log(_sharpness(light) + 1e-4), _entropy(light)],  # an even image has sharpness 0
+            [(light < _DARK).mean(), (light > _LIGHT).mean()],
+            _means_on_grid(light),
+            _means_on_grid(green_red),
+            _means_on_grid(blue_yellow),
+            _histogram(hue, chroma, 2 * np.pi, _HUES),
+            # Opposite directions belong to the same edge, so the period is half a turn.
+            _histogram(direction_of_edges, strength_of_edges, np.pi, _DIRECTIONS),
+            _means_on_grid(strength_of_edges),
         ]
     )
 
@@ -123,12 +149,13 @@ def flat(image: Image, size: tuple[int, int]) -> Image:
     """Convert an image to 8-bit RGB of the given size; transparent pixels become white."""
     from PIL import Image as images
 
-    if image.mode.startswith(("I", "F")):
+    if image.mode.startswith(("I", "F")):  # grey images of 16 or 32 bits a pixel
         image = _eight_bits(image)
+    # These images have a palette or transparency.
     if image.mode in ("P", "PA", "LA", "La", "RGBa") or "transparency" in image.info:
         image = image.convert("RGBA")
     if image.mode == "RGBA":
-        image = image.resize(size, images.Resampling.BOX)
+        image = image.resize(size, images.Resampling.BOX)  # first, so that less is composed
         white = images.new("RGBA", image.size, "white")
         image = images.alpha_composite(white, image)
     return image.convert("RGB").resize(size, images.Resampling.BOX)
@@ -137,7 +164,8 @@ def flat(image: Image, size: tuple[int, int]) -> Image:
 def _eight_bits(image: Image) -> Image:
     """Scale a grey image to 8 bits a pixel.
 
-    White is 255 or 65535, the largest value of 8 or of 16 bits, or for larger values the maximum.
+    White is the largest value of 8 bits or of 16 bits, whichever all pixels fit in. If they fit in
+    neither, white is the largest value in the image.
     """
     from PIL import Image as images
 
@@ -152,9 +180,9 @@ def _eight_bits(image: Image) -> Image:
     return images.fromarray((pixels.clip(0, white) * (255 / white)).astype(np.uint8))
 
 
-def _on_grid(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Mean values in the 9 cells of a grid of 3 x 3 cells, row by row."""
-    cell = _SIDE // _GRID
+def _means_on_grid(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Compute (9,) mean values in the cells of a grid of 3 x 3 cells, row by row."""
+    cell = _SIDE // _GRID  # pixels
     means: NDArray[np.float64] = values.reshape(_GRID, cell, _GRID, cell).mean(axis=(1, 3))
     return means.ravel()
 
@@ -162,23 +190,29 @@ def _on_grid(values: NDArray[np.float64]) -> NDArray[np.float64]:
 def _histogram(
     angles: NDArray[np.float64], weights: NDArray[np.float64], period: float, bins: int
 ) -> NDArray[np.float64]:
-    """Histogram (bins,) of angles by weight, divided by the number of pixels.
+    """Compute the sums of weights (bins,) in bins of angles, divided by the number of pixels.
 
-    The centre of the first bin is at angle 0; angles that differ by `period` are the same.
+    The centre of the first bin is at angle 0. Angles that differ by `period` are the same.
+
+    Args:
+        angles: angle of each pixel in radians.
+        weights: weight of each pixel.
+        period: radians.
+        bins: number of bins.
     """
     bin_of_pixel = np.floor(angles / period * bins + 0.5).astype(np.int64) % bins
     return np.bincount(bin_of_pixel.ravel(), weights.ravel(), bins) / angles.size
 
 
-def _laplacian(light: NDArray[np.float64]) -> float:
-    """Mean absolute Laplacian of the lightness, a measure of sharpness."""
+def _sharpness(light: NDArray[np.float64]) -> float:
+    """Compute the mean absolute Laplacian of the lightness, a measure of sharpness."""
     inner = light[1:-1, 1:-1]
     around = light[:-2, 1:-1] + light[2:, 1:-1] + light[1:-1, :-2] + light[1:-1, 2:]
     return float(np.abs(4 * inner - around).mean())
 
 
 def _entropy(light: NDArray[np.float64]) -> float:
-    """Entropy of the lightness in 32 steps, in bits."""
-    counts, _ = np.histogram(light, 32, (0, 1.001))
+    """Compute the entropy, in bits, of a histogram of the lightness."""
+    counts, _ = np.histogram(light, _LIGHTNESSES, (0, 1.001))  # rounding may exceed 1
     shares = counts[counts > 0] / light.size
     return float(-(shares * np.log2(shares)).sum())

@@ -1,4 +1,4 @@
-"""Checks of groups of items, and files of the pairs to ask; pairs are within groups."""
+"""Check groups of items, and read files of pairs to ask; items are compared within groups."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from sortnet.items.base import Items
 from sortnet.tables.rows import Rows, listed, read_rows
 
 _SIDES = ("left", "right")
-_LISTED = 3  # groups named in a message
+_LISTED = 3  # number of groups that a message names
 
 
 def lone_groups(items: Items) -> list[str]:
-    """The names of the groups with one item, about which nothing can be asked.
+    """List the names of groups with a single item, about which nothing can be asked.
 
     Raises:
         DataError: if all groups have one item.
@@ -35,7 +35,7 @@ def lone_groups(items: Items) -> list[str]:
 
 
 def note_on_lone_groups(lone: Sequence[str]) -> str:
-    """One line about groups of one item.
+    """Describe groups of a single item in one line.
 
     >>> note_on_lone_groups(["q1"])
     "1 group has one item, which is compared with nothing: 'q1'"
@@ -48,19 +48,25 @@ def note_on_lone_groups(lone: Sequence[str]) -> str:
 
 
 def read_pairs(path: Path, items: Items) -> I64:
-    """The pairs of items in a file of two columns of ids, each pair once, the lower number first.
+    """Read pairs of items from a table with two columns of ids.
 
-    The columns are `left` and `right`, or the only two.
+    The columns are named `left` and `right`, or the table has no other columns.
+
+    Args:
+        path: file of the table.
+        items: all items.
 
     Returns:
-        (m, 2) item numbers.
+        (m, 2) the numbers of the items in each of m different pairs, the lower number first.
 
     Raises:
         DataError: naming file and line, on other columns, an unknown id, an item paired with
             itself, a pair across groups, or a file without pairs.
     """
     rows = read_rows(path)
-    left, right = (_numbers(rows, column, items) for column in _id_columns(rows))
+    left_column, right_column = _id_columns(rows)
+    left = _numbers_of_items(rows, left_column, items)
+    right = _numbers_of_items(rows, right_column, items)
     for row, (a, b) in enumerate(zip(left, right, strict=True)):
         fault = "is paired with itself" if a == b else fault_across(items, a, b)
         if fault:
@@ -73,7 +79,7 @@ def read_pairs(path: Path, items: Items) -> I64:
 
 
 def fault_across(items: Items, a: int, b: int) -> str:
-    """The fault of a pair whose items are in different groups, in words; empty without a fault."""
+    """Describe the fault of a pair of items in different groups; empty if the group is the same."""
     groups = items.groups
     if groups is None or groups[a] == groups[b]:
         return ""
@@ -84,10 +90,10 @@ def fault_across(items: Items, a: int, b: int) -> str:
 
 
 def _id_columns(rows: Rows) -> tuple[str, ...]:
-    """The names of the two columns of ids: `left` and `right`, or else the only two columns.
+    """Return the names of the two columns of ids: `left` and `right`, or the only two columns.
 
     Raises:
-        DataError: if `left` or `right` is missing, and there are not two columns.
+        DataError: if `left` or `right` is missing, and the table does not have two columns.
     """
     names = tuple(rows.columns)
     if all(side in names for side in _SIDES):
@@ -99,11 +105,11 @@ def _id_columns(rows: Rows) -> tuple[str, ...]:
     return names
 
 
-def _numbers(rows: Rows, column: str, items: Items) -> list[int]:
-    """The numbers of the items whose ids are in a column.
+def _numbers_of_items(rows: Rows, column: str, items: Items) -> list[int]:
+    """Convert the ids in a column to numbers of items.
 
     Raises:
-        DataError: on an unknown id.
+        DataError: on an id that no item has.
     """
     number_of_id = {id: number for number, id in enumerate(items.ids)}
     ids = [id.strip() for id in rows.texts(column)]

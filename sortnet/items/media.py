@@ -12,18 +12,21 @@ from sortnet.files import one_line
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-MAX_PIXELS = 100_000_000  # 400 MB in memory
+MAX_PIXELS = 100_000_000  # of an image: 400 MB in memory
 
-_ORIENTATION = 0x0112  # EXIF tag: how the camera was held
+_ORIENTATION = 0x0112  # the EXIF tag that tells how the camera was held
 _SIDEWAYS = (5, 6, 7, 8)  # values of the tag for a camera that was held on its side
 
 
 def inside(root: Path, name: str, place: str, suffixes: tuple[str, ...]) -> str:
-    """Return the path of an existing file relative to `root`, with `/` and links resolved.
+    """Check that a file exists in a folder; return its path relative to the folder, with `/`.
+
+    Links are resolved first, so that no link leads out of the folder.
 
     Args:
+        root: the folder, with links resolved.
         name: path of the file, relative to `root` or absolute.
-        place: prefix of messages.
+        place: file and line that name the file, with which messages begin.
         suffixes: allowed endings of the name, in lower case.
 
     Raises:
@@ -35,9 +38,9 @@ def inside(root: Path, name: str, place: str, suffixes: tuple[str, ...]) -> str:
             raise DataError(f"{place}: {name!r} lies outside the folder {root}")
         if not path.is_file():
             raise DataError(f"{place}: there is no file {name!r} in the folder {root}")
+    except DataError:  # a kind of ValueError
+        raise
     except (OSError, ValueError, RuntimeError) as error:
-        if isinstance(error, DataError):
-            raise
         raise DataError(f"{place}: {name[:60]!r} is no file name: {one_line(error)}") from None
     if path.suffix.lower() not in suffixes:
         raise DataError(f"{place}: {name!r} is none of {' '.join(suffixes)}")
@@ -48,9 +51,10 @@ def load_image(path: Path, place: str, *, side: int) -> tuple[Image, tuple[int, 
     """Decode an image and turn it upright; also return the original width and height.
 
     Args:
-        place: prefix of messages.
-        side: least width and height that the caller needs; some formats decode much faster at a
-            reduced size.
+        path: file of the image.
+        place: file and line that name the image, with which messages begin.
+        side: smallest width and height that the caller needs, in pixels; some formats are decoded
+            much faster at a reduced size.
 
     Raises:
         DataError: if the file is no image, or the image is broken or too large.
@@ -58,7 +62,7 @@ def load_image(path: Path, place: str, *, side: int) -> tuple[Image, tuple[int, 
     from PIL import Image, ImageOps, UnidentifiedImageError
 
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # Pillow's warnings that matter are checked here
+        warnings.simplefilter("ignore")  # the warning about too many pixels is an error below
         try:
             with Image.open(path) as image:
                 width, height = image.size
@@ -68,8 +72,9 @@ def load_image(path: Path, place: str, *, side: int) -> tuple[Image, tuple[int, 
                 image.draft("RGB", (side, side))
                 image.load()
                 upright = ImageOps.exif_transpose(image)
-                sideways = image.getexif().get(_ORIENTATION, 1) in _SIDEWAYS
-                return upright, (height, width) if sideways else (width, height)
+                is_sideways = image.getexif().get(_ORIENTATION, 1) in _SIDEWAYS
+                size_of_upright = (height, width) if is_sideways else (width, height)
+                return upright, size_of_upright
         except DataError:
             raise
         except UnidentifiedImageError:

@@ -18,7 +18,7 @@ from sortnet.items.table_documents import NameRule, documents_of
 from sortnet.tables.roles import AUDIO, IMAGES, Columns, choose_columns, kept_as_read
 from sortnet.tables.rows import decoded, read_rows
 
-LETOR = ".txt"
+LETOR = ".txt"  # ending of a file in the LETOR format
 TEXT_FILES = (".txt", ".md")
 
 
@@ -31,21 +31,26 @@ def read_items(
 ) -> Items:
     """Read items from a table, or from a folder of texts, images or sounds.
 
-    A table is CSV, TSV, JSONL or Parquet. A column not named here is recognised by its name (`id`,
-    `text`, `title`, ...) and its values (names of image files); every other column of numbers is
-    a feature. A column is categorical if it has two different short texts at least, each in three
-    items on average; each of its 50 most frequent texts becomes a feature `column=value`, which is
-    1 for the items that have the text and 0 for all other items. Further columns are ignored. If no
-    column can be an id, items are named by row number.
-    Image and sound files are relative to the table's folder and inside it. In a folder each file
-    is an item, named by its path in the folder. A `.txt` file is LETOR text: its features are
-    taken as they are, its qid is the group, its grades are ignored.
+    A table is CSV, TSV, JSONL or Parquet. The role of a column that `named` does not have is
+    recognised by the column's name (`id`, `text`, `title`, ...) or by its values (names of image
+    files). Every other column of numbers is a feature. If no column can be an id, items are named
+    by row number. Image and sound files must be in the table's folder, and are named by paths
+    relative to this folder.
+
+    A column is categorical if it has at least two different short texts, and each text is in three
+    items on average. Each of its 50 most frequent texts becomes a feature `column=value`, which is
+    1 for the items that have the text and 0 for all other items. Further columns are ignored.
+
+    In a folder, each file is an item, which is named by its path in the folder. A `.txt` file is
+    LETOR text: its qids are the groups, its features are the features, and its grades are ignored.
 
     Args:
-        path: `.csv`, `.tsv`, `.jsonl`, `.ndjson`, `.parquet`, a folder, or LETOR text (`.txt`).
-        named: roles of columns; `group`, `context` and `shown` are never guessed.
-        ignore: columns to leave out.
-        features: the features: columns of numbers, or `column=value`; None: all such columns.
+        path: a table (`.csv`, `.tsv`, `.jsonl`, `.ndjson`, `.parquet`), a folder, or LETOR text
+            (`.txt`).
+        named: roles of columns; the roles `group`, `context` and `shown` are never guessed.
+        ignore: names of columns to leave out.
+        features: names of the features: columns of numbers, or `column=value`; None: all columns
+            that can be features.
 
     Raises:
         DataError: naming file, line and value: an id that is missing or not unique, a text of
@@ -62,7 +67,8 @@ def read_items(
     >>> items.ids, items.feature_names, items.features.tolist()
     (('One dime', 'Twix'), ('sugar',), [[0.009999999776482582], [0.550000011920929]])
     """
-    return read_with_roles(path, named, ignore=ignore, features=features)[0]
+    items, _ = read_with_roles(path, named, ignore=ignore, features=features)
+    return items
 
 
 def read_with_roles(
@@ -75,13 +81,20 @@ def read_with_roles(
     least: int = 2,
     progress: Progress = lambda text: None,
 ) -> tuple[Items, Columns]:
-    """Read items as `read_items` does; also return the roles of the columns.
+    """Read items from a table, folder or LETOR text; also return the roles of the columns.
 
     Args:
-        like: items of the same collection: columns that are categorical or shown there are
-            categorical or shown here, too; None: the categorical columns are chosen.
-        least: minimum number of items.
-        progress: gets the name of each image that is checked.
+        path: a table, a folder or LETOR text.
+        named: roles of columns that the caller knows.
+        ignore: names of columns to leave out.
+        features: names of the features; None: all columns that can be features.
+        like: items of the same collection. Columns that are categorical or shown to annotators in
+            this collection get the same roles here. None: the categorical columns are chosen.
+        least: smallest number of items that is allowed.
+        progress: called with a text about each image that is checked.
+
+    Raises:
+        DataError: if `read_items` would raise it, or on fewer than `least` items.
     """
     path = Path(path)
     named = named or Columns()
@@ -90,9 +103,9 @@ def read_with_roles(
         if named != Columns() or ignore or features is not None:
             kind = "a folder" if path.is_dir() else "LETOR text"
             raise DataError(f"{path}: is {kind}, which has no columns to name")
-        items, roles = _folder(path) if path.is_dir() else _letor(path)
+        items, roles = _read_folder(path) if path.is_dir() else _read_letor(path)
     else:
-        items, roles = _table(path, named, ignore, features, like)
+        items, roles = _read_table(path, named, ignore, features, like)
     if len(items) < least:
         n_items = "one" if len(items) else "no"
         raise DataError(f"{path}: has {n_items} item; sorting needs two at least")
@@ -100,14 +113,17 @@ def read_with_roles(
     return items, roles
 
 
-def _table(
+def _read_table(
     path: Path,
     named: Columns,
     ignore: Collection[str],
     features: Sequence[str] | None,
     like: Items | None,
 ) -> tuple[Items, Columns]:
-    """Read the items of a table, and choose the roles of its columns."""
+    """Read the items of a table; return the items and the roles of the columns.
+
+    The arguments are as in `read_with_roles`.
+    """
     shown_columns: set[str] = set()
     feature_names: Sequence[str] | None = None
     if like is not None:
@@ -123,13 +139,15 @@ def _table(
 
 
 def _shown_columns(items: Items) -> set[str]:
-    """The further columns of which annotators see texts, for at least one item."""
-    rows = items.shown or ()
-    return {column for row in rows if row is not None for column in row}
+    """Return the names of further columns in which annotators see a text of some item."""
+    columns: set[str] = set()
+    for texts_of_item in items.shown or ():
+        columns.update(texts_of_item or ())
+    return columns
 
 
-def _letor(path: Path) -> tuple[Items, Columns]:
-    """Read the documents of LETOR text as items, grouped by query."""
+def _read_letor(path: Path) -> tuple[Items, Columns]:
+    """Read the documents of LETOR text as items, grouped by query; also return the roles."""
     from sortnet.tables.letor import read_letor
 
     queries = read_letor(path)
@@ -139,8 +157,8 @@ def _letor(path: Path) -> tuple[Items, Columns]:
     ids = _unique_docids(queries)
     id_column = "docid"
     if ids is None:
-        in_groups = zip(groups, queries.rows.tolist(), strict=True)
-        ids = tuple(f"{group}:{row}" for group, row in in_groups)
+        groups_and_rows = zip(groups, queries.rows.tolist(), strict=True)
+        ids = tuple(f"{group}:{row}" for group, row in groups_and_rows)
         id_column = "qid:row"
     for id, row in zip(ids, queries.rows.tolist(), strict=True):
         check_id(id, f"{queries.source}, document {row + 1}")
@@ -151,7 +169,7 @@ def _letor(path: Path) -> tuple[Items, Columns]:
 
 
 def _unique_docids(queries: Queries) -> tuple[str, ...] | None:
-    """The ids of the documents; None if a document has no id or two documents have the same id."""
+    """Return the ids of the documents; None if an id is missing or not unique."""
     if queries.docids is None:
         return None
     ids = tuple(queries.docids.tolist())
@@ -166,24 +184,26 @@ def _check_images(items: Items, progress: Progress) -> None:
             load_image(items.root / image, f"{items.source}, item {shown(name)}: {image}", side=1)
 
 
-def _folder(path: Path) -> tuple[Items, Columns]:
-    """Read the text, image and sound files of a folder as items."""
+def _read_folder(path: Path) -> tuple[Items, Columns]:
+    """Read the text, image and sound files of a folder as items; also return the roles."""
     suffixes = (*TEXT_FILES, *IMAGES, *AUDIO)
     with reading(path):
         root = path.resolve()
-        files = sorted(_files(root))
-        ids = [file for file in files if _ends(file, suffixes)]
+        files = sorted(_visible_files(root))
+        ids = [file for file in files if _has_ending(file, suffixes)]
         for name in ids:
             check_id(name, f"{path}")
             inside(root, name, str(path), suffixes)
-        texts = [_text_file(root / name, name) if _ends(name, TEXT_FILES) else None for name in ids]
+        texts = [
+            _read_text(root / name, name) if _has_ending(name, TEXT_FILES) else None for name in ids
+        ]
     if not ids:
         raise DataError(f"{path}: there is no text, image or sound file in this folder")
     items = Items(
         ids=tuple(ids),
         texts=tuple(texts),
-        images=tuple(name if _ends(name, IMAGES) else None for name in ids),
-        audio=tuple(name if _ends(name, AUDIO) else None for name in ids),
+        images=tuple(name if _has_ending(name, IMAGES) else None for name in ids),
+        audio=tuple(name if _has_ending(name, AUDIO) else None for name in ids),
         features=np.empty((len(ids), 0), np.float32),
         feature_names=(),
         root=root,
@@ -194,26 +214,31 @@ def _folder(path: Path) -> tuple[Items, Columns]:
         text="files" if any(items.texts) else None,
         image="files" if any(items.images) else None,
         audio="files" if any(items.audio) else None,
-        ignored=tuple(name for name in files if not _ends(name, suffixes)),
+        ignored=tuple(name for name in files if not _has_ending(name, suffixes)),
     )
     return items, roles
 
 
-def _files(root: Path) -> Iterable[str]:
+def _visible_files(root: Path) -> Iterable[str]:
     """Yield the paths of the files in a folder and its subfolders, without hidden files."""
     for folder, folders, files in os.walk(root):
+        # `os.walk` only enters the folders that stay in its list.
         folders[:] = [name for name in folders if not name.startswith(".")]
         for name in files:
             if not name.startswith("."):
                 yield Path(folder, name).relative_to(root).as_posix()
 
 
-def _ends(name: str, suffixes: tuple[str, ...]) -> bool:
+def _has_ending(name: str, suffixes: tuple[str, ...]) -> bool:
+    """Whether a file name ends with one of the suffixes, in upper or lower case."""
     return name.lower().endswith(suffixes)
 
 
-def _text_file(path: Path, name: str) -> str | None:
-    """Read the text of a file; None if the file is blank."""
+def _read_text(path: Path, name: str) -> str | None:
+    """Read the text of a file; None if the file is blank.
+
+    `name` is the id of the item in messages.
+    """
     size = path.stat().st_size
     if size > MAX_TEXT:
         raise DataError(f"{path}: the text has {size:,} bytes; the limit is {MAX_TEXT:,}")

@@ -17,6 +17,7 @@ from sortnet.tables.roles import NAMED
 Array = NDArray[Any]
 Arrays = dict[str, Array]
 
+# The fields of the JSON document, with their types.
 _FIELDS: dict[str, Any] = {
     "columns": dict,
     "given": list[str],
@@ -24,12 +25,13 @@ _FIELDS: dict[str, Any] = {
     "texts": int | None,
     "embedded": bool,
 }
-_LARGEST_IDF = 100.0  # more than any: an idf is at most 1 + log of the number of texts
-_LARGEST_LOADING = 1.01  # a vector of length 1 has loadings up to 1, but for rounding
+# An inverse document frequency is at most 1 + log(number of texts), which is far below this limit.
+_LARGEST_IDF = 100.0
+_LARGEST_LOADING = 1.01  # a vector of length 1 has values up to 1, apart from rounding
 
 
 def to_json(describer: Describer) -> dict[str, Any]:
-    """Convert the fields of a describer that are no arrays to JSON.
+    """Convert the fields of a describer that are not arrays to JSON.
 
     >>> to_json(Describer(("sugar",), columns={"id": "name"}))["given"]
     ['sugar']
@@ -44,7 +46,7 @@ def to_json(describer: Describer) -> dict[str, Any]:
 
 
 def arrays_of(describer: Describer) -> Arrays:
-    """Collect the arrays of a describer by name; terms are UTF-8 bytes, one term a line.
+    """Collect the arrays of a describer by name; terms become UTF-8 bytes with a term in each line.
 
     >>> arrays_of(Describer(("sugar",)))
     {}
@@ -74,7 +76,7 @@ def load_describer(document: object, arrays: Mapping[str, Array]) -> Describer:
         arrays: the result of `arrays_of`.
 
     Raises:
-        ModelError: if a part is missing or unknown, or cannot come from these functions.
+        ModelError: if a field or array is missing, unknown or cannot come from these functions.
 
     Cost: linear in the number of terms.
 
@@ -87,7 +89,7 @@ def load_describer(document: object, arrays: Mapping[str, Array]) -> Describer:
     for role, column in document["columns"].items():
         if role not in NAMED or not isinstance(column, str):
             raise ModelError(f"items: columns cannot have {shown(role)}: {shown(column)}")
-    arrays_left = dict(arrays)
+    arrays_left = dict(arrays)  # each array is removed when it is used
     words = None
     topics = None
     if document["texts"] is not None:
@@ -108,7 +110,7 @@ def load_describer(document: object, arrays: Mapping[str, Array]) -> Describer:
 
 
 def _check_names(describer: Describer) -> None:
-    """Raise a ModelError if two features have the same name, or nothing makes a feature."""
+    """Raise a ModelError if feature names are not unique, or a feature cannot be made."""
     names = describer.feature_names
     if len(set(names)) < len(names):
         raise ModelError("items: two features have one name")
@@ -120,34 +122,46 @@ def _check_names(describer: Describer) -> None:
 
 
 def _word_counts(arrays_left: Arrays, n_texts: int) -> WordCounts:
+    """Restore the frequencies of words in `n_texts` texts."""
     if n_texts < 1:
         raise ModelError(f"items: texts cannot be {n_texts}")
     words = _terms(arrays_left, "counts.words")
-    counts = _take(arrays_left, "counts.texts", np.int64, (len(words),), 2, n_texts)
+    counts = _take(arrays_left, "counts.texts", np.int64, (len(words),), low=2, high=n_texts)
     return WordCounts(n_texts, dict(zip(words, counts.tolist(), strict=True)))
 
 
 def _topics(arrays_left: Arrays) -> Topics:
+    """Restore the topics of texts."""
     words = _terms_with_weights(arrays_left, "words", WORDS)
     letters = _terms_with_weights(arrays_left, "letters", LETTERS)
     n_terms = len(words.terms) + len(letters.terms)
-    shape = (None, n_terms)
-    loadings = _take(arrays_left, "topics", np.float32, shape, -_LARGEST_LOADING, _LARGEST_LOADING)
+    loadings = _take(
+        arrays_left, "topics", np.float32, (None, n_terms),
+        low=-_LARGEST_LOADING, high=_LARGEST_LOADING,
+    )  # fmt: skip
     _check_number(len(loadings), n_terms, "topics")
     return Topics(words, letters, loadings)
 
 
 def _terms_with_weights(arrays_left: Arrays, name: str, kind: tuple[str, tuple[int, int]]) -> Terms:
+    """Restore terms with their inverse document frequencies.
+
+    Args:
+        arrays_left: arrays that are not used yet; two arrays are removed.
+        name: start of the names of the two arrays, `words` or `letters`.
+        kind: kind of the terms, `WORDS` or `LETTERS`.
+    """
     terms = _terms(arrays_left, f"{name}.terms")
-    idf = _take(arrays_left, f"{name}.idf", np.float32, (len(terms),), 0.01, _LARGEST_IDF)
+    idf = _take(arrays_left, f"{name}.idf", np.float32, (len(terms),), low=0.01, high=_LARGEST_IDF)
     return Terms(kind, terms, idf)
 
 
 def _meanings(arrays_left: Arrays) -> Meanings:
-    largest = _LARGEST_LOADING  # an embedding has length 1, and so has an axis
-    mean = _take(arrays_left, "meanings.mean", np.float64, (None,), -largest, largest)
+    """Restore the axes of sentence embeddings."""
+    largest = _LARGEST_LOADING  # embeddings and axes have length 1
+    mean = _take(arrays_left, "meanings.mean", np.float64, (None,), low=-largest, high=largest)
     shape = (len(mean), None)
-    axes = _take(arrays_left, "meanings.axes", np.float64, shape, -largest, largest)
+    axes = _take(arrays_left, "meanings.axes", np.float64, shape, low=-largest, high=largest)
     _check_number(axes.shape[1], len(mean), "meanings.axes")
     return Meanings(mean, axes)
 
@@ -155,8 +169,8 @@ def _meanings(arrays_left: Arrays) -> Meanings:
 def _check_number(n_axes: int, n_dimensions: int, name: str) -> None:
     """Raise a ModelError if there are more axes than dimensions.
 
-    Without this check a small file could ask for much memory: an array of the shape 10^9 x 0 takes
-    no bytes.
+    Without this check a small file could demand much memory: an array of the shape 10^9 x 0 takes
+    no bytes in the file, but its names take memory.
     """
     if n_axes > n_dimensions:
         raise ModelError(f"items: {name} has {n_axes} axes of {n_dimensions} dimensions")
@@ -167,14 +181,18 @@ def _take(
     name: str,
     dtype: type,
     shape: tuple[int | None, ...],
+    *,
     low: float,
     high: float,
 ) -> Array:
-    """Remove an array and return it, after a check of its type, shape and values.
+    """Remove an array from the arrays that are left, and return it after checks.
 
     Args:
-        shape: expected shape; None is any length.
-        low, high: range of the values.
+        arrays_left: arrays that are not used yet.
+        name: name of the array.
+        dtype: expected type of the values.
+        shape: expected shape; None stands for any length.
+        low, high: range in which the values must be.
 
     Raises:
         ModelError: if the array is missing or does not fit.
@@ -191,13 +209,13 @@ def _take(
 
 
 def _lines(terms: Iterable[str]) -> Array:
-    """Encode terms as an array of UTF-8 bytes, one term a line."""
+    """Encode terms as an array of UTF-8 bytes with a term in each line."""
     return np.frombuffer("\n".join(terms).encode("utf-8", "surrogatepass"), np.uint8)
 
 
 def _terms(arrays_left: Arrays, name: str) -> tuple[str, ...]:
     """Decode the terms in an array that `_lines` made."""
-    encoded = _take(arrays_left, name, np.uint8, (None,), 0, 255).tobytes()
+    encoded = _take(arrays_left, name, np.uint8, (None,), low=0, high=255).tobytes()
     try:
         terms = encoded.decode("utf-8", "surrogatepass").split("\n") if encoded else []
     except UnicodeDecodeError:

@@ -1,8 +1,8 @@
-"""Documents made of the rows of a table, by steps that readers of queries and of items share.
+"""Make documents from the rows of a table; readers of queries and readers of items share the steps.
 
 A reader first chooses the roles of the columns with `sortnet.tables.roles.choose_columns`. Then
-`documents_of` makes features and names of the rows, `TableDocuments.items` the items as annotators
-see them, and `with_described` the features of texts and images.
+`documents_of` makes features and names from the rows, `TableDocuments.items` makes the items that
+annotators see, and `with_described` adds the features of texts and images.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ from sortnet.items.media import inside
 from sortnet.tables.roles import AUDIO, IMAGES, Columns, feature_matrix
 from sortnet.tables.rows import Rows
 
-_LONGEST_NAME = 1024
+_LONGEST_NAME = 1024  # characters of a query's or document's name
 
-C = TypeVar("C", bound=Columns)
+C = TypeVar("C", bound=Columns)  # type of the roles
 
 
 class NameRule(Enum):
-    """Names of documents and groups that a table may have.
+    """Rule for the names of documents and groups that a table may have.
 
     Attributes:
         UNIQUE: names that can be shown to annotators; an id occurs once in the table.
         UNIQUE_IN_GROUP: names that can be shown to annotators; an id occurs once in a group.
-        ANY: all texts; a document may have no name.
+        ANY: names that can be any texts; a document may have no name.
     """
 
     UNIQUE = auto()
@@ -51,10 +51,10 @@ class TableDocuments(Generic[C]):
     Attributes:
         rows: the table.
         roles: roles of the columns.
-        features: (n, d) float64, made of columns of numbers, dates and categories; NaN where a
-            value is missing.
-        groups: (n,) the group, or query, of each row; None without a column of groups.
-        ids: (n,) the name of each row; None without a column of names.
+        features: (n, d) features in float64, made from columns of numbers, dates and categories;
+            NaN where a value is missing.
+        groups: (n,) names of the rows' groups or queries; None without a column of groups.
+        ids: (n,) names of the rows; None without a column of names.
     """
 
     rows: Rows
@@ -65,25 +65,30 @@ class TableDocuments(Generic[C]):
 
     @property
     def feature_names(self) -> tuple[str, ...]:
-        """Names of the features."""
+        """Names of the features: columns of numbers and dates, then categories."""
         return self.roles.features + self.roles.categories
 
     def items(self, ids: Sequence[str] | None = None) -> Items:
-        """The documents as annotators see them, see `items_of`.
+        """Make the items that annotators see, by `items_of`.
 
         Args:
-            ids: other names of the rows; None: their own.
+            ids: (n,) names of the items; None: the names of the documents.
         """
         names = self.ids if ids is None else ids
         return items_of(self.rows, self.roles, names, self.groups, self.features.astype(np.float32))
 
 
 def documents_of(rows: Rows, roles: C, rule: NameRule) -> TableDocuments[C]:
-    """Make documents of the rows of a table whose columns have roles.
+    """Make documents from the rows of a table.
+
+    Args:
+        rows: the table.
+        roles: roles of the columns.
+        rule: rule for the names of documents and groups.
 
     Raises:
-        DataError: naming file and line, on a feature that is not a number or whose differences are
-            lost in float32, or on a name that is not allowed.
+        DataError: naming file and line, on a feature that is not a number, values of a feature that
+            differ but are equal in float32, or a name that is not allowed.
 
     >>> rows = Rows("t", {"id": ["a", "b"], "size": ["1", "2.5"]}, [2, 3])
     >>> documents = documents_of(rows, Columns("id", features=("size",)), NameRule.UNIQUE)
@@ -94,14 +99,15 @@ def documents_of(rows: Rows, roles: C, rule: NameRule) -> TableDocuments[C]:
     """
     features = feature_matrix(rows, roles.features + roles.categories)
     if rule is NameRule.ANY:
-        # Queries with grades are checked when they are made, each query by itself.
+        # Queries with grades check later that float32 does not lose differences within a query.
         groups = None if roles.group is None else names_of(rows, roles.group, needed=True)
         ids = None if roles.id is None else names_of(rows, roles.id, needed=False)
     else:
         all_in_one_group = np.zeros(len(rows), np.int64)
         refuse_lost(features, all_in_one_group, roles.features, str(rows.path))
         groups = group_names(rows, roles.group)
-        ids = unique_ids(rows, roles.id, groups if rule is NameRule.UNIQUE_IN_GROUP else None)
+        groups_of_ids = groups if rule is NameRule.UNIQUE_IN_GROUP else None
+        ids = unique_ids(rows, roles.id, groups_of_ids)
     return TableDocuments(rows, roles, features, groups, ids)
 
 
@@ -112,15 +118,19 @@ def with_described(
     roles: Columns,
     progress: Progress = lambda text: None,
 ) -> tuple[F64, Describer]:
-    """Append the features that a describer makes of texts and images.
+    """Append features of texts and images to the features of items.
 
     Args:
-        features: (n, d) features of the items.
-        describer: a describer that was fitted on other items; None: one is fitted on these items.
-        roles: columns that the items came from, which a new describer stores.
+        features: (n, d) features of the items in float64.
+        items: the n items.
+        describer: describer that was fitted on other items; None: a new describer is fitted on
+            these items.
+        roles: roles of the columns that the items came from, which a new describer stores.
+        progress: called with a text about each slow step.
 
     Returns:
-        (n, d + made) features in the order of the describer's names, and the describer.
+        (n, d + number of appended features), in the order of the describer's names; and the
+        describer.
     """
     if describer is None:
         describer, described = Describer.fit_apply(
@@ -139,14 +149,17 @@ def items_of(
     groups: Sequence[str] | None,
     features: F32,
 ) -> Items:
-    """The items of a table whose columns have roles, with the features of these columns.
+    """Make items from the rows of a table.
 
     Args:
-        ids: names of the rows; None: the numbers of the rows.
-        groups: groups of the rows; None: there are no groups.
+        rows: the table.
+        roles: roles of the columns.
+        ids: (n,) names of the items; None: the numbers of the rows, from 1.
+        groups: (n,) groups of the items; None: there are no groups.
+        features: (n, d) features of the items.
 
     Raises:
-        DataError: on a text or file that cannot be shown, or a context that differs in a group.
+        DataError: on a text or file that cannot be shown, or different contexts in a group.
     """
     root = Path(rows.path).parent.resolve()
     if ids is None:
@@ -168,10 +181,12 @@ def items_of(
 
 
 def names_of(rows: Rows, column: str, *, needed: bool) -> list[str]:
-    """The names of queries or documents in a column.
+    """Read the names of queries or documents in a column.
 
     Args:
-        needed: whether every row must have a name.
+        rows: the table.
+        column: name of the column.
+        needed: whether each row must have a name.
 
     Raises:
         DataError: on a name that is missing or too long.
@@ -189,7 +204,7 @@ def names_of(rows: Rows, column: str, *, needed: bool) -> list[str]:
 
 
 def group_names(rows: Rows, column: str | None) -> list[str] | None:
-    """The group of each row; None without a column of groups.
+    """Read the group of each row, (n,); None without a column of groups.
 
     Raises:
         DataError: on a group that is missing or cannot be a name.
@@ -205,11 +220,13 @@ def group_names(rows: Rows, column: str | None) -> list[str] | None:
 def unique_ids(
     rows: Rows, column: str | None, groups: Sequence[str] | None = None
 ) -> list[str] | None:
-    """The ids in a column; None without a column of ids.
+    """Read the unique ids in a column, (n,); None without a column of ids.
 
     Args:
-        groups: group of each row, in which an id must be unique; None: it must be unique in the
-            table.
+        rows: the table.
+        column: name of the column.
+        groups: (n,) groups of the rows; an id must be unique in its group. None: an id must be
+            unique in the table.
 
     Raises:
         DataError: on an id that is missing or occurs twice.
@@ -233,10 +250,12 @@ def unique_ids(
 def _texts(
     rows: Rows, column: str | None, names: Sequence[str], noun: str = "text"
 ) -> tuple[str | None, ...]:
-    """The checked texts of a column; None for a row without a text.
+    """Read the texts of a column, (n,); None for a row without a text.
 
     Args:
-        names: names of the rows in messages.
+        rows: the table.
+        column: name of the column; None: no row has a text.
+        names: (n,) names of the rows in messages.
         noun: word for a text in messages.
     """
     texts_and_names = zip(rows.texts(column), names, strict=True)
@@ -249,13 +268,18 @@ def _texts(
 def _contexts(
     rows: Rows, column: str | None, groups: Sequence[str] | None
 ) -> tuple[str | None, ...] | None:
-    """The contexts of the rows' groups; None without groups or a column of contexts."""
+    """Read the contexts of the rows' groups, (n,); None without groups or a column of contexts.
+
+    Raises:
+        DataError: if two rows of a group have different contexts.
+    """
     if column is None or groups is None:
         return None
     contexts = _texts(rows, column, groups, "context")
     row = other_context(groups, contexts)
     if row is not None:
-        first_line = rows.place(groups.index(groups[row])).rpartition(", ")[2]
+        first_row_of_group = groups.index(groups[row])
+        first_line = rows.place(first_row_of_group).rpartition(", ")[2]  # without the file's name
         raise DataError(
             f"{rows.place(row)}: the context of group {shown(groups[row])} is another than in "
             f"{first_line}: {shown(contexts[row] or '')}"
@@ -266,13 +290,16 @@ def _contexts(
 def _shown(
     rows: Rows, columns: Sequence[str], ids: tuple[str, ...]
 ) -> tuple[Mapping[str, str] | None, ...] | None:
-    """{column: text} of each row, for columns that annotators see; None for a row without texts."""
+    """Read {column: text} of each row, for the columns that annotators see.
+
+    A row without texts in these columns has None. Without columns the result is None.
+    """
     if not columns:
         return None
     texts = [_texts(rows, column, ids, f"column {shown(column)}") for column in columns]
     texts_of_rows = []
-    for row in zip(*texts, strict=True):
-        cells = zip(columns, row, strict=True)
+    for texts_of_row in zip(*texts, strict=True):
+        cells = zip(columns, texts_of_row, strict=True)
         present = {column: text for column, text in cells if text is not None}
         texts_of_rows.append(present or None)
     return tuple(texts_of_rows)
@@ -281,7 +308,7 @@ def _shown(
 def _media(
     rows: Rows, column: str | None, root: Path, suffixes: tuple[str, ...]
 ) -> tuple[str | None, ...]:
-    """The files that a column names, relative to `root`; None for a row without a file."""
+    """Read the paths of files in a column, relative to `root`; None for a row without a file."""
     names = [name.strip() for name in rows.texts(column)]
     return tuple(
         inside(root, name, rows.place(row), suffixes) if name else None

@@ -24,20 +24,22 @@ SURFACE = (
     *("log links", "first word in lower case", "ends with a mark", "rarity of words"),
 )
 
-TOPICS = 16
-WORDS = ("word", (1, 2))  # analyser, lengths of n-grams
+TOPICS = 16  # number of topics, at most
+# Kinds of terms: scikit-learn's analyser, and the shortest and longest length of n-grams.
+WORDS = ("word", (1, 2))
 LETTERS = ("char_wb", (2, 3))
-_MOST_TERMS = 50_000
-DIMENSIONS = 32
-_AT_ONCE = 128  # texts that are embedded at a time
+_MOST_TERMS = 50_000  # of a kind
+DIMENSIONS = 32  # number of principal components of the embeddings, at most
+_AT_ONCE = 128  # number of texts that are embedded at a time
 _MOST_CHARACTERS = 20_000  # characters of a text that count for its topics and embedding
 
 _WORD = re.compile(r"[^\W\d_]+(?:['’-][^\W\d_]+)*")
 _NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
 _SENTENCE = re.compile(r"[.!?…。！？]+")
 _LINK = re.compile(r"https?://|www\.", re.IGNORECASE)
+# Marks that are counted: commas, question marks, exclamation marks and quotes.
 _MARKS = (",，、;", "?？", "!！", '"“”„«»')
-_LONG = 7  # letters from which a word counts as long
+_LONG = 7  # letters of a word that counts as long, at least
 _CONNECTIVES = frozenset(
     (
         *("although", "because", "but", "consequently", "due", "even", "finally", "first", "hence"),
@@ -51,11 +53,11 @@ _PRONOUNS = frozenset(("i", "me", "my", "mine", "we", "us", "our", "ours", "you"
 
 @dataclass(frozen=True)
 class WordCounts:
-    """Number of texts in which each word occurs.
+    """Frequencies of words: in how many texts each word occurs.
 
     Attributes:
         texts: number of all texts.
-        counts: {word: number of texts}, of words that more than one text has.
+        counts: {word: number of texts with the word}, for words in more than one text.
     """
 
     texts: int
@@ -63,7 +65,7 @@ class WordCounts:
 
     @classmethod
     def of(cls, texts: Sequence[str | None]) -> WordCounts:
-        """Count for each word the texts in which it occurs.
+        """Count the texts in which each word occurs.
 
         >>> WordCounts.of(["A cat", "a dog", None])
         WordCounts(texts=3, counts={'a': 2})
@@ -75,30 +77,30 @@ class WordCounts:
         return cls(len(texts), counts)
 
     def rarity(self, words: Sequence[str]) -> float:
-        """Mean of log(number of texts / number of texts with the word) over the words.
+        """Compute the mean over words of log(number of texts / number of texts with the word).
 
-        An unknown word counts as a word of one text.
+        A word that is not in `counts` counts as a word of one text.
 
         >>> round(WordCounts(4, {"a": 2}).rarity(["A", "b"]) / math.log(2), 3)
         1.5
         """
-        rare = (math.log(self.texts / self.counts.get(word.lower(), 1)) for word in words)
-        return _share(sum(rare), len(words))
+        n_texts_with = (self.counts.get(word.lower(), 1) for word in words)
+        return _ratio(sum(math.log(self.texts / n_texts) for n_texts in n_texts_with), len(words))
 
 
 def surface_features(texts: Sequence[str | None], word_counts: WordCounts | None = None) -> F32:
     """Compute surface features of texts: counts and shares of words, letters and marks.
 
-    Counts and lengths are logarithms. Stop words, connectives and pronouns are English words; all
-    other features are for any language. The rarity of words is the mean of log(n / texts with the
-    word).
+    Counts and lengths are log(1 + value). Stop words, connectives and pronouns are English words;
+    all other features work for any language. The rarity of words is the mean over the words of
+    log(number of texts / number of texts with the word).
 
     Args:
         texts: (n,) texts; None for a text that is missing.
-        word_counts: frequencies of words for the rarity; None: count the words of `texts`.
+        word_counts: frequencies of words for the rarity; None: the frequencies in `texts`.
 
     Returns:
-        (n, 26) in the order of `SURFACE`; NaN for a text that is missing.
+        (n, 26) features in the order of `SURFACE`; NaN for a text that is missing.
 
     Cost: 0.2 ms per text of 60 words.
 
@@ -115,56 +117,67 @@ def surface_features(texts: Sequence[str | None], word_counts: WordCounts | None
             rows.append(missing)
         else:
             words = _words_of(text)
-            rows.append([*_surface(text, words), word_counts.rarity(words)])
+            rows.append([*_surface_of_text(text, words), word_counts.rarity(words)])
     return np.asarray(rows, np.float32).reshape(len(texts), len(SURFACE))
 
 
 def _words_of(text: str | None) -> list[str]:
+    """Find the words of a text: letters, with apostrophes and hyphens between them."""
     return _WORD.findall(text or "")
 
 
-def _surface(text: str, words: list[str]) -> list[float]:
+def _surface_of_text(text: str, words: list[str]) -> list[float]:
     """Compute the features of a text, in the order of `SURFACE`, without the rarity of words."""
     lower_words = [word.lower() for word in words]
-    counts = Counter(lower_words)
+    n_words = len(words)
+    count_of_word = Counter(lower_words)
+    n_different = len(count_of_word)
+    n_once = sum(count == 1 for count in count_of_word.values())
+    n_long = sum(len(word) >= _LONG for word in words)
     n_letters = sum(map(str.isalpha, text))
+    n_capital_words = sum(len(word) > 1 and word.isupper() for word in words)
+    n_marks = sum(not character.isalnum() and not character.isspace() for character in text)
+    begins_in_lower_case = bool(words) and words[0][0].islower()
+    ends_with_mark = _SENTENCE.search(text.rstrip()[-2:]) is not None
     return [
-        *_sizes(text, words, len(counts)),
-        _share(len(counts), len(words)),
-        _share(sum(count == 1 for count in counts.values()), len(counts)),
-        _share(sum(len(word) >= _LONG for word in words), len(words)),
+        *_sizes(text, words, n_different),
+        _ratio(n_different, n_words),
+        _ratio(n_once, n_different),
+        _ratio(n_long, n_words),
         *(
-            _share(sum(word in lexicon for word in lower_words), len(words))
-            for lexicon in _lexica()
+            _ratio(sum(word in listed_words for word in lower_words), n_words)
+            for listed_words in _lists_of_words()
         ),
-        _share(sum(map(str.isupper, text)), n_letters),
-        _share(sum(len(word) > 1 and word.isupper() for word in words), len(words)),
-        _share(sum(map(str.isdigit, text)), len(text)),
-        _share(sum(not c.isalnum() and not c.isspace() for c in text), len(text)),
+        _ratio(sum(map(str.isupper, text)), n_letters),
+        _ratio(n_capital_words, n_words),
+        _ratio(sum(map(str.isdigit, text)), len(text)),
+        _ratio(n_marks, len(text)),
         *(math.log1p(sum(map(text.count, marks))) for marks in _MARKS),
         math.log1p(len(_NUMBER.findall(text))),
         math.log1p(len(_LINK.findall(text))),
-        float(bool(words) and words[0][0].islower()),
-        float(bool(_SENTENCE.search(text.rstrip()[-2:]))),
+        float(begins_in_lower_case),
+        float(ends_with_mark),
     ]
 
 
 def _sizes(text: str, words: list[str], n_different: int) -> list[float]:
-    """Logarithms of the counts in a text, and of the mean lengths of its words and sentences."""
+    """Compute log(1 + value) of the counts in a text, and of its mean word and sentence length."""
     n_sentences = len([part for part in _SENTENCE.split(text) if part.strip()])
     n_paragraphs = len([line for line in text.splitlines() if line.strip()])
-    word_length = _share(sum(map(len, words)), len(words))
-    sentence_length = _share(len(words), n_sentences)
-    counts = (len(text), len(words), n_sentences, n_paragraphs, n_different)
-    return [math.log1p(value) for value in (*counts, word_length, sentence_length)]
+    word_length = _ratio(sum(map(len, words)), len(words))
+    sentence_length = _ratio(len(words), n_sentences)
+    sizes: list[float] = [len(text), len(words), n_sentences, n_paragraphs, n_different]
+    sizes += [word_length, sentence_length]
+    return [math.log1p(size) for size in sizes]
 
 
-def _share(part: float, whole: float) -> float:
-    """Divide `part` by `whole`; 0 if `whole` is 0."""
-    return part / whole if whole else 0.0
+def _ratio(numerator: float, denominator: float) -> float:
+    """Divide two numbers; 0 if the denominator is 0."""
+    return numerator / denominator if denominator else 0.0
 
 
-def _lexica() -> tuple[frozenset[str], ...]:
+def _lists_of_words() -> tuple[frozenset[str], ...]:
+    """Return English stop words, connectives and pronouns."""
     from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
 
     return ENGLISH_STOP_WORDS, _CONNECTIVES, _PRONOUNS
@@ -175,9 +188,9 @@ class Terms:
     """Words or parts of words that are counted in texts.
 
     Attributes:
-        kind: `WORDS` or `LETTERS`.
+        kind: `WORDS` or `LETTERS`: scikit-learn's analyser and the lengths of n-grams.
         terms: (m,) different terms.
-        idf: (m,) inverse document frequencies, by which the counts of the terms are multiplied.
+        idf: (m,) inverse document frequencies of the terms, which weight their counts.
     """
 
     kind: tuple[str, tuple[int, int]]
@@ -186,22 +199,26 @@ class Terms:
 
     @classmethod
     def fit(cls, kind: tuple[str, tuple[int, int]], texts: Sequence[str]) -> tuple[Terms, Any]:
-        """Find the most frequent terms that occur in two texts or more.
+        """Find the most frequent terms that occur in at least two texts.
+
+        Args:
+            kind: `WORDS` or `LETTERS`.
+            texts: (n,) texts.
 
         Returns:
-            The terms, and the sparse matrix (n, m) of the TF-IDF of each term in each text.
+            The m terms, and a sparse matrix (n, m) with the TF-IDF of each term in each text.
         """
         vectorizer = _vectorizer(kind, min_df=2, max_features=_MOST_TERMS)
         try:
             matrix = vectorizer.fit_transform(texts)
         except ValueError:  # sklearn's error if no term is in two texts
-            none = cls(kind, (), np.empty(0, np.float32))
-            return none, none(texts)
+            no_terms = cls(kind, (), np.empty(0, np.float32))
+            return no_terms, no_terms(texts)
         terms = tuple(vectorizer.get_feature_names_out().tolist())
         return cls(kind, terms, np.asarray(vectorizer.idf_, np.float32)), matrix
 
     def __call__(self, texts: Sequence[str]) -> Any:
-        """Compute the sparse TF-IDF matrix (n, m) of texts; a row depends on its own text only."""
+        """Compute the sparse TF-IDF matrix (n, m) of texts; a row depends on its text only."""
         from scipy.sparse import csr_matrix
 
         if not self.terms:
@@ -212,6 +229,7 @@ class Terms:
 
 
 def _vectorizer(kind: tuple[str, tuple[int, int]], **options: Any) -> Any:
+    """Make scikit-learn's vectoriser for a kind of terms, `WORDS` or `LETTERS`."""
     from sklearn.feature_extraction.text import TfidfVectorizer
 
     analyzer, ngrams = kind
@@ -224,13 +242,15 @@ def _vectorizer(kind: tuple[str, tuple[int, int]], **options: Any) -> Any:
 class Topics:
     """Topics of texts: TF-IDF of words and of letters, reduced by a truncated SVD.
 
-    The terms are unigrams and bigrams of words, and character n-grams of 2 or 3 for endings and for
-    languages without spaces. Counts are sublinear (1 + log of the count), and rows have length 1.
+    The terms are single words, pairs of words, and sequences of 2 or 3 letters, which find endings
+    of words and work for languages without spaces. A count becomes 1 + log(count), and each row of
+    the TF-IDF matrix has length 1.
 
     Attributes:
-        words, letters: the terms.
-        loadings: (k, m) loadings of the words and then the letters; the largest loading of each row
-            is positive.
+        words: terms of words.
+        letters: terms of letters.
+        loadings: (k, m) loadings of k topics on the terms of words, then on the terms of letters.
+            The loading with the largest absolute value in a row is positive.
     """
 
     words: Terms
@@ -239,7 +259,12 @@ class Topics:
 
     @classmethod
     def fit(cls, texts: Sequence[str | None], *, topics: int = TOPICS, seed: int = 0) -> Topics:
-        """Find the directions in which the texts differ most, at most `topics`.
+        """Find the topics: the directions in which the TF-IDF of texts differs most.
+
+        Args:
+            texts: (n,) texts; None for a text that is missing.
+            topics: largest number of topics.
+            seed: seed of the randomised SVD.
 
         Cost: 0.5 s for 1,000 texts of 60 words, 3 s for 10,000.
 
@@ -249,50 +274,51 @@ class Topics:
         from scipy.sparse import hstack
         from sklearn.decomposition import TruncatedSVD
 
-        cut_texts = _cut(texts)
-        words, counts_of_words = Terms.fit(WORDS, cut_texts)
-        letters, counts_of_letters = Terms.fit(LETTERS, cut_texts)
-        counts = hstack([counts_of_words, counts_of_letters], format="csr")
-        k = min(topics, counts.shape[1] - 1, len(cut_texts) - 1)
-        if k < 1 or counts.nnz == 0:
-            return cls(words, letters, np.empty((0, counts.shape[1]), np.float32))
+        starts = _starts_of_texts(texts)
+        words, tfidf_of_words = Terms.fit(WORDS, starts)
+        letters, tfidf_of_letters = Terms.fit(LETTERS, starts)
+        tfidf = hstack([tfidf_of_words, tfidf_of_letters], format="csr")
+        k = min(topics, tfidf.shape[1] - 1, len(starts) - 1)
+        if k < 1 or tfidf.nnz == 0:
+            return cls(words, letters, np.empty((0, tfidf.shape[1]), np.float32))
         svd = TruncatedSVD(k, random_state=seed)
         # If all texts are alike, the SVD divides by their variance, which is 0, without harm.
         with one_blas_thread(), np.errstate(invalid="ignore", divide="ignore"):
-            svd.fit(counts)
+            svd.fit(tfidf)
+        # An SVD does not determine the sign of a topic. Here the largest loading becomes positive.
         largest = np.abs(svd.components_).argmax(axis=1)
         signs = np.sign(svd.components_[np.arange(k), largest])
         return cls(words, letters, np.asarray(svd.components_ * signs[:, None], np.float32))
 
     def __call__(self, texts: Sequence[str | None]) -> F32:
-        """Compute the scores (n, k) of texts on the topics: 0 for a text that is missing.
+        """Compute the scores (n, k) of n texts on the k topics: 0 for a text that is missing.
 
-        A row depends on its own text only.
+        A row depends on its text only.
         """
-        if not len(self.loadings):
+        if len(self.loadings) == 0:
             return np.empty((len(texts), 0), np.float32)
         from scipy.sparse import hstack
 
-        cut_texts = _cut(texts)
-        counts = hstack([self.words(cut_texts), self.letters(cut_texts)], format="csr")
-        scores: F32 = np.asarray(counts @ self.loadings.T, np.float32)
+        starts = _starts_of_texts(texts)
+        tfidf = hstack([self.words(starts), self.letters(starts)], format="csr")
+        scores: F32 = np.asarray(tfidf @ self.loadings.T, np.float32)
         return scores
 
     def names(self) -> tuple[str, ...]:
-        """Name each topic, (k,), by the three words with the largest loadings."""
+        """Name each of the k topics by the three words with the largest loadings."""
         terms = self.words.terms
         names = []
         for number, loadings in enumerate(self.loadings[:, : len(terms)], start=1):
-            # Bigrams and short words are passed over, so more than three terms are looked at.
+            # Pairs of words and short words are passed over, so 40 terms are looked at.
             largest = np.argsort(-loadings, kind="stable")[:40]
-            top_terms = [terms[j] for j in largest if loadings[j] > 0]
+            top_terms = [terms[term] for term in largest if loadings[term] > 0]
             words = [term for term in top_terms if " " not in term and len(term) > 2][:3]
             names.append(f"topic {number} ({', '.join(words)})" if words else f"topic {number}")
         return tuple(names)
 
 
-def _cut(texts: Sequence[str | None]) -> list[str]:
-    """Cut each text to its start, `_MOST_CHARACTERS` long; a missing text becomes empty."""
+def _starts_of_texts(texts: Sequence[str | None]) -> list[str]:
+    """Return the first `_MOST_CHARACTERS` characters of each text; empty for a missing text."""
     return [(text or "")[:_MOST_CHARACTERS] for text in texts]
 
 
@@ -301,8 +327,9 @@ class Meanings:
     """Principal components of sentence embeddings, as features of texts.
 
     Attributes:
-        mean: (m,) mean of the embeddings.
-        axes: (m, k) axes of length 1, whose largest loading is positive.
+        mean: (m,) mean of embeddings that have m dimensions.
+        axes: (m, k) the first k principal axes, each of length 1. The value of an axis that has the
+            largest absolute value is positive.
     """
 
     mean: F64
@@ -311,18 +338,25 @@ class Meanings:
     @classmethod
     @one_blas_thread()
     def fit(cls, vectors: F64, dimensions: int = DIMENSIONS) -> Meanings:
-        """Find the axes along which embeddings (n, m) differ most; rows with NaN are left out."""
+        """Find the axes along which embeddings (n, m) differ most.
+
+        Args:
+            vectors: (n, m) embeddings; rows with NaN are left out.
+            dimensions: largest number of axes.
+        """
         vectors = vectors[~np.isnan(vectors).any(axis=1)]
         mean = vectors.mean(axis=0)
         centred = vectors - mean
         _, ascending_axes = np.linalg.eigh(centred.T @ centred)
-        n_axes = min(dimensions, len(vectors) - 1)
+        n_axes = min(dimensions, len(vectors) - 1)  # more axes would have no variance
         axes = ascending_axes[:, ::-1][:, :n_axes]
+        # The sign of an axis is arbitrary. Here the value with the largest absolute value becomes
+        # positive.
         largest = np.take_along_axis(axes, np.abs(axes).argmax(axis=0)[None], axis=0)
         return cls(mean, axes * np.sign(largest))
 
     def __call__(self, vectors: F64) -> F32:
-        """Project embeddings (n, m) on the axes: scores (n, k).
+        """Project embeddings (n, m) on the axes; return the scores (n, k).
 
         Raises:
             DataError: if the embeddings come from another language model.
@@ -336,7 +370,7 @@ class Meanings:
         return scores
 
     def names(self) -> tuple[str, ...]:
-        """Name the axes, (k,), by number."""
+        """Make names of the k axes: `meaning 1`, `meaning 2` and so on."""
         return tuple(f"meaning {k + 1}" for k in range(self.axes.shape[1]))
 
 
@@ -346,7 +380,7 @@ def embeddings(texts: Sequence[str | None], progress: Progress = lambda text: No
     The model reads the first 256 tokens of a text, about 200 words. It is best at English.
 
     Returns:
-        (n, 384), NaN for a text that is missing.
+        (n, 384) embeddings; NaN for a text that is missing.
 
     Raises:
         DataError: if the extra `embed` is not installed.
@@ -361,14 +395,14 @@ def embeddings(texts: Sequence[str | None], progress: Progress = lambda text: No
         ) from None
     is_present = np.array([text is not None for text in texts], np.bool_)
     present_texts = [text for text in texts if text is not None]
-    present_vectors = _encoded(load_model, present_texts, progress)
+    present_vectors = _embedded(load_model, present_texts, progress)
     vectors = np.full((len(texts), present_vectors.shape[1]), np.nan)
     vectors[is_present] = present_vectors
     return vectors
 
 
-def _encoded(load_model: Any, texts: list[str], progress: Progress) -> F64:
-    """Embed texts in batches, (n, 384)."""
+def _embedded(load_model: Any, texts: list[str], progress: Progress) -> F64:
+    """Load the model and embed n texts in batches; return the embeddings (n, 384)."""
     from transformers.utils import logging
 
     progress("loading the language model")

@@ -14,19 +14,23 @@ from sortnet.files import shown
 from sortnet.items.base import Items
 from sortnet.items.features import given_only
 
-T = TypeVar("T")
+T = TypeVar("T")  # type of the values in a column
 
 
 def merge(old: Items, new: Items, *, update: bool = False) -> Items:
-    """Append the new items; with `update`, a new item replaces the old item with the same id.
+    """Append new items to old items.
 
-    An item that replaces another keeps its number.
+    Features that `describe` made are dropped, because they must be made again from all items.
 
-    Features that `describe` made are dropped, because they must be recomputed from all items.
+    Args:
+        old: items of the collection.
+        new: items to add.
+        update: whether a new item replaces the old item with the same id, and gets its number. If
+            not, such an id is refused.
 
     Raises:
-        DataError: on a known id, different given features, a different folder of files, groups of
-            some items only, or different contexts in a group.
+        DataError: on an id that is there already, different given features, files in different
+            folders, groups for some items only, or different contexts in a group.
 
     Cost: linear.
 
@@ -39,8 +43,8 @@ def merge(old: Items, new: Items, *, update: bool = False) -> Items:
     old = given_only(old)
     new = given_only(new)
     places_of(old.ids, new, update=update)
-    # A dict keeps an id where it came first, with the value that came last: an old item keeps its
-    # place, but its row is the row of the new item that replaces it.
+    # A dict keeps the first position of an id and its last value. So an old item keeps its number,
+    # but its row is the row of the new item that replaces it.
     row_of_id = {id: row for row, id in enumerate((*old.ids, *new.ids))}
     rows = list(row_of_id.values())
     features = np.vstack((old.features, new.features[:, columns_of(old.feature_names, new)]))
@@ -48,16 +52,17 @@ def merge(old: Items, new: Items, *, update: bool = False) -> Items:
     def merged(
         old_values: Sequence[T] | None, new_values: Sequence[T] | None
     ) -> tuple[T | None, ...]:
-        """The values of a column for all items; None for an item without such a column."""
+        """Merge the values of a column; None for items that do not have the column."""
         values: list[T | None] = []
         values += (None,) * len(old) if old_values is None else old_values
         values += (None,) * len(new) if new_values is None else new_values
         return tuple(values[row] for row in rows)
 
     shown_columns = merged(old.shown, new.shown)
-    if new.shown is None:  # the new file has no such columns, so replaced items keep their texts
-        old_shown = dict(zip(old.ids, old.shown or (None,) * len(old), strict=True))
-        shown_columns = tuple(old_shown.get(id) for id in row_of_id)
+    if new.shown is None:  # the new items have no such columns, so the old texts stay
+        old_shown = old.shown or (None,) * len(old)
+        shown_of_id = dict(zip(old.ids, old_shown, strict=True))
+        shown_columns = tuple(shown_of_id.get(id) for id in row_of_id)
     contexts = merged(old.contexts, new.contexts)
     return replace(
         old,
@@ -90,10 +95,15 @@ def all_grouped(groups: Sequence[str | None], source: str) -> tuple[str, ...] | 
 
 
 def places_of(old: Sequence[str], new: Items, *, update: bool = False) -> dict[str, int]:
-    """Number the ids of old and new items: {id: number}; unknown ids come after the old ids.
+    """Number the ids of old and new items, {id: number}; new ids come after the old ids.
+
+    Args:
+        old: ids of the old items.
+        new: items to add.
+        update: whether a new item may have the id of an old item.
 
     Raises:
-        DataError: if an id occurs twice among the new items, or, without `update`, is known.
+        DataError: if two new items have the same id, or a new item may not have its id.
     """
     places = {id: place for place, id in enumerate(old)}
     new_ids: set[str] = set()
@@ -109,26 +119,34 @@ def places_of(old: Sequence[str], new: Items, *, update: bool = False) -> dict[s
 
 
 def columns_of(old: Sequence[str], new: Items) -> list[int]:
-    """The number of each old feature among the columns of the new items, in the old order.
+    """Find the column of each old feature among the features of the new items.
+
+    Args:
+        old: names of the old features.
+        new: items to add.
 
     Raises:
         DataError: if old and new items do not have the same features.
     """
-    column_of = {name: column for column, name in enumerate(new.feature_names)}
+    column_of_name = {name: column for column, name in enumerate(new.feature_names)}
     for name in old:
-        if name not in column_of:
+        if name not in column_of_name:
             raise DataError(f"{new.source}: there is no feature {shown(name)}, as the others have")
     for name in new.feature_names:
         if name not in old:
             raise DataError(f"{new.source}: the others have no feature {shown(name)}: ignore it")
-    return [column_of[name] for name in old]
+    return [column_of_name[name] for name in old]
 
 
 def root_of(old: Path | None, new: Items) -> Path | None:
-    """The folder of the images and sounds of both old and new items; None without such files.
+    """Return the folder of all images and sounds; None if no items have such files.
+
+    Args:
+        old: folder of the old items' files; None if they have no files.
+        new: items to add.
 
     Raises:
-        DataError: if the files are in different folders.
+        DataError: if the files of old and new items are in different folders.
     """
     if old is not None and new.root is not None and old != new.root:
         raise DataError(f"{new.source}: its files lie in {new.root}, the others' in {old}")

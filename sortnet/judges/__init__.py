@@ -2,12 +2,11 @@
 
     LanguageModel | Program | Function  --connect()-->  JudgeConnection  --its workers-->  Verdicts
 
-A description of a judge says whom to ask; it holds no connection and no key. A `JudgeConnection`
-has workers, each of which answers some questions at a time, and counts what was spent. A
-`WorkerPool` distributes questions among the workers; its subclasses in `store` choose and store
-them.
+A description of a judge says whom to ask; it has no connection and no key. A `JudgeConnection` has
+the budget of the calls, and makes the workers that answer questions. A `WorkerPool` distributes
+questions among the workers. Its subclasses in `store` choose the questions and store the answers.
 
-A judge by data is another thing: `sortnet.learning.judges` looks grades and answers up.
+The judges in `sortnet.learning.judges` are different: they look up grades and stored answers.
 """
 
 from sortnet.judges.function import Function

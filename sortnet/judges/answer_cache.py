@@ -20,6 +20,7 @@ from sortnet.judges.verdicts import Verdict, stored_meta
 from sortnet.preference.base import ORDER_ANSWERS
 
 _OF_TWO = AnswerForm()
+# The first line of the file.
 _FORMAT = {"format": "sortnet-answers", "format_version": 1}
 
 
@@ -32,9 +33,17 @@ def answer_key(
     with_logprobs: bool = True,
     form: AnswerForm = _OF_TWO,
 ) -> str:
-    """Hash of everything on which the answer to a question depends: the key in the cache.
+    """Return the key of an answer in the cache: a hash of all that the answer depends on.
 
-    This is everything that is sent to the model, and the form in which its answer is read.
+    An answer depends on what is sent to the model, and on how its answer is read.
+
+    Args:
+        model: name of the model.
+        messages: messages of the prompt.
+        request: parameters of the user.
+        structured: whether the answer is asked for by JSON schema.
+        with_logprobs: whether log-probabilities are asked for.
+        form: form of the answer.
     """
     parts: list[Any] = [model, list(messages), dict(request), structured, with_logprobs]
     if form.is_of_set:
@@ -46,24 +55,27 @@ def answer_key(
 def answered_from_cache(
     cached: Verdict, model: str, facts: Mapping[str, Any], price: Price
 ) -> Verdict:
-    """Turn a cached answer into the answer to a question, with no calls and no cost.
+    """Make the answer to a question from a cached answer, which takes no calls and costs nothing.
 
     Args:
+        cached: the cached answer.
+        model: name of the model.
         facts: facts to store with each answer of the model.
+        price: price of the tokens.
     """
     meta = {"model": model, "tokens": [0, 0], "calls": 0, "cached": True, **facts}
     return replace(cached, cost=price.of(0, 0), meta=stored_meta(meta))
 
 
 class AnswerCache:
-    """Cache of answers in a file of JSON lines; the key is `answer_key`; thread-safe.
+    """Cache of answers in a file of JSON lines, by the keys of `answer_key`. Thread-safe.
 
-    Each answer is appended at once, as a whole line. A last line that is cut, because a process was
-    killed, is ignored. Two processes may use the file at the same time; each has the answers that
-    were in the file when the process began, and its own.
+    Each answer is appended at once, as a whole line. If the last line is incomplete because a
+    process was killed, it is ignored. Two processes may use the file at the same time. Each process
+    has the answers that were in the file when the process began, and its own answers.
 
     Args:
-        file: path of the file; a new file is readable by its owner only.
+        file: path of the file; only its owner can read a new file.
 
     Raises:
         SortNetError: if the file cannot be read or made, or is no cache of answers.
@@ -85,11 +97,13 @@ class AnswerCache:
         return len(self._verdicts)
 
     def get(self, key: str) -> Verdict | None:
-        """The answer with a key; None if the cache has no such answer."""
+        """Return the answer that is stored under a key; None if there is none."""
         return self._verdicts.get(key)
 
     def add(self, key: str, verdict: Verdict) -> None:
-        """Store an answer, unless the key has one already, or the answer gives no order.
+        """Store an answer, unless the key has one already or the answer prefers no item.
+
+        A skip is not stored, for example.
 
         Raises:
             SortNetError: if the file cannot be written.
@@ -99,13 +113,16 @@ class AnswerCache:
         with self._lock:
             if key in self._verdicts:
                 return
-            choice = {"comment": verdict.comment, "best": verdict.best, "worst": verdict.worst}
-            optional: dict[str, Any] = {
-                name: value for name, value in choice.items() if value is not None
+            fields: dict[str, Any] = {
+                "comment": verdict.comment,
+                "best": verdict.best,
+                "worst": verdict.worst,
             }
-            self._verdicts[key] = Verdict(verdict.answer, verdict.p, **optional)
+            present = {name: value for name, value in fields.items() if value is not None}
+            # Time and cost are left out: they belong to the call, and not to a later question.
+            self._verdicts[key] = Verdict(verdict.answer, verdict.p, **present)
             try:
-                self._append({"key": key, "answer": verdict.answer, "p": verdict.p, **optional})
+                self._append({"key": key, "answer": verdict.answer, "p": verdict.p, **present})
             except OSError as error:
                 raise self._fault(error) from None
 
@@ -139,11 +156,12 @@ class AnswerCache:
             os.close(descriptor)
 
     def _fault(self, error: OSError) -> SortNetError:
+        """Make the error to raise if the file cannot be read or written."""
         return SortNetError(f"cache of answers {self._path}: {error.strerror or error}")
 
 
 def _record(line: bytes) -> Any:
-    """Parse a line of JSON; None if the line is not complete."""
+    """Parse a line of JSON; None if the line is no JSON, for example because it is incomplete."""
     try:
         return json.loads(line)
     except (ValueError, RecursionError):
@@ -151,7 +169,7 @@ def _record(line: bytes) -> Any:
 
 
 def _entry(record: Any) -> tuple[str, Verdict] | None:
-    """The key and the answer in the JSON value of a line; None if the answer is not valid."""
+    """Read the key and the answer from the JSON value of a line; None if they are not valid."""
     if not isinstance(record, dict):
         return None
     key = record.get("key")

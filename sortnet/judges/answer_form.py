@@ -35,7 +35,7 @@ class AnswerForm:
 
     @classmethod
     def of(cls, question: AskedQuestion) -> AnswerForm:
-        """The form in which a question is to be answered."""
+        """Return the form in which a question is to be answered."""
         n_items = len(question["items"]) if "items" in question else 2
         return cls(n_items, bool(question.get("worst")))
 
@@ -66,7 +66,7 @@ class AnswerForm:
         return parameter
 
     def again(self, *, as_json: bool) -> str:
-        """The message that asks a model again, after an answer that could not be read."""
+        """Return the message that asks a model again, after an answer that could not be read."""
         if not self.is_of_set:
             return AGAIN_AS_JSON if as_json else AGAIN
         last = PLACES[self.n_items - 1]
@@ -79,9 +79,9 @@ class AnswerForm:
         return f'Answer with {lines}, or with "Best: {SAME}".'
 
     def facts(self, reply: Reply) -> dict[str, Any]:
-        """Facts to store with an answer about more than two items: the probability of each letter.
+        """Return the probabilities of letters, to store with an answer about more than two items.
 
-        Empty for two items, or without log-probabilities.
+        The dict is empty for two items, or if the server gives no log-probabilities.
         """
         choice = self._choice(reply) if self.is_of_set else None
         if choice is None:
@@ -94,8 +94,8 @@ class AnswerForm:
 
         Args:
             reply: the reply.
-            text: text of the reply without secrets; stored as a comment if it holds more than the
-                answer.
+            text: text of the reply without secrets, which is stored as a comment if it has more
+                than the answer.
             facts: further fields of the verdict.
         """
         if not self.is_of_set:
@@ -112,4 +112,5 @@ class AnswerForm:
         return Verdict("best", best=best, worst=worst, comment=comment, **facts)
 
     def _choice(self, reply: Reply) -> SetChoice | None:
+        """Find the choice in the text of a reply; None if there is no clear choice."""
         return choice_in(reply.text, self.n_items, worst=self.worst)

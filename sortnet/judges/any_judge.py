@@ -14,10 +14,10 @@ OneJudge: TypeAlias = MachineJudge | Callable[..., object]
 
 
 def described(judge: OneJudge) -> MachineJudge:
-    """Return the description of a judge, which for a plain function is a `Function`.
+    """Return the judge, or a `Function` that describes the judge if it is a plain function.
 
     Raises:
-        SortNetError: on something that is no judge.
+        SortNetError: if the value is no judge.
 
     >>> described(lambda left, right: "left").annotator
     'function'

@@ -10,7 +10,7 @@ from sortnet.items import Items
 
 # The type is a plain dict because a question is sent to programs as JSON.
 AskedQuestion: TypeAlias = dict[str, Any]
-PLACES = "ABCDEF"  # names of the places of a question's items
+PLACES = "ABCDEF"  # letters that name the places of a question's items
 
 
 def asked_question(
@@ -25,16 +25,21 @@ def asked_question(
     further: Sequence[int] = (),
     worst: bool = False,
 ) -> AskedQuestion:
-    """Make the dict, ready for JSON, that a program or a model is asked with.
+    """Make the dict of a question, ready for JSON, that a program or a model reads.
 
-    A dict about two items has them as `left` and `right`. A dict about more items has the list
-    `items`, each with its `place`.
-    Items in groups also have the `group` and its `context`.
+    A question about two items has the keys `left` and `right`. A question about more items has the
+    list `items`, and each of these items has its `place`. If the items are in groups, the question
+    also has their `group` and its `context`.
 
     Args:
-        left, right: numbers of the items in the first two places.
+        items: all items.
+        left: number of the item in the first place.
+        right: number of the item in the second place.
         id: name of the question, which an answer may repeat.
-        further: numbers of the items in the third place and on.
+        question: text of the question, such as "Which is better?".
+        instructions: instructions for the annotator, if there are any.
+        criterion: criterion by which the items are compared, if the study has several.
+        further: numbers of the items in the third place and the places after it.
         worst: whether the worst of more than two items is asked for, too.
     """
     fields: AskedQuestion = {"id": id, "question": question, "instructions": instructions}
@@ -43,26 +48,28 @@ def asked_question(
     if items.groups is not None:
         fields |= {"group": items.groups[left], "context": items.context(left)}
     if further:
-        in_places = zip(PLACES, (left, right, *further), strict=False)
-        fields["items"] = [{"place": place, **_side(items, item)} for place, item in in_places]
+        numbers_by_place = zip(PLACES, (left, right, *further), strict=False)
+        fields["items"] = [
+            {"place": place, **_fields_of_item(items, number)} for place, number in numbers_by_place
+        ]
         fields["worst"] = worst
     else:
-        fields["left"] = _side(items, left)
-        fields["right"] = _side(items, right)
+        fields["left"] = _fields_of_item(items, left)
+        fields["right"] = _fields_of_item(items, right)
     return fields
 
 
 def asked_items(question: AskedQuestion) -> list[dict[str, Any]]:
-    """The items of a question, in the order of their places."""
+    """Return the dicts of a question's items, in the order of their places."""
     if "items" in question:
         return list(question["items"])
     return [question["left"], question["right"]]
 
 
-def _side(items: Items, item: int) -> dict[str, Any]:
+def _fields_of_item(items: Items, number: int) -> dict[str, Any]:
     """Make the dict of an item: its content, the paths of its files, and its features."""
-    content = items.content(item)
-    features = dict(zip(items.feature_names, items.features[item], strict=True))
+    content = items.content(number)
+    features = dict(zip(items.feature_names, items.features[number], strict=True))
     return {
         **content._asdict(),
         "image": _path(items, content.image),
@@ -72,7 +79,7 @@ def _side(items: Items, item: int) -> dict[str, Any]:
 
 
 def _path(items: Items, file: str | None) -> str | None:
-    """The path of a file below the root of the items; None without a file."""
+    """Return the path of an item's file below the folder of the items; None if there is no file."""
     if file is None or not items.root:
         return file
     return str(items.root / file)

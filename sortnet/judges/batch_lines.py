@@ -1,4 +1,6 @@
-"""Write the request lines of a provider's batch endpoint, and read its answer lines.
+"""Write the lines of requests to a provider's batch endpoint, and read the lines of its answers.
+
+A line of a request, and a line of an answer:
 
 {"custom_id": ..., "method": "POST", "url": "/v1/chat/completions", "body": {...}}
 {"custom_id": ..., "response": {"status_code": 200, "body": {...}}, "error": null}
@@ -25,7 +27,7 @@ _LONGEST_MESSAGE = 200  # characters
 
 
 class RequestId(NamedTuple):
-    """The parts of a request's `custom_id`: batch, lease, and order of the items.
+    """Parts of a request's `custom_id`: the batch, the lease and the order of the items.
 
     >>> str(RequestId("0a1b2c3d", "abcdefgh", 2))
     '0a1b2c3d-abcdefgh-2'
@@ -35,7 +37,7 @@ class RequestId(NamedTuple):
 
     batch: str
     lease: str
-    order: int  # 1, or 2 if the items change places
+    order: int  # 1; 2 if the items of the question are in the reverse order
 
     def __str__(self) -> str:
         return f"{self.batch}-{self.lease}-{self.order}"
@@ -56,8 +58,8 @@ class AnswerLine(NamedTuple):
         number: number of the line in its file, from 1.
         id: `custom_id` of the request.
         status: HTTP status of the answer; None: the request was not carried out.
-        body: body of the answer.
-        error: why there is no answer; empty if there is one.
+        body: body of the answer as JSON.
+        error: reason why there is no answer; empty if there is an answer.
     """
 
     number: int
@@ -68,7 +70,7 @@ class AnswerLine(NamedTuple):
 
 
 def request_line(id: RequestId, body: Mapping[str, Any]) -> str:
-    """Write a request as a line of the batch file, with its line break."""
+    """Make the line of a request in a batch file, with its line break."""
     line = {"custom_id": str(id), "method": "POST", "url": URL, "body": body}
     text = json.dumps(line, ensure_ascii=False)
     return text.encode("utf-8", "replace").decode() + "\n"  # a lone surrogate cannot be encoded
@@ -87,7 +89,7 @@ def answer_lines(path: Path) -> Iterator[AnswerLine | Fault]:
         while line := file.readline(LONGEST + 1):
             number += 1
             if len(line) > LONGEST:
-                # The rest of the line is skipped in pieces, so that memory stays bounded.
+                # The rest of the line is read in pieces, so that memory stays bounded.
                 while line and not line.endswith(b"\n"):
                     line = file.readline(LONGEST)
                 yield Fault(f"line {number}: more than {LONGEST:,} bytes")
@@ -101,7 +103,7 @@ def answer_lines(path: Path) -> Iterator[AnswerLine | Fault]:
 
 
 def _answer_line(number: int, line: bytes) -> AnswerLine:
-    """Parse a line of answers.
+    """Parse a line of a file of answers.
 
     Raises:
         Fault: if the line is no answer of a batch.
@@ -121,7 +123,7 @@ def _answer_line(number: int, line: bytes) -> AnswerLine:
         raise Fault("is no answer of a batch: it has neither response nor error")
     response = record.get("response")
     if response is None:
-        return AnswerLine(number, id, None, b"", _error_of(record.get("error")))
+        return AnswerLine(number, id, None, b"", _error_text(record.get("error")))
     if not isinstance(response, dict) or not isinstance(response.get("status_code"), int):
         raise Fault(f"{shown(id)}: its response has no status_code")
     body = json.dumps(response.get("body")).encode()
@@ -130,11 +132,14 @@ def _answer_line(number: int, line: bytes) -> AnswerLine:
     return AnswerLine(number, id, status, body, error)
 
 
-def _error_of(error: Any) -> str:
+def _error_text(error: Any) -> str:
+    """Describe the `error` of a line: its message, its code, or the whole error as JSON."""
     if isinstance(error, dict):
         error = error.get("message") or error.get("code") or error
-    return _quoted(error if isinstance(error, str) else json.dumps(error))
+    text = error if isinstance(error, str) else json.dumps(error)
+    return _quoted(text)
 
 
 def _quoted(text: str) -> str:
+    """Shorten a text of the provider for a message, with secrets replaced by ***."""
     return cut(printable(without_secrets(text)), _LONGEST_MESSAGE)

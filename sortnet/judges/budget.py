@@ -15,7 +15,7 @@ from sortnet.messages import count
 def exceeded_limit(
     limits: Limits, *, calls: int, tokens: int, cost: float | None, currency: str | None
 ) -> str:
-    """The limit that some calls exceed, in words; empty if they exceed none.
+    """Describe the limit that the calls, tokens or cost exceed; empty if they exceed none.
 
     >>> exceeded_limit(Limits(max_calls=3), calls=4, tokens=900, cost=None, currency=None)
     'the limit of 3 calls'
@@ -31,11 +31,15 @@ def exceeded_limit(
 
 @dataclass
 class Budget:
-    """Calls, tokens and cost so far, and their limits. Thread-safe.
+    """Calls, tokens and cost of a language model so far, and their limits. Thread-safe.
 
     Attributes:
-        price: numbers that give the cost of tokens.
+        limits: limits after which no call may be made.
+        price: price of the tokens.
+        calls: number of calls so far.
         cached: number of answers that were in a cache and took no call.
+        tokens_in: number of tokens in the prompts so far.
+        tokens_out: number of tokens in the answers so far.
 
     >>> budget = Budget(Limits(max_calls=2), Price(3.0))
     >>> budget.call()
@@ -50,12 +54,12 @@ class Budget:
     cached: int = 0
     tokens_in: int = 0
     tokens_out: int = 0
-    _began: float = field(default_factory=time.monotonic)
-    _calls_before: int = 0  # before the clock began
+    _began: float = field(default_factory=time.monotonic)  # when the rate of calls began to count
+    _calls_before: int = 0  # number of calls at `_began`
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def restart_clock(self) -> None:
-        """Measure the rate of calls from now on: nothing was asked for some time."""
+        """Measure the rate of calls from now on, for example after a pause without calls."""
         self._began = time.monotonic()
         self._calls_before = self.calls
 
@@ -63,7 +67,7 @@ class Budget:
         """Count a call that is about to be made.
 
         Raises:
-            Enough: after the last call that is allowed.
+            Enough: if a limit is reached, so that the call may not be made.
         """
         with self._lock:
             reached_limit = self.why()
@@ -83,12 +87,12 @@ class Budget:
             self.tokens_out += tokens_out
 
     def cost_of(self, tokens_in: int, tokens_out: int) -> float | None:
-        """Cost of some tokens; None without prices."""
+        """Return the cost of tokens of prompts and of answers; None if no price is known."""
         return self.price.of(tokens_in, tokens_out)
 
     @property
     def cost(self) -> float | None:
-        """Cost of all calls so far; None without prices."""
+        """Cost of all calls so far; None if no price is known."""
         return self.cost_of(self.tokens_in, self.tokens_out)
 
     @property
@@ -102,7 +106,7 @@ class Budget:
         return bool(self.why())
 
     def why(self) -> str:
-        """The limit that is reached, as a sentence; empty: more calls may be made."""
+        """Return a sentence about the limit that is reached; empty if more calls may be made."""
         limits = self.limits
         if limits.max_calls is not None and self.calls >= limits.max_calls:
             return f"the limit of {count(limits.max_calls, 'call')} is reached"
@@ -117,13 +121,13 @@ class Budget:
         return ""
 
     def progress(self) -> str:
-        """Calls, tokens, cost and the rate of calls, in words."""
+        """Describe the calls, tokens, cost and rate of calls so far."""
         seconds = time.monotonic() - self._began
         rate = (self.calls - self._calls_before) / max(seconds, 1e-3)
         return f"{self.text()}, {rate:.1f} calls a second"
 
     def text(self) -> str:
-        """Calls, tokens and cost, in words."""
+        """Describe the calls, tokens and cost so far."""
         parts = [count(self.calls, "call"), f"{self.tokens_in + self.tokens_out:,} tokens"]
         if self.cost is not None:
             parts.append(f"{amount(self.cost, self.currency)} spent")

@@ -13,17 +13,24 @@ from sortnet.judges.verdicts import Verdict
 
 
 class Worker(Protocol):
-    """Answers several questions at once, with a verdict for each; any thread may stop it.
+    """Part of a judge that answers questions; a judge may have several workers."""
 
-    `ask` raises a Fault if a question fails, and a Refused if all further questions would fail.
-    `end` stops an idle worker.
-    """
+    def ask(self, questions: Sequence[AskedQuestion]) -> list[Verdict]:
+        """Answer questions, and return a verdict for each.
 
-    def ask(self, questions: Sequence[AskedQuestion]) -> list[Verdict]: ...
+        Raises:
+            Fault: if a question fails.
+            Refused: if all further questions would fail, too.
+        """
+        ...
 
-    def stop(self) -> None: ...
+    def stop(self) -> None:
+        """Interrupt `ask`; any thread may call this."""
+        ...
 
-    def end(self) -> None: ...
+    def end(self) -> None:
+        """End the worker when it is idle."""
+        ...
 
 
 class Judge(Protocol):
@@ -47,19 +54,19 @@ class Judge(Protocol):
 
 
 def no_preparation(question: AskedQuestion, *, is_fresh: bool) -> AskedQuestion:
-    """Return the question unchanged: the default for a judge that needs no preparation."""
+    """Return the question unchanged: the default of `prepare`."""
     del is_fresh
     return question
 
 
 def takes_any_number(n_items: int) -> str:
-    """Return an empty reason: the default for a judge of any number of items."""
+    """Return an empty text, since a judge takes any number of items by default."""
     del n_items
     return ""
 
 
 class Preparation(Protocol):
-    """Function that adds facts to a question that its worker needs, such as messages."""
+    """Function that adds facts to a question, such as the messages that a model reads."""
 
     def __call__(self, question: AskedQuestion, *, is_fresh: bool) -> AskedQuestion:
         """Prepare a question; if `is_fresh`, it must not be answered from a cache."""
@@ -72,16 +79,18 @@ class JudgeConnection:
 
     Attributes:
         name: name of the judge in messages.
-        make_workers: makes the workers; the caller ends them.
-        batch: number of questions that a worker is asked about at once.
-        both_orders: whether each question is asked a second time with left and right exchanged.
+        make_workers: function that makes the workers; the caller ends the workers.
+        batch: number of questions that a worker is asked at once.
+        both_orders: whether each question is asked a second time, with its items in the reverse
+            order of places.
         patience: seconds for which an answer is kept while the store's server is away.
         in_caller_thread: whether the only worker is asked in the thread of the caller.
-        prepare: adds facts to a question that its worker needs.
-        why_not_about: returns the reason why the judge cannot be asked about a number of items, or
-            an empty text if it can.
-        budget: limits and cost of the calls; None: they cost nothing.
-        open_connections: keeps the connections to a server open.
+        prepare: function that adds the facts to a question that a worker needs.
+        why_not_about: function that returns the reason why the judge cannot be asked about a number
+            of items, or an empty text if it can.
+        budget: limits and cost of the calls; None: the calls cost nothing.
+        open_connections: function that returns a context in which the connections to a server stay
+            open.
     """
 
     name: str
@@ -96,11 +105,11 @@ class JudgeConnection:
     open_connections: Callable[[], AbstractContextManager[None]] = nullcontext
 
     def why_no_more(self) -> str:
-        """Reason why the judge may not be asked any more; empty if it may."""
+        """Return the reason why no more questions may be asked; empty if there is no reason."""
         return "" if self.budget is None else self.budget.why()
 
     def progress(self, text: str) -> str:
-        """A line of progress: the text, and the calls so far if the judge has a budget."""
+        """Add the calls so far to a text about progress, if the judge has a budget."""
         return text if self.budget is None else f"{text}, {self.budget.progress()}"
 
     def restart_clock(self) -> None:
@@ -109,11 +118,11 @@ class JudgeConnection:
             self.budget.restart_clock()
 
     def spent_text(self) -> str:
-        """Calls, tokens and cost in words; empty for a judge without a budget."""
+        """Describe the calls, tokens and cost so far; empty for a judge without a budget."""
         return "" if self.budget is None else self.budget.text()
 
     def spent_facts(self) -> dict[str, Any]:
-        """Calls, tokens and cost for JSON; empty for a judge without a budget."""
+        """Return the calls, tokens and cost so far for JSON; empty for a judge without a budget."""
         budget = self.budget
         if budget is None:
             return {}

@@ -22,11 +22,12 @@ class CallEstimate:
     Attributes:
         pairs: number of questions, about two items or more.
         calls: number of calls of the server.
-        tokens_in, tokens_out: tokens of the prompts and of the answers.
-        cost: cost of the tokens; None without prices.
-        currency: currency of the cost, if it is known.
-        fewest_calls, most_calls: likely range of the calls; None if the number of questions is
-            given.
+        tokens_in: number of tokens in the prompts.
+        tokens_out: number of tokens in the answers.
+        cost: cost of the tokens; None if no price is known.
+        currency: currency of the cost; None if it is not known.
+        fewest_calls, most_calls: likely range of the number of calls; None if the number of
+            questions is not a guess.
     """
 
     pairs: int
@@ -39,7 +40,7 @@ class CallEstimate:
     most_calls: int | None = None
 
     def to_json(self) -> dict[str, Any]:
-        """The fields by name, for JSON."""
+        """Return the fields by name, for JSON."""
         return asdict(self)
 
     def __str__(self) -> str:
@@ -60,16 +61,17 @@ def estimate_calls(
     """Estimate the calls, tokens and cost of `n_pairs` questions.
 
     Args:
+        model: language model to ask.
         n_pairs: number of questions.
-        examples: questions whose prompts have about the mean length.
+        examples: questions with prompts of typical length.
         range_of_pairs: likely range of the number of questions, if the number is a guess.
     """
-    calls = _calls(model, n_pairs)
+    calls = _number_of_calls(model, n_pairs)
     fewest_calls = most_calls = None
     if range_of_pairs is not None:
         fewest, most = range_of_pairs
-        fewest_calls = _calls(model, fewest)
-        most_calls = _calls(model, most)
+        fewest_calls = _number_of_calls(model, fewest)
+        most_calls = _number_of_calls(model, most)
     prompt = Prompt(model.prompt)
     prompt_tokens = sum(len(prompt.of(example)) // CHARACTERS for example in examples)
     answer_tokens = sum(AnswerForm.of(example).tokens for example in examples)
@@ -88,8 +90,8 @@ def estimate_calls(
     )
 
 
-def _calls(model: LanguageModel, n_pairs: int) -> int:
-    """Number of calls that `n_pairs` questions need, up to the limit of the model."""
+def _number_of_calls(model: LanguageModel, n_pairs: int) -> int:
+    """Count the calls that `n_pairs` questions need, up to the limit of the model."""
     calls_per_pair = 2 if model.both_orders else 1
     calls = n_pairs * calls_per_pair
     limit = model.limits.max_calls

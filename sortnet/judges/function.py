@@ -1,4 +1,4 @@
-"""Python functions as judges: they are called with the caller's own values of the items."""
+"""Python functions as judges: they are called with the items as the caller has passed them."""
 
 from __future__ import annotations
 
@@ -29,13 +29,14 @@ class Function:
     """A judge that is a Python function, called with the items of a question.
 
     Args:
-        function: called as `function(left, right)`. It returns `left`, `right`, `tie` or `skip`,
-            or the probability that the left item is better; None and NaN skip the question. Asked
-            about more than two items it is called as `function(*items)` and returns the number of
-            the best one, from 0, a tuple of the best and the worst one, `same`, `skip` or None.
+        function: for a question about two items it is called as `function(left, right)`. It returns
+            `left`, `right`, `tie` or `skip`, or the probability that the left item is better; None
+            and NaN skip the question. For a question about more items it is called as
+            `function(*items)`. It returns the number of the best item, from 0, or a tuple of the
+            numbers of the best and of the worst item, or `same`, `skip` or None.
         name: name under which the answers are stored; None: the qualified name of the function.
-        workers: threads that call the function; 1: it is called in the caller's thread, about one
-            question at a time.
+        workers: number of threads that call the function; 1: the function is called in the
+            caller's thread.
 
     Raises:
         SortNetError: on a coroutine function, or something that cannot be called.
@@ -61,6 +62,7 @@ class Function:
         if self.name is not None:
             return self.name
         function = self.function
+        # A partial function has no name; the function that it wraps has one.
         while isinstance(function, functools.partial):
             function = function.func
         name: str = getattr(function, "__qualname__", type(function).__qualname__)
@@ -69,7 +71,12 @@ class Function:
     def connect(
         self, name: str = "", originals: Mapping[str, Any] | None = None
     ) -> JudgeConnection:
-        """Prepare to call the function with the items in `originals`, {id: item}."""
+        """Make a connection with workers that call the function.
+
+        Args:
+            name: name of the judge in messages; empty: the function's own name.
+            originals: {id: item}, the items with which the function is called.
+        """
         items = {} if originals is None else originals
 
         def make_workers() -> list[FunctionWorker]:
@@ -83,7 +90,7 @@ class Function:
         )
 
     def _why_not_about(self, n_items: int) -> str:
-        """Reason why the function cannot take two items, or `n_items`; empty if it can."""
+        """Return the reason why 2 or `n_items` items cannot be passed; empty if they can."""
         try:
             signature = inspect.signature(self.function)
         except (TypeError, ValueError):  # some functions in C have no signature
@@ -101,7 +108,7 @@ class Function:
 def _takes(signature: inspect.Signature, n_arguments: int) -> bool:
     """Whether a function with the signature can be called with `n_arguments`."""
     try:
-        signature.bind(*range(n_arguments))
+        signature.bind(*range(n_arguments))  # any values will do
     except TypeError:
         return False
     return True
@@ -118,7 +125,12 @@ _SET_WORDS: dict[str, Answer] = {"same": "same", "skip": "skip"}
 
 
 class FunctionWorker:
-    """Calls a function with the items of each question."""
+    """Worker that calls a function with the items of each question.
+
+    Args:
+        function: function that judges.
+        items: {id: item} with the items as the function takes them.
+    """
 
     def __init__(self, function: Callable[..., object], items: Mapping[str, Any]) -> None:
         self._function = function
@@ -136,7 +148,7 @@ class FunctionWorker:
         for question in questions:
             if self._stopped.is_set():
                 raise Fault("interrupted", verdicts)
-            items = [self._items[side["id"]] for side in asked_items(question)]
+            items = [self._items[item["id"]] for item in asked_items(question)]
             try:
                 answer = self._function(*items)
             except Exception as error:
@@ -159,7 +171,7 @@ def verdict_of_value(answer: object) -> Verdict:
     """Convert the value that a function of two items returned to a verdict.
 
     Raises:
-        Refused: if the value is no answer, no probability, not None and not NaN.
+        Refused: if the value is neither an answer nor a probability nor None nor NaN.
 
     >>> verdict_of_value("left").answer, verdict_of_value(0.2).answer, verdict_of_value(None).answer
     ('left', 'right', 'skip')
@@ -182,10 +194,12 @@ def verdict_on_set(answer: object, n_items: int, *, worst: bool = True) -> Verdi
     """Convert the value that a function of more than two items returned to a verdict.
 
     Args:
+        answer: the value.
+        n_items: number of items with which the function was called.
         worst: whether the worst item is asked for; if not, a worst item in the value is ignored.
 
     Raises:
-        Refused: if the value is not the number of an item, not the numbers of two items, not
+        Refused: if the value is neither the number of an item nor a tuple of two such numbers nor
             `same`, `skip` or None.
 
     >>> verdict_on_set((2, 0), 4).best, verdict_on_set(3, 4).best, verdict_on_set("same", 4).answer
@@ -209,13 +223,15 @@ def verdict_on_set(answer: object, n_items: int, *, worst: bool = True) -> Verdi
 
 
 def _place(number: object, n_items: int) -> int | None:
-    """Return a number if it is the number of a place, from 0; else None."""
-    is_number = isinstance(number, numbers.Integral) and not isinstance(number, bool | np.bool_)
-    return int(number) if is_number and 0 <= number < n_items else None  # type: ignore[call-overload, operator]
+    """Return a number if it is the number of a place, from 0; otherwise None."""
+    if not isinstance(number, numbers.Integral) or isinstance(number, bool | np.bool_):
+        return None
+    place = int(number)
+    return place if 0 <= place < n_items else None
 
 
 def _refuse_coroutine(answer: object) -> None:
-    """Raise Refused if the answer is awaitable; close a coroutine so that Python does not warn."""
+    """Raise Refused if an answer is awaitable; close a coroutine, so that Python does not warn."""
     if not inspect.isawaitable(answer):
         return
     if inspect.iscoroutine(answer):

@@ -1,4 +1,4 @@
-"""HTTP calls to a server of language models, with a deadline and a size for the whole answer."""
+"""Call a server of language models over HTTP, with limits on the time and the answer's length."""
 
 from __future__ import annotations
 
@@ -8,13 +8,14 @@ import os
 import threading
 import zlib
 from collections.abc import Mapping
+from contextlib import aclosing
 from types import TracebackType
 from typing import Any, NamedTuple
 
 from sortnet.judges.verdicts import Fault
 
-LONGEST = 1 << 20  # maximum bytes of an answer, decoded
-_CONNECTIONS = 64
+LONGEST = 1 << 20  # bytes of the longest decoded answer that is read
+_CONNECTIONS = 64  # open connections at the same time
 
 
 class HttpAnswer(NamedTuple):
@@ -26,15 +27,15 @@ class HttpAnswer(NamedTuple):
 
 
 class Connections:
-    """Connections to one address, kept open from call to call; any thread may call.
+    """Connections to one address, which stay open between calls; any thread may call.
 
-    The calls run in an event loop in a thread of its own. There the deadline of a call ends
-    whatever it waits for: a host name, a connection, headers or a body that drip in.
+    The calls run in an event loop in a separate thread. In an event loop, the deadline of a call
+    covers all of its steps: finding the host, connecting, and reading headers and body.
 
     Args:
         url: address to which every call is sent.
         headers: headers of every call.
-        seconds: deadline of a call, from its start to the end of its answer.
+        seconds: time for a call, from its start to the end of its answer.
     """
 
     def __init__(self, url: str, headers: Mapping[str, str], seconds: float) -> None:
@@ -47,7 +48,7 @@ class Connections:
             "Accept-Encoding": "gzip",
             **headers,
         }
-        # Not a client of httpx, which would also read cookies and the addresses of redirects.
+        # A transport is used because a client of httpx would also follow cookies and redirects.
         self._transport = httpx.AsyncHTTPTransport(
             limits=httpx.Limits(max_connections=_CONNECTIONS), trust_env=False
         )
@@ -73,8 +74,8 @@ class Connections:
         """Send a JSON body and return the answer.
 
         Raises:
-            Fault: if the answer is late, too long, encoded twice or no HTTP. Its message has the
-                server's text, which is not shortened and may repeat secrets.
+            Fault: if the answer is late, too long, encoded twice or no HTTP. The message of the
+                fault may have a whole text of the server, which may contain secrets.
         """
         # A text may have half of a surrogate pair, which UTF-8 cannot encode.
         content = json.dumps(body, ensure_ascii=False).encode("utf-8", "replace")
@@ -82,18 +83,17 @@ class Connections:
         return call.result()
 
     async def _post(self, content: bytes) -> HttpAnswer:
+        """Send the bytes of a body and return the answer; runs in the event loop."""
         import httpx
 
         try:
             request = httpx.Request("POST", self._url, headers=self._headers, content=content)
             async with asyncio.timeout(self._seconds):
                 reply = await self._transport.handle_async_request(request)
-                try:
+                async with aclosing(reply):
                     body = DecodedBody(reply.headers.get("content-encoding", ""))
                     async for part in reply.aiter_raw():
                         body.add(part)
-                finally:
-                    await reply.aclose()
                 return HttpAnswer(reply.status_code, reply.headers, body.whole())
         except TimeoutError:
             raise Fault(f"no answer after {self._seconds:g} seconds") from None
@@ -102,11 +102,15 @@ class Connections:
 
 
 class DecodedBody:
-    """Body of an answer, decoded part by part; a Fault as soon as it is too long.
+    """Body of an answer, which is decoded part by part.
+
+    Nested encodings are refused, since each encoding can multiply the length by a thousand.
 
     Args:
-        encoding: the header `Content-Encoding`. Encodings may be nested, and each multiplies the
-            length by up to a thousand: gzip is taken, once.
+        encoding: value of the header `Content-Encoding`: gzip, identity or empty.
+
+    Raises:
+        Fault: on another encoding, or as soon as the decoded body is too long.
     """
 
     def __init__(self, encoding: str) -> None:
@@ -114,12 +118,14 @@ class DecodedBody:
         encodings = [name for name in names if name not in ("", "identity")]
         if encodings not in ([], ["gzip"], ["x-gzip"]):
             raise Fault(f"an answer that is encoded as {encoding}, where gzip or nothing may be")
+        # 16 + MAX_WBITS makes zlib read the format gzip.
         self._inflate = zlib.decompressobj(wbits=16 + zlib.MAX_WBITS) if encodings else None
         self._decoded = bytearray()
 
     def add(self, part: bytes) -> None:
-        """Decode the next part, no further than to the longest body."""
+        """Decode the next part; raise Fault if the body is damaged or too long."""
         if self._inflate is not None:
+            # One byte more than allowed is decoded, so that a body that is too long is noticed.
             n_bytes_left = LONGEST + 1 - len(self._decoded)
             try:
                 part = self._inflate.decompress(part, n_bytes_left)
@@ -130,14 +136,17 @@ class DecodedBody:
             raise Fault(f"an answer of more than {LONGEST:,} bytes")
 
     def whole(self) -> bytes:
-        """The body after its last part."""
+        """Return the decoded body after its last part; raise Fault if the end is missing."""
         if self._inflate is not None and not self._inflate.eof:
             raise Fault("an answer whose gzip has no end")
         return bytes(self._decoded)
 
 
 def _reason(error: BaseException) -> str:
-    """Text of the first cause: "Connection refused" rather than "All attempts failed"."""
+    """Describe the first cause of an error, which is the most specific.
+
+    The text is "Connection refused", for example, rather than "All attempts failed".
+    """
     cause = error
     earlier = _earlier_error(cause)
     while earlier is not None:
@@ -149,7 +158,7 @@ def _reason(error: BaseException) -> str:
 
 
 def _earlier_error(error: BaseException) -> BaseException | None:
-    """The error that led to an error; None if it was the first."""
+    """Return the error that led to an error; None if there was no earlier error."""
     if isinstance(error, BaseExceptionGroup):
         return error.exceptions[0]
     return error.__cause__ or error.__context__

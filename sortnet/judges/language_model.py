@@ -30,9 +30,10 @@ _VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]*")
 class LanguageModel:
     """A language model as a judge, on any server that speaks `POST /v1/chat/completions`.
 
-    Where the server gives log-probabilities, the answer is the probability that the left item is
-    better. A question with an item that is too long for the model is skipped. About more than two
-    items the model names the best and the worst; log-probabilities are then only kept.
+    If the server gives log-probabilities, the answer is the probability that the left item is
+    better. A question with an item that is too long for the model is skipped. In a question about
+    more than two items the model names the best item, and the worst if it is asked for; the
+    log-probabilities are then only stored with the answer.
 
     Args:
         model: name of the model on the server; the answers are stored under this name.
@@ -44,13 +45,13 @@ class LanguageModel:
 
         prompt: file of a Jinja template; None: SortNet's own prompts. A template without
             `{{ items }}` is for two items only.
-        request: parameters of every request, such as `{"temperature": 0.7, "seed": 1}`; None leaves
-            a parameter out. They are stored with the answers, and a model with other parameters is
-            another judge.
-        structured: whether the answer is asked for by JSON schema; a server that takes none is
-            asked for a letter.
-        logprobs: whether log-probabilities are asked for; where the server gives them, they are
-            the answer.
+        request: parameters of every request, such as `{"temperature": 0.7, "seed": 1}`. The value
+            None leaves a parameter out. The parameters are stored with the answers, and a model
+            with other parameters is another judge.
+        structured: whether the answer is asked for by JSON schema. A server that refuses JSON
+            schemas is asked for a letter.
+        logprobs: whether log-probabilities are asked for. If the server gives them, the answer to a
+            question about two items is a probability.
         both_orders: whether each question is asked a second time, with its items in the reverse
             order of places, and both answers are kept.
 
@@ -69,8 +70,8 @@ class LanguageModel:
         insecure: whether a server without https may be asked that is not on this machine.
 
     Raises:
-        SortNetError: on a text that cannot be the name of a variable as `key`, a number out of
-            range, a limit of the cost without a price, or a request that has a secret or a
+        SortNetError: on a `key` that is a text but cannot be the name of a variable, a number out
+            of range, a limit of the cost without a price, or a request that has a secret or a
             parameter that SortNet sets.
 
     >>> LanguageModel("qwen3", server="http://localhost:8000").annotator
@@ -94,6 +95,7 @@ class LanguageModel:
     insecure: bool = False
 
     def __post_init__(self) -> None:
+        # The attributes of a frozen dataclass can only be set in this way.
         object.__setattr__(self, "request", check_request(self.request))
         _check_key(self.key)
         _check_type("limits", self.limits, Limits)
@@ -130,7 +132,7 @@ class LanguageModel:
         return hashlib.sha256(settings.encode()).hexdigest()[:8]
 
     def price_of_tokens(self) -> Price:
-        """Price of the tokens: the numbers in `price`, or else the price in the table.
+        """Return the price of the tokens: the numbers in `price`, or else the price in the table.
 
         Raises:
             SortNetError: if the table cannot be used, or its prices have another currency.
@@ -138,11 +140,11 @@ class LanguageModel:
         return self.price.looked_up(self.model)
 
     def budget(self) -> Budget:
-        """Make a budget with the limits and prices of the model, of which nothing is spent."""
+        """Make a budget with the limits and the price of the model; nothing is spent yet."""
         return Budget(self.limits, self.price_of_tokens())
 
     def facts(self) -> dict[str, Any]:
-        """Facts to store with each answer: the prompt's hash, the request and the currency."""
+        """Return facts to store with each answer: hash of the prompt, request and currency."""
         facts: dict[str, Any] = {"prompt": Prompt(self.prompt).hash}
         if self.request:
             facts["request"] = dict(self.request)
@@ -162,17 +164,17 @@ class LanguageModel:
         prompt = Prompt(self.prompt)
         budget = self.budget()
         server = Server(
-            self.server,
-            self.model,
-            self._secret(),
-            self.timeout,
-            self.patience,
-            budget,
+            url=self.server,
+            model=self.model,
+            key=self._secret(),
+            timeout=self.timeout,
+            patience=self.patience,
+            budget=budget,
             insecure=self.insecure,
             request=self.request,
             structured=self.structured,
             cache=None if self.answer_cache is None else AnswerCache(self.answer_cache),
-            tops=[*TOPS] if self.logprobs else [0],
+            tops=[*TOPS] if self.logprobs else [0],  # 0: no log-probabilities are asked for
         )
         facts = self.facts()
 
@@ -205,7 +207,7 @@ class LanguageModel:
         """
         secret: str | None
         if callable(self.key):
-            secret = self.key()  # the function may return another type than it should
+            secret = self.key()  # the user's function may return a value of a wrong type
             source = "the function"
         else:
             source = self.key or KEY_VARIABLE
@@ -222,13 +224,11 @@ class LanguageModel:
 
 
 def _check_key(key: object) -> None:
-    """Check that a key is a function or the name of an environment variable.
+    """Raise SortNetError unless a key is None, a function or the name of a variable.
 
-    The name of a variable is stored with a run, and a user may have passed the key itself. So a
-    text in lower case must be the name of a variable that is set.
-
-    Raises:
-        SortNetError: if the check fails; the message does not show the text.
+    A user may have passed the secret key itself, which must not be stored with a run. So a text in
+    lower case must be the name of an environment variable that is set. The message does not show
+    the text.
     """
     if key is None or callable(key):
         return
@@ -241,15 +241,11 @@ def _check_key(key: object) -> None:
 
 
 def _is_variable(text: str) -> bool:
-    """Whether a text names an environment variable that is set, or is written like such a name."""
+    """Whether a text is the name of an environment variable that is set, or looks like a name."""
     return text in os.environ or _VARIABLE.fullmatch(text) is not None
 
 
 def _check_type(name: str, value: object, kind: type) -> None:
-    """Check the type of an argument.
-
-    Raises:
-        SortNetError: if `value` is of another type; the message names the argument.
-    """
+    """Raise SortNetError, which names the argument, unless its value has the type `kind`."""
     if not isinstance(value, kind):
         raise SortNetError(f"{name}: {shown(value)} is no sortnet.{kind.__name__}")

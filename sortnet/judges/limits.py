@@ -9,16 +9,22 @@ from typing import TypeGuard
 from sortnet.errors import SortNetError
 from sortnet.files import shown
 
-MOST_WORKERS = 64
+MOST_WORKERS = 64  # of a judge
 
 
 def check_whole_number(
     name: str, value: object, *, least: int = 1, most: int | None = None
 ) -> None:
-    """Check that a value is a whole number from `least` to `most`, or None.
+    """Raise SortNetError unless a value is None or a whole number from `least` to `most`.
+
+    Args:
+        name: name of the argument, with which the message begins.
+        value: value of the argument.
+        least: smallest number that is allowed.
+        most: largest number that is allowed; None: there is no largest number.
 
     Raises:
-        SortNetError: if it is not; the message names the argument.
+        SortNetError: if the value is something else.
 
     >>> check_whole_number("workers", 8, most=64)
     """
@@ -31,10 +37,15 @@ def check_whole_number(
 
 
 def check_number(name: str, value: object, *, may_be_zero: bool = True) -> None:
-    """Check that a value is a finite number above 0, or 0 if `may_be_zero`, or None.
+    """Raise SortNetError unless a value is None or a finite number above 0.
+
+    Args:
+        name: name of the argument, with which the message begins.
+        value: value of the argument.
+        may_be_zero: whether 0 is allowed, too.
 
     Raises:
-        SortNetError: if it is not; the message names the argument.
+        SortNetError: if the value is something else.
 
     >>> check_number("timeout", 0.5, may_be_zero=False)
     """
@@ -47,10 +58,12 @@ def check_number(name: str, value: object, *, may_be_zero: bool = True) -> None:
 
 
 def _is_whole(value: object) -> TypeGuard[int]:
+    """Whether a value is an int, but not True or False, which Python counts as ints."""
     return isinstance(value, int) and not isinstance(value, bool)
 
 
 def _is_finite(value: object) -> TypeGuard[int | float]:
+    """Whether a value is a number that is neither infinite nor NaN."""
     if not isinstance(value, int | float) or isinstance(value, bool):
         return False
     return math.isfinite(value)
@@ -58,12 +71,14 @@ def _is_finite(value: object) -> TypeGuard[int | float]:
 
 @dataclass(frozen=True)
 class Limits:
-    """Limits of a language model, after which no call is made; None: no such limit.
+    """Limits on asking a language model: after a limit is reached, no call is made.
+
+    A limit that is None does not exist.
 
     Attributes:
-        max_calls: number of calls of the server.
-        max_tokens: tokens of prompts and answers together.
-        max_cost: cost, in the currency of the price.
+        max_calls: largest number of calls of the server.
+        max_tokens: largest number of tokens in prompts and answers together.
+        max_cost: largest cost, in the currency of the price.
 
     Raises:
         SortNetError: on a number out of range.

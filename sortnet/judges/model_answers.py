@@ -1,4 +1,4 @@
-"""Read the answers of language models: the text, letter, probability, tokens or error."""
+"""Read the text, letter, probability, number of tokens or error in a language model's answer."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from typing import Any
 from sortnet.judges.verdicts import Fault, Verdict, answer_at, stored_text
 from sortnet.preference import Answer
 
-CHARACTERS = 4  # approximate length of a token
-_MOST_TOKENS = 10**9  # of a call; a larger number is a mistake of the server
+CHARACTERS = 4  # approximate number of characters in a token
+_MOST_TOKENS = 10**9  # tokens of a call; a larger number is a mistake of the server
 LETTERS: dict[str, Answer] = {"A": "left", "B": "right", "C": "tie"}
 _WORDS = {"LEFT": "A", "RIGHT": "B", "TIE": "C", "FIRST": "A", "SECOND": "B", "EQUAL": "C"}
 # `_ANSWERED` finds the letter in a text such as "Answer: B"; `FIRST` finds a letter that begins the
@@ -24,6 +24,7 @@ _ANSWERED = re.compile(
 FIRST = re.compile(r"[\s*_\"'`(\[#]*([ABC])[*_\"'`)\]]*\s*(?:[.,:;\n-]|$)")
 
 
+# Value of the parameter `response_format`, which makes a model answer JSON such as {"answer": "A"}.
 RESPONSE_FORMAT = {
     "type": "json_schema",
     "json_schema": {
@@ -36,7 +37,7 @@ RESPONSE_FORMAT = {
             "additionalProperties": False,
         },
     },
-}  # parameter of a request that makes the answer JSON
+}
 
 
 @dataclass(frozen=True)
@@ -45,10 +46,10 @@ class Reply:
 
     Attributes:
         text: text of the reply; empty if there is none.
-        why_empty: reason why there is no text.
-        tokens_in, tokens_out: tokens of the prompt and of the reply; 0 where the server does not
-            count them.
-        logprobs: tokens of the text with their log-probabilities; empty without any.
+        why_empty: reason why there may be no text.
+        tokens_in: number of tokens in the prompt; 0 if the server does not count them.
+        tokens_out: number of tokens in the reply; 0 if the server does not count them.
+        logprobs: tokens of the text with their log-probabilities; empty if the server gives none.
     """
 
     text: str
@@ -62,8 +63,8 @@ def parse_reply(raw: bytes) -> Reply:
     """Parse the body of a server's answer.
 
     Raises:
-        Fault: if it is no answer. The message has the whole text of the server, which is not
-            shortened and may repeat secrets.
+        Fault: if the body is no answer. The message of the fault has the whole body, which may
+            contain secrets.
     """
     try:
         answer = json.loads(raw)
@@ -87,22 +88,28 @@ def parse_reply(raw: bytes) -> Reply:
 
 
 def _number_of_tokens(value: Any) -> int:
-    """Convert a number of tokens that a server counted; 0 if it is missing."""
+    """Convert the number of tokens that a server counted to an int; 0 if the number is missing."""
     return min(max(int(value or 0), 0), _MOST_TOKENS)
 
 
 def letter_in(text: str) -> str | None:
-    """Find the letter that is the answer in a text; None if there is no letter, or several.
+    """Find the letter A, B or C that is the answer in a text; None without a clear letter.
 
     >>> letter_in("B."), letter_in("Answer: **A**"), letter_in("A or B"), letter_in("a tie")
     ('B', 'A', None, 'C')
     """
-    if answers := _ANSWERED.findall(text):
-        return str(answers[-1]) if len({*answers}) == 1 else None
-    if first_letter := FIRST.match(text):
+    letters_after_answer = {*_ANSWERED.findall(text)}
+    if letters_after_answer:
+        return _only_letter(letters_after_answer)
+    first_letter = FIRST.match(text)
+    if first_letter is not None:
         return first_letter[1]
     words = re.findall(r"\b(?:[ABC]|left|right|tie|first|second|equal)\b", text)
-    letters = {_WORDS.get(word.upper(), word) for word in words}
+    return _only_letter({_WORDS.get(word.upper(), word) for word in words})
+
+
+def _only_letter(letters: set[str]) -> str | None:
+    """Return the letter in a set of one; None for any other set."""
     return letters.pop() if len(letters) == 1 else None
 
 
@@ -111,12 +118,14 @@ def verdict_of_reply(reply: Reply, text: str, facts: Mapping[str, Any]) -> Verdi
 
     Args:
         reply: the reply.
-        text: text of the reply without secrets; stored as a comment if it has more than a letter.
+        text: text of the reply without secrets, which is stored as a comment if it has more than
+            the answer.
         facts: further fields of the verdict.
     """
     letter = letter_in(reply.text)
-    begins_with_letter = FIRST.match(reply.text)
-    p = probability(reply.logprobs, None if begins_with_letter else letter)
+    begins_with_letter = FIRST.match(reply.text) is not None
+    letter_at_end = None if begins_with_letter else letter
+    p = probability(reply.logprobs, letter_at_end)
     comment = None if is_bare(text) else stored_text(text)
     if p is not None:
         return Verdict(answer_at(p), p, comment=comment, **facts)
@@ -126,12 +135,12 @@ def verdict_of_reply(reply: Reply, text: str, facts: Mapping[str, Any]) -> Verdi
 
 
 def is_bare(text: str) -> bool:
-    """Whether a text has the answer only, a letter or JSON, and nothing else worth storing.
+    """Whether a text has only an answer, a letter or JSON, so that it is not worth storing.
 
     >>> is_bare("B."), is_bare('{"answer": "B"}'), is_bare("B, as it is longer")
     (True, True, False)
     """
-    if len(text.strip()) <= 3:
+    if len(text.strip()) <= 3:  # a letter with marks, such as "B." or "(B)"
         return True
     try:
         answer = json.loads(text)
@@ -141,55 +150,56 @@ def is_bare(text: str) -> bool:
 
 
 def count_tokens(reply: Reply, messages: Sequence[Mapping[str, Any]]) -> tuple[int, int]:
-    """Tokens of the prompt and of the reply, estimated if the server does not count them."""
-    n_characters = sum(_length(message["content"]) for message in messages)
+    """Return the tokens of the prompt and of the reply, estimated if the server counts none."""
+    n_characters = sum(_number_of_characters(message["content"]) for message in messages)
     return (
         reply.tokens_in or n_characters // CHARACTERS,
         reply.tokens_out or len(reply.text) // CHARACTERS + 1,
     )
 
 
-def _length(content: str | Sequence[Mapping[str, Any]]) -> int:
-    """Number of characters in a message, which is a text, or a list of texts and images."""
+def _number_of_characters(content: str | Sequence[Mapping[str, Any]]) -> int:
+    """Count the characters in a message, which is a text, or a list of texts and images."""
     if isinstance(content, str):
         return len(content)
     return sum(len(part.get("text", "")) for part in content)
 
 
 def probability(tokens: Sequence[Any], letter: str | None = None) -> float | None:
-    """The probability that A is better, (P(A) + P(C) / 2) / P(A, B or C).
+    """Compute the probability that A is better, (P(A) + P(C) / 2) / (P(A) + P(B) + P(C)).
 
-    The probabilities are read at the first token that is a letter. If `letter` is passed, because
-    the text ends with the answer, they are read at the last token that is `letter`. The result is
-    None if the token has no probability of A or of B.
+    The letter C answers that A and B are equally good. The probabilities are read at the first
+    token that is a letter. If `letter` is passed, because the text ends with the answer, they are
+    read at the last token that is `letter`. The result is None if there is no such token, or if the
+    token has no probability of A or of B.
 
     >>> def top(**p): return [{"token": k, "logprob": math.log(v)} for k, v in p.items()]
     >>> round(probability([{"token": "A", "top_logprobs": top(A=0.6, B=0.2, C=0.1)}]), 3)
     0.722
     """
     ordered_tokens = tokens if letter is None else reversed(tokens)
-    for token in ordered_tokens:
-        mass = dict.fromkeys(LETTERS, 0.0)
-        try:
-            token_letter = _letter_of(token["token"])
-            if token_letter not in mass or (letter is not None and token_letter != letter):
-                continue
-            for candidate in token.get("top_logprobs") or ():
-                name = _letter_of(candidate["token"])
-                if name in mass:
-                    mass[name] += math.exp(min(float(candidate["logprob"]), 0.0))
-        except (KeyError, TypeError, ValueError, AttributeError, OverflowError, RecursionError):
+    letters = [name for name in LETTERS if letter in (None, name)]
+    mass = dict.fromkeys(LETTERS, 0.0)
+    try:
+        token = next((token for token in ordered_tokens if _letter_of(token) in letters), None)
+        if token is None:
             return None
-        total = sum(mass.values())
-        if not (mass["A"] and mass["B"] and math.isfinite(total)):
-            return None
-        return min(max((mass["A"] + mass["C"] / 2) / total, 0.0), 1.0)
-    return None
+        for candidate in token.get("top_logprobs") or ():
+            candidate_letter = _letter_of(candidate)
+            if candidate_letter in mass:
+                # Several tokens may be the same letter, such as "B" and " B".
+                mass[candidate_letter] += math.exp(min(float(candidate["logprob"]), 0.0))
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError, RecursionError):
+        return None  # a server may send any JSON
+    total = sum(mass.values())
+    if not (mass["A"] and mass["B"] and math.isfinite(total)):
+        return None
+    return min(max((mass["A"] + mass["C"] / 2) / total, 0.0), 1.0)
 
 
-def _letter_of(token: object) -> str:
-    """The text of a token without spaces and without the quotes of JSON."""
-    return str(token).strip(' "\t\r\n')
+def _letter_of(token: Mapping[str, Any]) -> str:
+    """Return the text of a token without spaces and without the quotes of JSON."""
+    return str(token["token"]).strip(' "\t\r\n')
 
 
 def error_message(raw: bytes) -> str:
@@ -203,6 +213,6 @@ def error_message(raw: bytes) -> str:
     except (ValueError, RecursionError):
         return text
     if isinstance(message, dict):
-        inner = message.get("error", message.get("message", message))
-        message = inner.get("message", inner) if isinstance(inner, dict) else inner
+        error = message.get("error", message.get("message", message))
+        message = error.get("message", error) if isinstance(error, dict) else error
     return message if isinstance(message, str) else json.dumps(message)

@@ -22,13 +22,16 @@ from sortnet.judges.verdicts import Refused
 from sortnet.messages import cut, note, printable
 
 KEY_VARIABLE = "SORTNET_KEY"  # the environment variable that has a server's key by default
-TOPS = (10, 5, 0)  # log-probabilities to ask for at each token; the next if a number is refused
-# Servers have no common code for a prompt that is too long, only such words in the message.
+# Numbers of log-probabilities to ask for at each token. If the server refuses a number, the next
+# number is used.
+TOPS = (10, 5, 0)
+# Servers have no common code for a prompt that is too long; the message has words such as these.
 TOO_LONG = re.compile(
     r"context|too long|too large|too many (input )?tokens|maximum (input )?(length|tokens)|exceed",
     re.IGNORECASE,
 )
 _LONGEST_TEXT = 200  # characters of a server's text in a message
+# Parameters of SortNet that some models refuse, and that are not needed.
 _MAY_BE_LEFT_OUT = ("temperature", "max_tokens", "max_completion_tokens")
 _NAMES_SCHEMA = re.compile(r"response_format|json_schema|schema|structured", re.IGNORECASE)
 _OF_TWO = AnswerForm()
@@ -40,7 +43,7 @@ class Server:
 
     url: str  # root of the server, or an address that ends with `/v1`
     model: str  # name of the model on the server
-    key: str | None  # for the header; never in a message
+    key: str | None  # secret key for the header of a call; hidden in every message
     timeout: float  # seconds for a call
     patience: float  # seconds in all for which a call of a busy server is repeated
     budget: Budget
@@ -48,7 +51,7 @@ class Server:
     request: Mapping[str, Any] = field(default_factory=dict)  # parameters that the user gave
     structured: bool = False  # whether answers are asked for by JSON schema
     cache: AnswerCache | None = None
-    tops: list[int] = field(default_factory=lambda: [*TOPS])  # see TOPS; refused ones are removed
+    tops: list[int] = field(default_factory=lambda: [*TOPS])  # as TOPS, without refused numbers
     without: set[str] = field(default_factory=set)  # parameters that the model has refused
     client: Connections | None = None
 
@@ -79,29 +82,35 @@ class Server:
             yield
 
     def post(self, body: Mapping[str, Any]) -> HttpAnswer:
-        """Count a call in the budget, then send the body, see `Connections.post`."""
+        """Count a call in the budget, send the body of a request, and return the answer.
+
+        Raises:
+            Enough: if the budget allows no call.
+            Fault: if there is no answer.
+        """
         self.budget.call()
         if self.client is None:
             raise RuntimeError("a call outside of `connected`")
         return self.client.post(body)
 
     def without_key(self, text: str, longest: int = _LONGEST_TEXT) -> str:
-        """Shorten a text of the server to a line for a message, after hiding the key in it."""
+        """Hide the key in a text of the server, and shorten the text to one line of a message."""
         return cut(printable(self.hidden(text)), longest)
 
     def hidden(self, text: str) -> str:
-        """Replace the key in a text of the server by ***, whether it is escaped or not."""
+        """Replace the key in a text of the server by ***, even if the text has the key escaped."""
         return spellings(self.key).sub("***", text) if self.key else text
 
     def body(
         self, messages: Sequence[Mapping[str, Any]], form: AnswerForm = _OF_TWO
     ) -> dict[str, Any]:
         """Make the body of a request, without parameters that the server has refused."""
+        response_format = form.response_format if self.structured else None
         return request_body(
             self.model,
             messages,
             self.request,
-            response_format=form.response_format if self.structured else None,
+            response_format=response_format,
             n_tops=self.tops[0],
             without=self.without,
         )
@@ -112,7 +121,7 @@ class Server:
         return "temperature" in self.without or is_random(self.request)
 
     def cache_key(self, question: AskedQuestion) -> str:
-        """The key of a question's answer in the cache."""
+        """Return the key under which the cache has the answer to a question."""
         return answer_key(
             self.model,
             question["messages"],
@@ -123,7 +132,11 @@ class Server:
         )
 
     def leave_out_refused(self, body: Mapping[str, Any], refusal: str) -> bool:
-        """Leave the parameters that a refusal names out of later requests.
+        """Remove the parameters that a refusal names from later requests.
+
+        Args:
+            body: body of the request that was refused.
+            refusal: message of the server.
 
         Returns:
             Whether the refusal names such a parameter, so that a new request may succeed.
@@ -132,46 +145,49 @@ class Server:
             Refused: if the refusal names a parameter that the user gave.
         """
         if "logprob" in refusal.lower() and "logprobs" in body:
-            if self.tops[0] == body["top_logprobs"]:  # no other worker was refused before
+            # Another worker may have removed this number already, after the same refusal.
+            if self.tops[0] == body["top_logprobs"]:
                 self.tops.pop(0)
             return True
-        if TOO_LONG.search(refusal):  # the refusal names max_tokens, but the prompt is too long
+        # Such a refusal may name max_tokens, although it is the prompt that is too long.
+        if TOO_LONG.search(refusal):
             return False
         if "response_format" in body and _NAMES_SCHEMA.search(refusal):
-            if self.structured:  # no other worker was refused before
+            if self.structured:  # else another worker's refusal has been noted already
                 self.structured = False
                 note(f"model {self.model}: the server takes no JSON schema: a letter is asked for")
             return True
         for name in self.request:
             if re.search(rf"\b{re.escape(name)}\b", refusal):
                 raise Refused(f"the server does not take {name} of the request: {refusal}")
-        refused = [
-            name for name in _MAY_BE_LEFT_OUT if name in body and re.search(rf"\b{name}\b", refusal)
-        ]
+        names = [name for name in _MAY_BE_LEFT_OUT if name in body]
+        refused = [name for name in names if re.search(rf"\b{name}\b", refusal)]
         self.without.update(refused)
         return bool(refused)
 
 
 @functools.cache
 def spellings(key: str) -> re.Pattern[str]:
-    """Pattern that finds a key even if it is escaped as in JSON, Python, URLs or HTML.
+    """Make a pattern that finds a secret key, even if it is escaped as in JSON, URLs or HTML.
 
-    A text that was escaped several times has several backslashes.
+    The pattern allows for several backslashes, since a text may be escaped several times.
 
     >>> bool(spellings("sk-1").fullmatch(r"sk\\u002d1")), bool(spellings("sk-1").search("sk 1"))
     (True, False)
     """
-    characters = []
+    patterns = []
     for character in key:
-        number, digits = ord(character), f"{ord(character):02x}"
+        number = ord(character)
+        digits = f"{number:02x}"
         literal = rf"\\{{0,8}}{re.escape(character)}"
-        escapes = rf"(?i:\\{{1,8}}(?:u00|x){digits}|%{digits}|&\#x0{{0,8}}{digits};)"
-        characters.append(rf"(?:{literal}|{escapes}|&\#0{{0,8}}{number};)")
-    return re.compile("".join(characters))
+        hexadecimal = rf"(?i:\\{{1,8}}(?:u00|x){digits}|%{digits}|&\#x0{{0,8}}{digits};)"
+        decimal = rf"&\#0{{0,8}}{number};"
+        patterns.append(rf"(?:{literal}|{hexadecimal}|{decimal})")
+    return re.compile("".join(patterns))
 
 
 def _is_loopback(host: str) -> bool:
-    """Whether a host name or address is this machine's own."""
+    """Whether a host name or address names this machine."""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:

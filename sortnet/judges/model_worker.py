@@ -29,38 +29,46 @@ class _TooLong(Fault):
 
 
 class ModelWorker:
-    """Asks the server one question after the other; `seed` is for the random pauses."""
+    """Worker that asks a server of language models one question after the other.
+
+    Args:
+        server: the server, which all workers share.
+        seed: random seed of the pauses between the calls of a busy server.
+    """
 
     def __init__(self, server: Server, seed: int) -> None:
         self.server = server
-        self._over = threading.Event()
+        self._over = threading.Event()  # set when nothing more is asked
         self._random = random.Random(seed)
 
     def ask(self, questions: Sequence[AskedQuestion]) -> list[Verdict]:
-        """Ask the server each question, which has its messages; return the verdicts.
+        """Ask the server each question, and return the verdicts.
+
+        Args:
+            questions: questions with the messages for the model under `messages`.
 
         Raises:
-            Fault: if a question fails; it has the verdicts so far. The key is hidden in the
-                message before the message is cut.
+            Fault: if a question fails; the fault has the verdicts on the questions before.
         """
         verdicts: list[Verdict] = []
         for question in questions:
             try:
                 verdicts.append(self._verdict(question))
             except Fault as fault:
+                # The key is hidden before the message is cut, so that no part of the key stays.
                 text = self.server.without_key(str(fault), _LONGEST_FAULT)
                 raise type(fault)(text, verdicts) from None
         return verdicts
 
     def stop(self) -> None:
-        """End `ask` before its next call, and end its present pause."""
+        """Let `ask` end before its next call; a present pause ends now."""
         self._over.set()
 
     def end(self) -> None:
         """Do nothing: the connections belong to the server."""
 
     def _verdict(self, question: AskedQuestion) -> Verdict:
-        """Take the answer from the cache, or ask the server and add its answer to the cache."""
+        """Take the verdict from the cache, or ask the server and add the verdict to the cache."""
         server = self.server
         if server.cache is None or server.is_random:
             return self._answer_of_server(question)
@@ -72,14 +80,17 @@ class ModelWorker:
                 cached, server.model, question.get("meta", {}), server.budget.price
             )
         verdict = self._answer_of_server(question)
-        if not server.is_random:  # the server may have refused the temperature just now
+        # The server may have just refused a parameter. Without the temperature its answers are
+        # random; without another parameter the key of the cache is different.
+        if not server.is_random:
             server.cache.add(server.cache_key(question), verdict)
         return verdict
 
     def _answer_of_server(self, question: AskedQuestion) -> Verdict:
         """Ask the server, and ask a second time if the first answer cannot be read.
 
-        The verdict is a skip if the second answer cannot be read either.
+        The verdict is a skip if the second answer cannot be read either, or if the question is too
+        long for the model.
         """
         messages = question["messages"]
         form = AnswerForm.of(question)
@@ -95,46 +106,45 @@ class ModelWorker:
             except Fault:
                 if n_calls == 1:
                     raise
-                break
+                break  # the first answer is stored as a skip
             text = self.server.hidden(reply.text)
             why_empty = self.server.hidden(reply.why_empty)
-            n_in, n_out = count_tokens(reply, messages)
-            self.server.budget.add(n_in, n_out)
-            tokens_in += n_in
-            tokens_out += n_out
-            meta = {
+            tokens_of_prompt, tokens_of_reply = count_tokens(reply, messages)
+            self.server.budget.add(tokens_of_prompt, tokens_of_reply)
+            tokens_in += tokens_of_prompt
+            tokens_out += tokens_of_reply
+            meta: dict[str, Any] = {
                 "model": self.server.model,
                 "tokens": [tokens_in, tokens_out],
                 "calls": n_calls,
             }
             if is_structured:
                 meta["structured"] = True
-            meta |= form.facts(reply)
+            meta |= form.facts(reply) | question.get("meta", {})
             facts = {
                 "milliseconds": int(1000 * (time.monotonic() - began)),
                 "cost": self.server.budget.cost_of(tokens_in, tokens_out),
-                "meta": stored_meta(meta | question.get("meta", {})),
+                "meta": stored_meta(meta),
             }
             verdict = form.verdict(reply, text, facts)
             if verdict is not None:
                 return verdict
-            unreadable = {"role": "assistant", "content": text or "-"}
-            ask_again = {"role": "user", "content": form.again(as_json=is_structured)}
-            messages = [*messages, unreadable, ask_again]
+            messages = _messages_to_ask_again(messages, text, form.again(as_json=is_structured))
         return Verdict("skip", comment=stored_text(text) or stored_text(why_empty), **facts)
 
     def _reply(self, messages: Sequence[Mapping[str, Any]], form: AnswerForm) -> tuple[Reply, bool]:
-        """Get a reply from the server; also return whether it was asked for by JSON schema.
+        """Get a reply from the server, and whether the reply was asked for by JSON schema.
 
-        While the server is busy, the call is repeated after longer and longer pauses.
+        While the server is busy, the call is repeated after longer and longer pauses. If the server
+        refuses a parameter that can be left out, the call is repeated without the parameter.
 
         Raises:
             _TooLong: if the messages are too long for the model.
-            Fault: if there is no reply.
+            Fault: if the server does not reply, or refuses the request.
         """
         server = self.server
-        waited = 0.0
-        shortest = _SHORTEST_WAIT
+        waited = 0.0  # seconds
+        shortest = _SHORTEST_WAIT  # seconds of the next pause, at least
         while True:
             if self._over.is_set():
                 raise Fault("interrupted")
@@ -158,7 +168,7 @@ class ModelWorker:
             self._raise_refusal(answer, message)
 
     def _seconds_to_wait(self, answer: HttpAnswer, shortest: float) -> float:
-        """Seconds to wait before the next call: as the server asks, but at least `shortest`."""
+        """Return the seconds that the server asks to wait, but at least `shortest`."""
         seconds = retry_after(answer.headers.get("retry-after", ""))
         if seconds is None:
             # The pause is random so that many workers do not call again at the same time.
@@ -166,10 +176,11 @@ class ModelWorker:
         return max(seconds, shortest)
 
     def _raise_refusal(self, answer: HttpAnswer, message: str) -> NoReturn:
-        """Raise the fault that fits a refusal of the server.
+        """Raise the exception that fits a refusal of the server.
 
         Args:
-            message: text of the refusal, without the key.
+            answer: the answer, which has an HTTP status of a refusal.
+            message: text of the refusal, in which the key is hidden.
 
         Raises:
             _TooLong: if the messages are too long for the model.
@@ -195,14 +206,27 @@ class ModelWorker:
         raise Fault(f"the server says {status}: {message}")
 
 
+def _messages_to_ask_again(
+    messages: Sequence[Mapping[str, Any]], unreadable_text: str, request: str
+) -> list[Mapping[str, Any]]:
+    """Append a model's unreadable answer and the request for a better one to the messages."""
+    answer = {"role": "assistant", "content": unreadable_text or "-"}
+    return [*messages, answer, {"role": "user", "content": request}]
+
+
 def _skip_of_longest(question: AskedQuestion, message: str) -> Verdict:
-    """Skip a question that is too long; its longest item is not asked about again."""
-    longest = max(asked_items(question), key=lambda side: len(side["text"] or ""))
+    """Make the verdict `skip` on a question that is too long for the model.
+
+    The longest item is left out: no further question about this item is asked.
+    """
+    longest = max(asked_items(question), key=lambda item: len(item["text"] or ""))
     return Verdict("skip", comment=stored_text(message), left_out=longest["id"])
 
 
 def retry_after(value: str) -> float | None:
-    """Seconds to wait by a header `Retry-After`: a number or a date; None if it is neither.
+    """Read the seconds to wait from a header `Retry-After`, which is a number or a date.
+
+    The result is None if the header is neither.
 
     >>> retry_after("7"), retry_after("-inf"), retry_after("soon")
     (7.0, 0.0, None)

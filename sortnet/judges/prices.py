@@ -26,11 +26,12 @@ class Price:
     """Price of the tokens of a model: two numbers, or the table in which they are looked up.
 
     Attributes:
-        price_in, price_out: price of a million tokens of prompts, and of answers; None: not known.
-        currency: currency of the price; None: not known, or the table's.
-        table: file of prices in TOML or JSON, used if both numbers are None; None: the user's own
-            table, `~/.config/sortnet/prices.toml`, if it exists.
-        batch: share of the price that is paid in a batch.
+        price_in: price of a million tokens of prompts; None: not known.
+        price_out: price of a million tokens of answers; None: not known.
+        currency: currency of the price; None: not known, or as the table says.
+        table: file of prices in TOML or JSON, which is read if neither price is known. If None, it
+            is the user's own table, `~/.config/sortnet/prices.toml`, if this file exists.
+        batch: share of the price that is paid in a batch, such as 0.5.
 
     Raises:
         SortNetError: on a number out of range, or a currency that cannot be a name.
@@ -58,7 +59,7 @@ class Price:
         return self.price_in is not None or self.price_out is not None
 
     def of(self, tokens_in: int, tokens_out: int) -> float | None:
-        """Cost of a number of tokens; None if no price is known."""
+        """Return the cost of tokens of prompts and of answers; None if no price is known."""
         if not self.is_known:
             return None
         return (tokens_in * (self.price_in or 0) + tokens_out * (self.price_out or 0)) / 1e6
@@ -67,7 +68,8 @@ class Price:
         """Return this price if it is known, else the price of the model in the table.
 
         Raises:
-            SortNetError: if the table cannot be used, or its prices have another currency.
+            SortNetError: if the table cannot be used, or its prices have another currency than this
+                price.
         """
         if self.is_known:
             return self
@@ -82,7 +84,7 @@ class Price:
         return price
 
     def in_batch(self) -> Price:
-        """The price of tokens that are asked for in a batch."""
+        """Return the price of tokens in a batch, which providers sell at a discount."""
         if not self.is_known:
             return self
         return Price(
@@ -102,7 +104,7 @@ def amount(cost: float, currency: str | None) -> str:
 
 
 def default_prices_file() -> Path:
-    """The path of the user's own table, `~/.config/sortnet/prices.toml` by default.
+    """Return the path of the user's own table, `~/.config/sortnet/prices.toml` by default.
 
     `$XDG_CONFIG_HOME` replaces `~/.config`.
     """
@@ -135,13 +137,14 @@ def price_in_table(model: str, file: str | None = None) -> Price | None:
 
 
 def check_currency(currency: object, place: str = "currency") -> None:
-    """Check that a value can be the name of a currency, or is None.
+    """Raise SortNetError unless a value is None or can be the name of a currency.
 
     Args:
-        place: place of the value, for the message.
+        currency: the value.
+        place: name of the argument, or file and key of the value, with which the message begins.
 
     Raises:
-        SortNetError: if it cannot; the message names the place.
+        SortNetError: if the value can be no currency.
 
     >>> check_currency("EUR")
     """
@@ -154,15 +157,20 @@ def check_currency(currency: object, place: str = "currency") -> None:
 
 
 def _table(path: Path) -> dict[str, Any]:
-    """Read a table of prices; check everything in it except the prices."""
+    """Read a table of prices, and check its keys and its currency, but not its prices.
+
+    Raises:
+        SortNetError: if the file cannot be read or is no table of prices.
+    """
+    is_json = path.suffix.lower() == ".json"
     try:
         refuse_irregular(path, most=_LARGEST_FILE, error=SortNetError)
         text = path.read_text("utf-8")
-        table = json.loads(text) if path.suffix.lower() == ".json" else tomllib.loads(text)
+        table = json.loads(text) if is_json else tomllib.loads(text)
     except OSError as error:
         raise SortNetError(f"prices {path}: {error.strerror or error}") from None
     except (ValueError, RecursionError) as error:
-        kind = "JSON" if path.suffix.lower() == ".json" else "TOML"
+        kind = "JSON" if is_json else "TOML"
         raise SortNetError(f"prices {path}: is no {kind}: {error}") from None
     if not isinstance(table, dict) or not isinstance(table.get("models", {}), dict):
         raise SortNetError(f"prices {path}: has no table `models`")
@@ -172,9 +180,15 @@ def _table(path: Path) -> dict[str, Any]:
 
 
 def _price(entry: object, currency: str | None, place: str) -> Price:
-    """Read the price of a model from its entry in a table.
+    """Read the price of a model from the entry of the model in a table.
 
-    `currency` is the currency of the table, which a currency of the entry replaces.
+    Args:
+        entry: the entry, a dict with `in`, `out` or both.
+        currency: currency of the whole table, which a currency of the entry replaces.
+        place: file and key of the entry, with which a message begins.
+
+    Raises:
+        SortNetError: if the entry has no valid price.
     """
     if not isinstance(entry, Mapping):
         raise SortNetError(f"{place}: give `in` and `out`, prices of a million tokens")
@@ -190,12 +204,15 @@ def _price(entry: object, currency: str | None, place: str) -> Price:
     if entry.get("in") is None and entry.get("out") is None:
         raise SortNetError(f"{place}: give `in` and `out`, prices of a million tokens")
     return Price(
-        entry.get("in"), entry.get("out"), entry.get("currency", currency),
+        price_in=entry.get("in"),
+        price_out=entry.get("out"),
+        currency=entry.get("currency", currency),
         batch=entry.get("batch", 1.0),
-    )  # fmt: skip
+    )
 
 
 def _refuse_unknown(table: Mapping[str, Any], names: tuple[str, ...], place: str) -> None:
+    """Raise SortNetError if a table has a key that is none of `names`."""
     for name in table:
         if name not in names:
             raise SortNetError(f"{place}: unknown {shown(name)}; known are {', '.join(names)}")

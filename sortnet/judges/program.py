@@ -25,7 +25,7 @@ from sortnet.judges.limits import MOST_WORKERS, check_number, check_whole_number
 from sortnet.judges.verdicts import KNOWN, Fault, Verdict, parse_verdict, quote
 from sortnet.messages import note, printable
 
-LONGEST = 1 << 18  # maximum bytes of an answer
+LONGEST = 1 << 18  # bytes of the longest answer that is read
 _GRACE = 1.0  # seconds for a program to exit by itself at the end
 _TAIL = 4096  # last bytes of the program's stderr that are kept
 _SHOWN = 200  # characters of the last line of stderr in a message
@@ -35,18 +35,21 @@ _SHOWN = 200  # characters of the last line of stderr in a message
 class Program:
     """A program as a judge: a line of JSON for each question, a line of JSON for each answer.
 
-    It is started once for each worker, without a shell. A line has `id`, `question`,
-    `instructions`, `left` and `right`; the answer is a line such as `{"answer": "left"}`, with `p`
-    if it is a probability. A line about more than two items has the list `items`, each with its
-    `place`, `A` and on, and `worst`, whether the worst is asked for; the answer is
-    `{"best": "B", "worst": "D"}`, or `{"answer": "same"}`, `skip` or `cant-say`.
+    The program is started once for each worker, without a shell. A question about two items has the
+    keys `id`, `question`, `instructions`, `left` and `right`. The answer is a line such as
+    `{"answer": "left"}`, or `{"p": 0.8}` with the probability that the left item is better.
+
+    A question about more than two items has the list `items` in place of `left` and `right`. Each
+    of the items has a `place`, which is a letter from A, and `worst` tells whether the worst item
+    is asked for, too. The answer is a line such as `{"best": "B", "worst": "D"}` or
+    `{"answer": "same"}`; `skip` and `cant-say` are also answers.
 
     Args:
         command: command as typed in a shell, such as `python judge.py`; the answers are stored
             under this name.
         timeout: seconds for an answer.
-        workers: copies of the program.
-        batch: questions in a line, as an array.
+        workers: number of copies of the program.
+        batch: number of questions in a line; if it is more than 1, the line is an array.
         patience: seconds to wait for a store whose server is away.
 
     Raises:
@@ -77,7 +80,7 @@ class Program:
     def connect(
         self, name: str = "", originals: Mapping[str, Any] | None = None
     ) -> JudgeConnection:
-        """Prepare to start the program."""
+        """Make the connection to the program; each worker starts a copy when it is first asked."""
         words = split_command(self.command)
         name = name or f"judge {self.command}"
         reported_keys: set[str] = set()
@@ -121,7 +124,7 @@ def refuse_missing_program(typed: str) -> None:
     """Refuse a command whose program does not exist or cannot be run, without starting it.
 
     Raises:
-        SortNetError: with the message that starting the program would give.
+        SortNetError: if the program cannot be started.
     """
     program = split_command(typed)[0]
     if shutil.which(program) is None:
@@ -137,7 +140,7 @@ class RunningProgram:
     """A running program, in a process group of its own.
 
     Raises:
-        SortNetError: if it cannot be started.
+        SortNetError: if the program cannot be started.
     """
 
     def __init__(self, command: Sequence[str]) -> None:
@@ -154,23 +157,26 @@ class RunningProgram:
             why = getattr(error, "strerror", None) or error
             raise SortNetError(f"cannot start {command[0]!r}: {why}") from None
         pipes = (self._process.stdin, self._process.stdout, self._process.stderr)
-        self._streams = [stream for stream in pipes if stream is not None]
-        self._stdin, self._stdout, self._stderr = (stream.fileno() for stream in self._streams)
+        self._streams = [stream for stream in pipes if stream is not None]  # all three are pipes
+        descriptors = [stream.fileno() for stream in self._streams]
+        self._stdin, self._stdout, self._stderr = descriptors
         for stream in self._streams:
             os.set_blocking(stream.fileno(), False)
-        self._output = b""  # read from stdout, and not returned yet
-        self._errors = b""  # the end of stderr
+        self._output = b""  # bytes of stdout that `ask` has not returned yet
+        self._errors = b""  # last bytes of stderr
 
     def ask(self, line: bytes, seconds: float) -> bytes:
-        """Send a line and return the program's line.
+        """Send a line to the program, and return the line that it answers.
 
         Raises:
-            Fault: if no line comes in time, or the program writes at another time.
+            Fault: if no answer comes in time, or the program writes before it has read the line.
         """
+        unsent = line
         deadline = time.monotonic() + seconds
         with selectors.DefaultSelector() as selector:
             selector.register(self._stdout, selectors.EVENT_READ)
             selector.register(self._stderr, selectors.EVENT_READ)
+            # Output before the question would be taken for the answer to the question.
             if selector.select(0):
                 self._read(selector, self._stdout)
             if self._output:
@@ -182,22 +188,27 @@ class RunningProgram:
                     raise Fault(f"no answer after {seconds:g} seconds{self._last_error_line()}")
                 for key, _ in selector.select(seconds_left):
                     if key.fd == self._stdin:
-                        line = self._send(line, selector)
+                        unsent = self._send(unsent, selector)
                     else:
                         self._read(selector, key.fd)
-        if line:
+        if unsent:
             raise Fault("it answered before it had read the pair")
         answer, _, self._output = self._output.partition(b"\n")
         return answer
 
     def end(self, grace: float = 0.0) -> None:
-        """Stop the program and its children."""
-        self._streams[0].close()
+        """Stop the program and its children.
+
+        Args:
+            grace: seconds in which the program may exit by itself.
+        """
+        stdin = self._streams[0]
+        stdin.close()  # a program that reads lines exits at the end of its input
         try:
             with suppress(subprocess.TimeoutExpired):
                 self._process.wait(grace)
         finally:
-            self.kill()  # the group outlives the program if a child still runs
+            self.kill()  # a child may still run in the process group after the program has exited
             self._process.wait()
             for stream in self._streams:
                 stream.close()
@@ -208,11 +219,11 @@ class RunningProgram:
             os.killpg(self._process.pid, signal.SIGKILL)
 
     def _send(self, line: bytes, selector: selectors.BaseSelector) -> bytes:
-        """Send as much of a line as the program takes now; returns the rest."""
+        """Send as much of a line as the program can take now; return the rest of the line."""
         try:
             n_sent = os.write(self._stdin, line)
         except BrokenPipeError:
-            selector.unregister(self._stdin)  # the end of the output will show that it has exited
+            selector.unregister(self._stdin)  # `_read` will find the end of stdout, and raise
             return line
         rest = line[n_sent:]
         if not rest:
@@ -220,10 +231,14 @@ class RunningProgram:
         return rest
 
     def _read(self, selector: selectors.BaseSelector, fd: int) -> None:
-        """Read what the program has written to stdout or stderr.
+        """Read the bytes that the program has written to stdout or stderr.
+
+        Args:
+            selector: selector from which stderr is removed at its end.
+            fd: file descriptor of stdout or stderr.
 
         Raises:
-            ProgramEnded: if stdout is at its end.
+            ProgramEnded: at the end of stdout.
             Fault: if the answer is too long.
         """
         try:
@@ -242,7 +257,8 @@ class RunningProgram:
             raise Fault(f"its answer is longer than {LONGEST:,} bytes")
 
     def _ending(self) -> str:
-        """Words for the way in which the program ended."""
+        """Describe how the program ended, with the last line of stderr."""
+        # A program that has closed its output is usually about to exit, and to report an error.
         with suppress(subprocess.TimeoutExpired):
             self._process.wait(_GRACE)
         with suppress(OSError):
@@ -257,20 +273,20 @@ class RunningProgram:
         return ending + self._last_error_line()
 
     def _last_error_line(self) -> str:
-        """A colon and the last line of stderr, to end a message; empty if stderr is empty."""
+        """Return a colon and the last line of stderr for a message; empty if stderr is empty."""
         lines = self._errors.decode("utf-8", "replace").split("\n")
         last = next((line.strip() for line in reversed(lines) if line.strip()), "")
         return f": {printable(last[:_SHOWN])}" if last else ""
 
 
 class ProgramWorker:
-    """One copy of the program, started on demand.
+    """Worker that asks a copy of the program, which is started at the first question.
 
     Args:
         command: words of the command.
         seconds: time for an answer to one question.
-        batch: whether a line has an array of questions; else it has one question.
-        reported_keys: unknown keys of answers that were reported already, shared by all workers.
+        batch: whether a line has an array of questions; otherwise a line has one question.
+        reported_keys: unknown keys of answers that a message has named; all workers share the set.
         notify: called with a message about an unknown key.
     """
 
@@ -293,29 +309,29 @@ class ProgramWorker:
         self._over = threading.Event()
 
     def ask(self, questions: Sequence[AskedQuestion]) -> list[Verdict]:
-        """Ask about some questions; stop a program that fails."""
+        """Ask the program some questions, and return the verdicts; stop a program that fails."""
         if self._batch:
-            return self._verdicts(questions, json.dumps(list(questions)))
+            return self._ask_until_answered(questions, json.dumps(list(questions)))
         verdicts = []
         for question in questions:
-            verdicts += self._verdicts([question], json.dumps(question))
+            verdicts += self._ask_until_answered([question], json.dumps(question))
         return verdicts
 
-    def _verdicts(self, questions: Sequence[AskedQuestion], line: str) -> list[Verdict]:
-        """Send a line, again as long as the program says to ask later."""
+    def _ask_until_answered(self, questions: Sequence[AskedQuestion], line: str) -> list[Verdict]:
+        """Send a line and return the verdicts; send it again if the program asks to wait."""
         while True:
             try:
                 replies = self._replies(questions, line.encode() + b"\n")
             except ProgramEnded as ended:
                 raise Fault(f"{ended}{_hint_about_sets(questions)}") from None
-            waits = [reply for reply in replies if isinstance(reply, float)]
-            if not waits:
+            seconds_to_wait = [reply for reply in replies if isinstance(reply, float)]
+            if not seconds_to_wait:
                 return [reply for reply in replies if isinstance(reply, Verdict)]
-            if self._over.wait(max(waits)):
+            if self._over.wait(max(seconds_to_wait)):
                 raise Fault("interrupted")
 
     def _replies(self, questions: Sequence[AskedQuestion], line: bytes) -> list[Verdict | float]:
-        """Send a line; returns a verdict for each question, or the seconds before asking again."""
+        """Send a line once; return a verdict for each question, or seconds to wait."""
         with self._lock:
             if self._over.is_set():
                 raise Fault("interrupted")
@@ -331,10 +347,28 @@ class ProgramWorker:
             raise
 
     def _parsed(self, line: bytes, questions: Sequence[AskedQuestion]) -> list[Verdict | float]:
-        """Parse a line of the program; returns a verdict for each question, or seconds to wait.
+        """Parse a line of the program to a verdict for each question, or to seconds to wait.
 
         Raises:
             Fault: if the line does not answer the questions.
+        """
+        quoted = quote(line)
+        answers = self._answers_in(line, questions)
+        replies = []
+        for answer, question in zip(answers, questions, strict=True):
+            n_items = len(asked_items(question))
+            worst = question.get("worst", False)
+            replies.append(parse_verdict(answer, quoted, n_items, worst=worst))
+        self._report_unknown_keys(answers)
+        return replies
+
+    def _answers_in(
+        self, line: bytes, questions: Sequence[AskedQuestion]
+    ) -> list[Mapping[str, Any]]:
+        """Parse the JSON of a line; return a dict for each question.
+
+        Raises:
+            Fault: if the line does not have a dict for each question.
         """
         quoted = quote(line)
         try:
@@ -352,16 +386,14 @@ class ProgramWorker:
         for answer, question in zip(answers, questions, strict=True):
             if answer.get("id", question["id"]) != question["id"]:
                 raise Fault(f"an answer to another pair: {quoted}")
-        replies = []
-        for answer, question in zip(answers, questions, strict=True):
-            n_items = len(asked_items(question))
-            worst = question.get("worst", False)
-            replies.append(parse_verdict(answer, quoted, n_items, worst=worst))
+        return answers
+
+    def _report_unknown_keys(self, answers: Sequence[Mapping[str, Any]]) -> None:
+        """Report keys that an answer cannot have, each key once for all workers together."""
         keys = {key for answer in answers for key in answer}
         for key in keys - {*KNOWN} - self._reported_keys:
             self._reported_keys.add(key)
             self._notify(f"{quote(key)!r} is no key of an answer and not kept: put it into meta")
-        return replies
 
     def stop(self) -> None:
         """Cancel the pending request and stop the worker."""
@@ -377,9 +409,9 @@ class ProgramWorker:
 
 
 def _hint_about_sets(questions: Sequence[AskedQuestion]) -> str:
-    """A hint for a program that ended at a question about more than two items.
+    """Make a hint for a program that ended at a question about more than two items.
 
-    The hint is empty where all questions were about two items.
+    The hint is empty if all questions were about two items.
     """
     largest = max(len(asked_items(question)) for question in questions)
     if largest == 2:

@@ -1,4 +1,4 @@
-"""The prompt that asks a language model which of two items is better, or which of some is best."""
+"""Prompts that ask a language model which of two or more items is better or best."""
 
 from __future__ import annotations
 
@@ -52,16 +52,20 @@ Answer with {{ "two lines" if worst else "one line" }}, "Best: " and the letter 
 {%- if worst %}, then "Worst: " and the letter of the worst
 {%- endif %}. Answer "Best: same" if all are equally good.
 """
-_SECONDS = 5  # until rendering a prompt is given up: a template may have an endless loop
+_SECONDS = 5  # time to render a prompt, since a template may have an endless loop
 _LARGEST_IMAGE = 20 << 20  # bytes
 
 
 class _Sandbox(ImmutableSandboxedEnvironment):
-    """A sandbox without powers and repeated texts: no deadline interrupts their computation."""
+    """A sandbox that refuses powers and repeated texts.
+
+    A huge power or text is computed in a single step of Python, which no deadline can interrupt.
+    """
 
     intercepted_binops = frozenset({"*", "**"})
 
     def call_binop(self, context: Any, operator: str, left: Any, right: Any) -> Any:
+        """Compute `left * right` for numbers; raise SecurityError for texts and for `**`."""
         if operator == "**":
             raise SecurityError("no powers in a prompt")
         if not isinstance(left, int | float) or not isinstance(right, int | float):
@@ -72,14 +76,14 @@ class _Sandbox(ImmutableSandboxedEnvironment):
 class Prompt:
     """A template of prompts, rendered in Jinja's sandbox: SortNet's own, or a file.
 
-    SortNet has one template for two items and one for more. The template of a file is for any
-    number of items if it uses the name `items`, else for two.
+    SortNet has a template for two items and a template for more items. A template from a file is
+    for any number of items if it uses the name `items`; otherwise it is for two items.
 
     Args:
         file: path of the template; None: SortNet's own templates.
 
     Raises:
-        SortNetError: if the file cannot be read, or is no template.
+        SortNetError: if the file cannot be read or is no template.
     """
 
     def __init__(self, file: str | None = None) -> None:
@@ -102,7 +106,7 @@ class Prompt:
         self.hash = hashlib.sha256(text.encode()).hexdigest()[:8]  # stored with the answers
 
     def why_not_about(self, n_items: int) -> str:
-        """Reason why the template has no prompt about a number of items; empty: it has one.
+        """Explain why no prompt about a number of items can be made; empty if it can be made.
 
         >>> Prompt().why_not_about(4)
         ''
@@ -115,18 +119,20 @@ class Prompt:
         )
 
     def of(self, question: AskedQuestion) -> str:
-        """The prompt of a question.
+        """Render the prompt that asks a question.
 
         Raises:
             SortNetError: if the template uses a name that a question does not have, takes more than
                 5 seconds, or is for two items and the question is about more.
         """
         items = asked_items(question)
-        if why_not := self.why_not_about(len(items)):
+        why_not = self.why_not_about(len(items))
+        if why_not:
             raise SortNetError(f"{self.name}: {why_not}")
         template = self._template
         if len(items) > 2 and self._template_of_sets is not None:
             template = self._template_of_sets
+        # A template may use only names that are in this dict, even if their values are None.
         names: dict[str, Any] = {
             "criterion": None,
             "group": None,
@@ -145,10 +151,11 @@ class Prompt:
             raise SortNetError(f"{self.name}: {_brief(error)}") from None
 
     def messages(self, question: AskedQuestion) -> list[dict[str, Any]]:
-        """The messages of a request: the prompt, followed by the images of the question's items.
+        """Make the messages of a request: the prompt, followed by the images of the items.
 
         Raises:
-            SortNetError: as `of`; if an item is a sound, or its image cannot be read.
+            SortNetError: if the prompt cannot be rendered, an item is a sound without a text, or an
+                image cannot be read.
         """
         prompt = self.of(question)
         image_parts: list[dict[str, Any]] = []
@@ -172,20 +179,23 @@ def _items_by_place(items: list[dict[str, Any]]) -> Iterator[tuple[str, dict[str
 
 
 def _image_part(path: Path) -> dict[str, Any]:
-    """The part of a message that has an image."""
-    kind = mimetypes.guess_type(path.name)[0] or "image/png"
+    """Make the part of a message that has an image, as a data URL."""
+    media_type = mimetypes.guess_type(path.name)[0] or "image/png"
     try:
         if path.stat().st_size > _LARGEST_IMAGE:
             raise SortNetError(f"{path}: an image of more than {_LARGEST_IMAGE >> 20} MB")
         data = base64.b64encode(path.read_bytes()).decode()
     except OSError as error:
         raise SortNetError(f"{path}: {error.strerror}") from None
-    return {"type": "image_url", "image_url": {"url": f"data:{kind};base64,{data}"}}
+    return {"type": "image_url", "image_url": {"url": f"data:{media_type};base64,{data}"}}
 
 
 @contextmanager
 def _within(seconds: int) -> Iterator[None]:
-    """Raise TimeoutError after some seconds, in the main thread: signals reach no other thread."""
+    """Raise TimeoutError if a block of code takes longer than some seconds.
+
+    The time is only limited in the main thread, since signals reach no other thread.
+    """
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -203,5 +213,5 @@ def _within(seconds: int) -> Iterator[None]:
 
 
 def _brief(error: Exception) -> str:
-    """The text of an error on one line; its type if it has no text."""
+    """Return the text of an error on one line, or its type if it has no text."""
     return cut(printable(str(error)) or type(error).__name__, 200)

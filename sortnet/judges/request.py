@@ -11,30 +11,33 @@ from typing import Any
 from sortnet.errors import SortNetError
 from sortnet.files import shown
 
-_LIMITS = ("max_tokens", "max_completion_tokens")
+_LIMITS = ("max_tokens", "max_completion_tokens")  # servers know the limit by either name
+_MOST_TOKENS = 256  # of an answer, unless the user sets a limit
 LONGEST = 1000  # characters as JSON: the request is stored with every answer
 # A user cannot give these parameters, because SortNet sets them; the texts say what to do instead.
 _INSTEAD = {
     "model": "the name of the model has an argument of its own",
-    "messages": "the messages are made of the prompt, of which a file can be given",
+    "messages": "the messages are made from the prompt, which can be a file",
     "logprobs": "log-probabilities are asked for wherever the server gives them; false: never",
     "top_logprobs": "log-probabilities are asked for wherever the server gives them",
     "response_format": "an answer by JSON schema is asked for by `structured`",
     "stream": "an answer is read as a whole",
     "n": "one answer to a question is read",
 }
-# Parameters that do not make a model another judge. They change no answer, or only decide which of
-# the possible answers is drawn.
+# A model with another value of these parameters is still the same judge. They change no answer, or
+# only decide which of the possible answers is drawn.
 _NOT_OF_JUDGE = frozenset(
     (
         *("seed", "user", "metadata", "store", "service_tier", "safety_identifier"),
         *("prompt_cache_key", "prompt_cache_retention", "max_tokens", "max_completion_tokens"),
     )
 )
+# A parameter whose name ends with one of these words is refused.
 _SECRET_NAMES = (
     *("apikey", "token", "authorization", "password", "passphrase", "secret", "secretkey"),
     *("accesskey", "privatekey", "credential", "credentials", "cookie", "bearer"),
 )
+# This matches keys of known providers, headers with a key, tokens (JWT), and private keys.
 _SECRET = re.compile(
     r"\b(?:sk|rk)-[\w-]{6,}|\bBearer\s+\S+|\b(?:hf|gsk|gh[pousr]|github_pat|xai)_\w{8,}"
     r"|\bAKIA[0-9A-Z]{12,}|\bAIza[\w-]{10,}|\bxox[a-z]-[\w-]{6,}|\beyJ[\w-]+\.[\w-]+\.[\w-]*"
@@ -59,12 +62,12 @@ def parse_request(texts: Sequence[str]) -> dict[str, Any]:
             raise SortNetError(f"request {_safely_shown(text)}: give KEY=VALUE")
         if key in request:
             raise SortNetError(f"request: {shown(key)} is given twice")
-        request[key] = _value(value)
+        request[key] = _parsed_value(value)
     return request
 
 
 def check_request(request: object) -> dict[str, Any]:
-    """Check that parameters can be sent and stored; return a copy.
+    """Return a copy of a user's parameters, or raise if they cannot be sent and stored.
 
     Raises:
         SortNetError: on a value that is no JSON object, a parameter that SortNet sets, a
@@ -77,7 +80,8 @@ def check_request(request: object) -> dict[str, Any]:
         raise SortNetError(f"request: {shown(request)} is no dict of parameters")
     _refuse_secrets(request)
     for name, instead in _INSTEAD.items():
-        if name in request and not (name == "logprobs" and request[name] is False):
+        only_turns_logprobs_off = name == "logprobs" and request.get(name) is False
+        if name in request and not only_turns_logprobs_off:
             raise SortNetError(f"request: {name} is set by SortNet: {instead}")
     try:
         text = json.dumps(request, allow_nan=False)
@@ -92,7 +96,8 @@ def check_request(request: object) -> dict[str, Any]:
     temperature = copy.get("temperature")
     if temperature is None:
         return copy
-    if isinstance(temperature, bool) or not isinstance(temperature, int | float) or temperature < 0:
+    is_number = isinstance(temperature, int | float) and not isinstance(temperature, bool)
+    if not is_number or temperature < 0:
         raise SortNetError(f"request: a temperature of {shown(temperature)} is no number from 0")
     return copy
 
@@ -111,17 +116,20 @@ def request_body(
     If the user sets a parameter to None, it is left out, even if SortNet would set it.
 
     Args:
-        request: parameters of the user, which replace parameters of SortNet.
-        response_format: parameter that makes the answer JSON; None: the answer is a text.
-        n_tops: number of log-probabilities to ask for at each token; 0: none.
-        without: parameters of SortNet that are left out.
+        model: name of the model on the server.
+        messages: messages of the prompt.
+        request: parameters of the user, which replace SortNet's parameters.
+        response_format: value of the parameter that makes the model answer JSON; None: the model
+            answers with a text.
+        n_tops: number of log-probabilities to ask for at each token; 0: none are asked for.
+        without: SortNet's parameters that are left out, because the server has refused them.
     """
     body: dict[str, Any] = {"model": model, "messages": messages}
     if "temperature" not in without:
         body["temperature"] = 0
     limit = "max_completion_tokens" if "max_tokens" in without else "max_tokens"
     if limit not in without and request.keys().isdisjoint(_LIMITS):
-        body[limit] = 256
+        body[limit] = _MOST_TOKENS
     if n_tops and "logprobs" not in request:
         body |= {"logprobs": True, "top_logprobs": n_tops}
     if response_format is not None:
@@ -136,9 +144,10 @@ def is_random(request: Mapping[str, Any]) -> bool:
 
 
 def part_of_judge(request: Mapping[str, Any]) -> dict[str, Any]:
-    """Select the parameters that make a model another judge.
+    """Select the parameters that belong to the identity of a judge, in the order of their names.
 
-    Limits, seeds and bookkeeping do not.
+    A model with another temperature is another judge. A model with another limit, seed or parameter
+    of bookkeeping is the same judge.
 
     >>> part_of_judge({"temperature": 0.7, "seed": 3, "user": "team-1"})
     {'temperature': 0.7}
@@ -147,7 +156,7 @@ def part_of_judge(request: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def has_secret(text: str) -> bool:
-    """Whether a text has a part that looks like a key.
+    """Whether a text has a part that looks like a secret key.
 
     >>> has_secret("sk-abcdef123456"), has_secret("a risk-averse answer")
     (True, False)
@@ -156,7 +165,7 @@ def has_secret(text: str) -> bool:
 
 
 def without_secrets(text: str) -> str:
-    """Replace every part of a text that looks like a key by ***.
+    """Replace every part of a text that looks like a secret key by ***.
 
     >>> without_secrets("Incorrect API key: sk-abcdef123456.")
     'Incorrect API key: ***.'
@@ -165,8 +174,11 @@ def without_secrets(text: str) -> str:
 
 
 def _refuse_secrets(request: Mapping[str, Any]) -> None:
-    """Raise a SortNetError if a name or a value looks like a secret, without showing the value."""
-    for name, value in _entries(request):
+    """Raise SortNetError if a parameter's name or value looks like a secret.
+
+    The message does not show the value.
+    """
+    for name, value in _nested_entries(request):
         plain_name = re.sub("[^a-z0-9]", "", name.lower())
         if plain_name.endswith(_SECRET_NAMES) or has_secret(name):
             raise SortNetError(
@@ -180,25 +192,32 @@ def _refuse_secrets(request: Mapping[str, Any]) -> None:
             )
 
 
-def _entries(value: object, name: str = "") -> Iterator[tuple[str, object]]:
+def _nested_entries(value: object, name: str = "") -> Iterator[tuple[str, object]]:
     """Yield (name, value) for all entries of nested dicts and lists.
 
     An entry of a list has the name of the list.
+
+    Args:
+        value: dict or list; any other value has no entries.
+        name: name of the value.
     """
     if isinstance(value, Mapping):
         for key, inner in value.items():
             yield str(key), inner
-            yield from _entries(inner, str(key))
+            yield from _nested_entries(inner, str(key))
     elif isinstance(value, list | tuple):
         for inner in value:
             yield name, inner
-            yield from _entries(inner, name)
+            yield from _nested_entries(inner, name)
 
 
-def _value(text: str) -> Any:
-    """Parse a text as JSON; return the text itself if it is no JSON, or an infinite number."""
+def _parsed_value(text: str) -> Any:
+    """Parse the value of a parameter as JSON; a text that is no JSON stays a text.
 
-    def refuse_constant(name: str) -> float:  # such as NaN
+    A number that is too large for a float stays a text, too.
+    """
+
+    def refuse_constant(name: str) -> float:  # NaN and Infinity are no JSON
         raise ValueError(name)
 
     try:
@@ -210,4 +229,5 @@ def _value(text: str) -> Any:
 
 
 def _safely_shown(text: str) -> str:
+    """Quote a text for a message, with secrets replaced by ***."""
     return shown(without_secrets(text))

@@ -13,7 +13,9 @@ from typing import Any
 
 from sortnet.judges.asked_question import PLACES
 
-SAME = "same"  # answered in place of a letter if all items are equally good
+SAME = "same"  # the answer in place of a letter if all items are equally good
+# The patterns below read letters as names of places, A to F. `_MARKS` and `_NOUN` may stand between
+# a word and its letter, as in "Best item: **B**".
 _MARKS = r"[\s:*_\"'`(\[<=#-]*"
 _NOUN = r"(?i:item|text|option|answer|choice|one)(?![^\W_])"
 # `_LETTER` must not find the article in "A good text ...", nor a letter in "A or B". An A before a
@@ -22,6 +24,7 @@ _AFTER_A = r"because|since|as|is|and|for|with|by|due|has|in|which|then|worst"
 _LETTER = (
     rf"([B-F](?!\w)|A(?!\w)(?! (?!(?:{_AFTER_A})\b)[a-z]))(?!\s*(?:or|and|[,/&=])\s*[A-F](?!\w))"
 )
+# {word: pattern that finds the letter after the word}, such as B in "The best is B".
 _NAMED = {
     name: re.compile(
         rf"(?<![^\W_])(?i:{name})(?![^\W_])(?:{_MARKS}{_NOUN})?{_MARKS}(?:(?i:is){_MARKS})?"
@@ -31,15 +34,19 @@ _NAMED = {
 }
 # This matches the text before a word if the word is the first in its line.
 _LINE_START = re.compile(r"\A[\W_]*\Z|\A.*\n[\W_]*\Z", re.DOTALL)
+# This finds "Best: same", and an answer that begins with "same", "equal" or "tie".
 _SAME = re.compile(
     rf"(?i)(?:(?<![^\W_])(?:best|answer){_MARKS}|\A[\W_]*)(?:same|equal|tie)(?![^\W_])"
 )
+# These match rankings: "B > A > C", "C < A < B", and a list with a letter in each line.
 _IN_A_LINE = re.compile(r"(?<!\w)[A-F](?:[^\w<=\n]+[A-F])+(?!\w)")
 _ASCENDING = re.compile(r"(?<!\w)[A-F](?:\s*<\s*[A-F])+(?!\w)")
 _NUMBERED = re.compile(r"(?<!\w)[A-F](?:[^\w<=\n]*\n[^\w<=\n]*(?:\d+[^\w<=\n]+)?[A-F](?!\w))+")
 _WORST_FIRST = re.compile(r"(?i)worst\s+(?:to|first)|ascending")
+# These match an answer of two letters only, and an answer that begins with a letter.
 _TWO = re.compile(r"[\W_]*([A-F])[^\w<=/&]+([A-F])[\W_]*")
 _ONE = re.compile(r"[\s*_\"'`(\[#]*([A-F])[*_\"'`)\]]*\s*(?:[.,:;\n-]|$)")
+# Everything that an answer may have besides a comment: words, letters and marks.
 _ANSWER_WORDS = re.compile(r"(?i)(?<![^\W_])(?:best|worst|same|answer|json|[A-F])(?![^\W_])|[\W_]")
 
 
@@ -48,8 +55,9 @@ class SetChoice:
     """The best and the worst of more than two items, as they are named in a text.
 
     Attributes:
-        best, worst: letters of the items' places; best is None if all items are equally good.
-        best_at, worst_at: positions of the letters in the text.
+        best: letter of the best item's place; None if all items are equally good.
+        worst: letter of the worst item's place; None if the text does not name the worst item.
+        best_at, worst_at: positions of the letters in the text, in characters from 0.
         ranks_all: whether the text has a ranking of all items.
     """
 
@@ -61,11 +69,11 @@ class SetChoice:
 
 
 def choice_in(text: str, n_items: int, *, worst: bool) -> SetChoice | None:
-    """Find the choice in the text of an answer; None without a choice, or with several.
+    """Find the choice in the text of an answer; None if there is no choice, or several.
 
     Args:
         text: text of the answer.
-        n_items: number of items in question, whose places have the letters from A.
+        n_items: number of items in question; their places have the letters from A.
         worst: whether the worst item was asked for, too.
 
     >>> def letters(text):
@@ -84,20 +92,13 @@ def choice_in(text: str, n_items: int, *, worst: bool) -> SetChoice | None:
         if worst:
             return choice_by_ranking
         return replace(choice_by_ranking, worst=None, worst_at=0)
-    if worst:
-        letters = _TWO.fullmatch(text)
-        if letters is None:
-            return None
-        choice = SetChoice(letters[1], letters[2], letters.start(1), letters.start(2))
-        return _if_possible(choice, n_items)
-    letter = _match_of_word("answer", text) or _ONE.match(text)
-    if letter is None:
-        return None
-    return _if_possible(SetChoice(letter[1], best_at=letter.start(1)), n_items)
+    # Bare letters are the last resort, since they may also be the start of a sentence.
+    bare_choice = _choice_by_bare_letters(text, worst=worst)
+    return None if bare_choice is None else _if_possible(bare_choice, n_items)
 
 
 def is_bare_choice(text: str) -> bool:
-    """Whether a text has the choice only: letters, and words such as best, worst and same.
+    """Whether a text has only a choice: letters, and words such as best, worst and same.
 
     >>> is_bare_choice("Best: B, worst: D"), is_bare_choice("Best: B, which is short. Worst: D")
     (True, False)
@@ -108,10 +109,15 @@ def is_bare_choice(text: str) -> bool:
 def letter_shares(
     choice: SetChoice, tokens: Sequence[Any], n_items: int
 ) -> dict[str, dict[str, float]]:
-    """The probability of each letter to be the best and to be the worst, from the tokens.
+    """Read the probabilities of letters, {"best": {letter: p}, "worst": {letter: p}}.
 
-    The probabilities of the letters that the server names add up to 1. The dict has no `best` or
-    `worst` where the server names no letters.
+    The probabilities are normalised, so that they add up to 1 over the letters of the items. The
+    dict has no `best` or no `worst` if the server gives no probabilities of letters there.
+
+    Args:
+        choice: choice in the text, with the positions of its letters.
+        tokens: tokens of the text with their log-probabilities, as the server gives them.
+        n_items: number of items in question.
     """
     shares = {}
     if choice.best is not None:
@@ -122,7 +128,7 @@ def letter_shares(
 
 
 def _choice_by_words(text: str, *, worst: bool) -> SetChoice | None:
-    """Find the letters after the words `best` and `worst`; None if one of them is not clear."""
+    """Find the letters after the words `best` and `worst`; None if one is missing or unclear."""
     best_match = _match_of_word("best", text)
     if best_match is None:
         return None
@@ -131,32 +137,57 @@ def _choice_by_words(text: str, *, worst: bool) -> SetChoice | None:
     worst_match = _match_of_word("worst", text)
     if worst_match is None:
         return None
-    return SetChoice(best_match[1], worst_match[1], best_match.start(1), worst_match.start(1))
+    return SetChoice(
+        best=best_match[1],
+        worst=worst_match[1],
+        best_at=best_match.start(1),
+        worst_at=worst_match.start(1),
+    )
+
+
+def _choice_by_bare_letters(text: str, *, worst: bool) -> SetChoice | None:
+    """Find a choice without the words `best` and `worst`.
+
+    If the worst item was asked for, the text must have two letters and nothing else. If not, the
+    text has a letter after the word `answer`, or begins with a letter.
+    """
+    if worst:
+        letters = _TWO.fullmatch(text)
+        if letters is None:
+            return None
+        return SetChoice(
+            best=letters[1],
+            worst=letters[2],
+            best_at=letters.start(1),
+            worst_at=letters.start(2),
+        )
+    letter = _match_of_word("answer", text) or _ONE.match(text)
+    return None if letter is None else SetChoice(letter[1], best_at=letter.start(1))
 
 
 def _match_of_word(name: str, text: str) -> re.Match[str] | None:
     """Find a word and the letter after it; None if no letter or different letters follow.
 
-    The word may occur several times; the last match is returned. If the word begins a line
-    anywhere, only such matches count.
+    The word may occur several times; the last match is returned. If any match begins a line, only
+    matches that begin a line count.
     """
     matches = [*_NAMED[name].finditer(text)]
-    in_lines = [match for match in matches if _LINE_START.match(text[: match.start()])]
-    candidates = in_lines or matches
+    line_matches = [match for match in matches if _LINE_START.match(text[: match.start()])]
+    candidates = line_matches or matches
     if len({match[1] for match in candidates}) != 1:
         return None
     return candidates[-1]
 
 
 def _choice_by_ranking(text: str, n_items: int) -> SetChoice | None:
-    """Find a ranking of all items; its first is the best, its last the worst.
+    """Find a ranking of all items; the best item comes first and the worst item last.
 
     Returns None if the text has no ranking, or several different rankings.
     """
     rankings = []
     for pattern in (_IN_A_LINE, _ASCENDING, _NUMBERED):
         for match in pattern.finditer(text):
-            letters = [*re.finditer(r"[A-F]", match[0])]
+            letters = [*re.finditer(r"[A-F]", match[0])]  # with their positions
             if sorted(letter[0] for letter in letters) != [*PLACES[:n_items]]:
                 continue
             # Words such as "worst to best" may stand in the same line or in the line before.
@@ -180,9 +211,10 @@ def _choice_by_ranking(text: str, n_items: int) -> SetChoice | None:
 
 
 def _if_possible(choice: SetChoice, n_items: int) -> SetChoice | None:
-    """Return the choice; None if best and worst are the same, or not among the `n_items`."""
+    """Return the choice; None if best and worst are the same, or a letter names no item."""
     letters = [letter for letter in (choice.best, choice.worst) if letter is not None]
-    if len({*letters}) < len(letters) or not {*letters} <= {*PLACES[:n_items]}:
+    distinct_letters = {*letters}
+    if len(distinct_letters) < len(letters) or not distinct_letters <= {*PLACES[:n_items]}:
         return None
     return choice
 
@@ -190,32 +222,39 @@ def _if_possible(choice: SetChoice, n_items: int) -> SetChoice | None:
 def _shares_at(
     tokens: Sequence[Any], position: int, letter: str, n_items: int
 ) -> dict[str, float] | None:
-    """The probabilities of all letters at the position of `letter` in the text.
+    """Read the normalised probabilities of the items' letters, {letter: probability}.
 
-    Returns None if the server gave none.
+    The probabilities are read from the token at `position`, which must be `letter`. The result is
+    None if there is no such token, or if the server gave no probabilities of letters for the token.
     """
-    mass = dict.fromkeys(PLACES[:n_items], 0.0)
-    end = 0
+    probabilities = dict.fromkeys(PLACES[:n_items], 0.0)
     try:
-        for token in tokens:
-            end += len(token["token"])
-            if end <= position:
-                continue
-            if _letter_of(token) != letter:
-                return None
-            for candidate in token.get("top_logprobs") or ():
-                name = _letter_of(candidate)
-                if name in mass:
-                    mass[name] += math.exp(min(float(candidate["logprob"]), 0.0))
-            total = sum(mass.values())
-            if not (total and math.isfinite(total)):
-                return None
-            return {name: round(value / total, 4) for name, value in mass.items() if value}
+        token = _token_at(tokens, position)
+        if token is None or _letter_of(token) != letter:
+            return None
+        for candidate in token.get("top_logprobs") or ():
+            candidate_letter = _letter_of(candidate)
+            if candidate_letter in probabilities:
+                # Several tokens may be the same letter, such as "B" and " B".
+                probabilities[candidate_letter] += math.exp(min(float(candidate["logprob"]), 0.0))
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError, RecursionError):
+        return None  # a server may send any JSON
+    total = sum(probabilities.values())
+    if not (total and math.isfinite(total)):
         return None
+    return {name: round(p / total, 4) for name, p in probabilities.items() if p}
+
+
+def _token_at(tokens: Sequence[Any], position: int) -> Any:
+    """Find the token that has the character at a position of the text; None if there is none."""
+    end = 0
+    for token in tokens:
+        end += len(token["token"])
+        if end > position:
+            return token
     return None
 
 
 def _letter_of(token: Mapping[str, Any]) -> str:
-    """The text of a token without spaces and marks, which may be around a letter."""
+    """Return the text of a token without the spaces and marks that may be around a letter."""
     return str(token["token"]).strip(" \t\r\n:\"'`*([")

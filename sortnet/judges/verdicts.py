@@ -1,4 +1,4 @@
-"""Verdicts of judges that are not people, and the faults that are raised without a verdict."""
+"""Verdicts of judges that are not people, and exceptions that are raised in place of a verdict."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ SET_REPLIES: tuple[Answer, ...] = ("same", "skip", "cant-say")  # replies withou
 KNOWN = (
     *("id", "answer", "best", "worst", "p", "comment", "flag", "seconds"),
     *("cost", "meta", "retry_after"),
-)  # keys of an answer
-_SECONDS = 86_400.0  # a day, the longest time of an answer or a wait
+)  # keys that a program's answer may have
+_MOST_SECONDS = 86_400.0  # a day, the longest time of an answer or a wait
 
 
 class Fault(Exception):
@@ -39,12 +39,12 @@ class Refused(Fault):
 
 
 class Enough(Fault):
-    """Raised when a limit is reached, so that nothing more is asked; it is no failure."""
+    """Raised when a limit is reached, so that nothing more is asked; not counted as a failure."""
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """An answer to a question, with further facts that a `Judgement` stores."""
+    """A judge's answer to a question, with further facts that are stored in a `Judgement`."""
 
     answer: Answer
     p: float | None = None  # probability that the left item is better
@@ -55,11 +55,11 @@ class Verdict:
     meta: str | None = None
     left_out: str | None = None  # id of an item about which the judge is not asked again
     best: int | None = None  # place of the best item, from 0, if there are more than two
-    worst: int | None = None  # place of the worst item, if it was asked for
+    worst: int | None = None  # place of the worst item, from 0, if it was asked for
 
     def facts(self) -> dict[str, Any]:
-        """The fields of a judgement besides its answer and its items."""
-        return {name: value for name, value in vars(self).items() if name not in _NO_FACTS}
+        """Return the fields of the judgement by name, except its answer and its items."""
+        return {name: value for name, value in vars(self).items() if name not in _NOT_FACTS}
 
     def judgement(self, question: Question, annotator: str) -> Judgement:
         """Make the judgement that stores the verdict under the name of an annotator."""
@@ -68,7 +68,7 @@ class Verdict:
         return question.answered_by_place(annotator, self.best, self.worst, **self.facts())
 
 
-_NO_FACTS = ("answer", "left_out", "best", "worst")
+_NOT_FACTS = ("answer", "left_out", "best", "worst")
 
 
 def answer_at(p: float) -> Answer:
@@ -85,18 +85,18 @@ def answer_at(p: float) -> Answer:
 def parse_verdict(
     reply: Mapping[str, Any], quoted: str, n_items: int = 2, *, worst: bool = False
 ) -> Verdict | float:
-    """Read the verdict from a program's reply, or the seconds after which to ask it again.
+    """Read a program's reply: a verdict, or the seconds to wait until the question is asked again.
 
     Args:
         reply: the reply.
-        quoted: the reply as a message shows it.
+        quoted: start of the reply, for messages.
         n_items: number of items that the program was asked about.
         worst: whether the program was asked for the worst item, too.
 
     Raises:
-        Fault: if the reply is neither; the message ends with `quoted`.
+        Fault: if the reply has neither a verdict nor a time; the message ends with `quoted`.
     """
-    seconds_to_wait = _number(reply, "retry_after", _SECONDS, quoted)
+    seconds_to_wait = _number(reply, "retry_after", _MOST_SECONDS, quoted)
     if seconds_to_wait is not None:
         return seconds_to_wait
     choice = _choice(reply, quoted) if n_items == 2 else _set_choice(reply, quoted, n_items, worst)
@@ -104,19 +104,24 @@ def parse_verdict(
     flag = reply.get("flag")
     if not isinstance(comment, str | None) or not isinstance(flag, bool | None):
         raise Fault(f"its comment is no text, or its flag neither true nor false: {quoted}")
-    seconds = _number(reply, "seconds", _SECONDS, quoted)
+    seconds = _number(reply, "seconds", _MOST_SECONDS, quoted)
+    milliseconds = None if seconds is None else int(1000 * seconds)
     return replace(
         choice,
         comment=stored_text(comment),
-        flagged=flag or None,
-        milliseconds=None if seconds is None else int(1000 * seconds),
+        flagged=flag or None,  # an answer that is not flagged is stored without a flag
+        milliseconds=milliseconds,
         cost=_number(reply, "cost", math.inf, quoted),
         meta=stored_meta(reply.get("meta")),
     )
 
 
 def _choice(reply: Mapping[str, Any], quoted: str) -> Verdict:
-    """Read the answer about two items from a reply, and its probability."""
+    """Read the answer about two items and its probability from a reply.
+
+    Raises:
+        Fault: if the reply has no valid answer.
+    """
     p = _number(reply, "p", 1.0, quoted)
     answer = reply.get("answer")
     if answer is None and p is not None:
@@ -127,7 +132,11 @@ def _choice(reply: Mapping[str, Any], quoted: str) -> Verdict:
 
 
 def _set_choice(reply: Mapping[str, Any], quoted: str, n_items: int, worst: bool) -> Verdict:
-    """Read the answer about more than two items from a reply."""
+    """Read the answer about more than two items from a reply.
+
+    Raises:
+        Fault: if the reply has no valid answer.
+    """
     if reply.get("p") is not None:
         raise Fault(f"a p is for two items, and it was asked about {n_items}: {quoted}")
     answer = reply.get("answer")
@@ -148,7 +157,17 @@ def _set_choice(reply: Mapping[str, Any], quoted: str, n_items: int, worst: bool
 
 
 def _place(reply: Mapping[str, Any], name: str, quoted: str, n_items: int) -> int:
-    """The number, from 0, of the place that a reply names under `best` or `worst`."""
+    """Read the place of the best or worst item, a number from 0, from a reply.
+
+    Args:
+        reply: the reply.
+        name: key of the place's letter, `best` or `worst`.
+        quoted: start of the reply, for messages.
+        n_items: number of items in question; their places have the letters from A.
+
+    Raises:
+        Fault: if the reply has no letter of a place under the key.
+    """
     letter = reply.get(name)
     if not isinstance(letter, str) or len(letter) != 1 or letter not in PLACES[:n_items]:
         raise Fault(f"its {name} is none of the places {', '.join(PLACES[:n_items])}: {quoted}")
@@ -156,9 +175,9 @@ def _place(reply: Mapping[str, Any], name: str, quoted: str, n_items: int) -> in
 
 
 def stored_text(text: str | None, longest: int = LONGEST_COMMENT) -> str | None:
-    """Prepare a text for the store: cut it, and remove characters that databases refuse.
+    """Cut a text for the store, and remove characters that databases refuse.
 
-    Returns None if nothing is left.
+    The result is None if nothing is left.
     """
     if text is None:
         return None
@@ -169,7 +188,10 @@ def stored_text(text: str | None, longest: int = LONGEST_COMMENT) -> str | None:
 
 
 def stored_meta(meta: Any) -> str | None:
-    """Convert further facts to JSON for the store; if too long, only their length is stored."""
+    """Convert further facts to JSON for the store.
+
+    If the JSON is too long, the result has only its length, {"too_long": length}.
+    """
     if meta is None:
         return None
     text = json.dumps(meta, ensure_ascii=True)
@@ -179,13 +201,19 @@ def stored_meta(meta: Any) -> str | None:
 
 
 def quote(line: bytes | str) -> str:
-    """Shorten an answer to its start, for a message."""
+    """Return the start of a program's answer, as a message shows it."""
     text = line.decode("utf-8", "replace") if isinstance(line, bytes) else line
     return cut(printable(text), 83)
 
 
 def _number(reply: Mapping[str, Any], name: str, most: float, quoted: str) -> float | None:
-    """Read a number from a reply; None if it is missing or infinite.
+    """Read a number from a reply; None if the number is missing or infinite.
+
+    Args:
+        reply: the reply.
+        name: key of the number.
+        most: largest number that is valid.
+        quoted: start of the reply, for messages.
 
     Raises:
         Fault: if the value is no number from 0 to `most`.
@@ -193,7 +221,8 @@ def _number(reply: Mapping[str, Any], name: str, most: float, quoted: str) -> fl
     value = reply.get(name)
     if value is None:
         return None
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= most:
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not is_number or not 0 <= value <= most:
         limit = "" if most == math.inf else f" to {most:g}"
         raise Fault(f"its {name} is not a number from 0{limit}: {quoted}")
     return float(value) if math.isfinite(value) else None

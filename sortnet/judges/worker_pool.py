@@ -1,4 +1,4 @@
-"""Workers of a judge that is no person: questions go to idle workers, answers to a store."""
+"""Distribute questions among the workers of a judge that is not a person, and store the answers."""
 
 from __future__ import annotations
 
@@ -18,18 +18,22 @@ from sortnet.judges.connection import JudgeConnection, Worker
 from sortnet.judges.verdicts import Enough, Fault, Refused, Verdict
 from sortnet.messages import note
 
-PATIENCE = 3  # maximum failures in a row per worker
+PATIENCE = 3  # failures in a row for each worker, after which nothing more is asked
 LEFT_OUT = "not asked: the judge could not take an item of this question"
 
-Q = TypeVar("Q")  # a question
-T = TypeVar("T")
+Q = TypeVar("Q")  # type of a question
+T = TypeVar("T")  # type of the result of a task
 
 
 class CallerThread(Executor):
     """An executor that runs each task at once, in the thread that submits it."""
 
     def submit(self, task: Callable[..., T], /, *args: Any, **named: Any) -> Future[T]:
-        """Run the task; an interrupt is raised here, another exception by the future's result."""
+        """Run the task and return a future that is done.
+
+        An exception of the task is raised by the result of the future, but an interrupt such as
+        Ctrl-C is raised here.
+        """
         future: Future[T] = Future()
         try:
             future.set_result(task(*args, **named))
@@ -42,16 +46,20 @@ class CallerThread(Executor):
 class WorkerPool(ABC, Generic[Q]):
     """Distribute questions to a judge's workers and store the answers.
 
-    One thread chooses the questions. Each answer is stored at once, by the thread that received it,
-    before this thread asks again. Each of several workers has its next question ready. After three
-    failures in a row for each worker nothing more is asked, and `fault` has the last failure.
+    One thread chooses the questions. The thread that receives an answer stores the answer at once,
+    before it asks the next question. If there are several workers, the next question of each worker
+    is chosen in advance. After three failures in a row for each worker nothing more is asked, and
+    `fault` has the last failure.
 
     Attributes:
         judge: the judge that is asked.
         notify: called with each message about a failure.
-        on_progress: called with the number of answers, their rate and the number left, in words.
-        answered, failed: numbers of questions.
-        fault: the failure after which nothing more is asked; empty: there is none.
+        on_progress: called with a text that tells the number of answers, the rate of answers and
+            the number of questions left.
+        answered: number of questions that were answered.
+        failed: number of questions at which a worker failed.
+        fault: message of the failure after which nothing more is asked; empty without such a
+            failure.
         cause: the exception behind the last failure, if the judge is a function.
     """
 
@@ -62,18 +70,18 @@ class WorkerPool(ABC, Generic[Q]):
     failed: int = 0
     fault: str = ""
     cause: BaseException | None = None
-    _open: set[Hashable] = field(default_factory=set)  # questions that wait for an answer
-    _failed_at: set[Hashable] = field(default_factory=set)
-    _left_out: set[str] = field(default_factory=set)
+    _open: set[Hashable] = field(default_factory=set)  # keys of questions without an answer yet
+    _failed_at: set[Hashable] = field(default_factory=set)  # keys of questions that failed
+    _left_out: set[str] = field(default_factory=set)  # ids of items that the judge cannot take
     _failures_in_a_row: int = 0
     _last_fault: str = ""
-    _same_faults: int = 0  # faults in a row with the same words
-    _began: float = 0.0  # time when the workers were asked first
-    _answered_before: int = 0  # questions that were answered before
+    _same_faults: int = 0  # failures in a row with the same message
+    _began: float = 0.0  # time of the monotonic clock when `ask_all` began
+    _answered_before: int = 0  # questions that were answered before `ask_all` began
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def __post_init__(self) -> None:
-        # Whether the sides are exchanged, for each time that a question is asked.
+        # Each question is asked once for each order; True means the reverse order of its items.
         self._orders = (False, True) if self.judge.both_orders else (False,)
 
     @property
@@ -83,48 +91,51 @@ class WorkerPool(ABC, Generic[Q]):
 
     @abstractmethod
     def _next(self, most: int) -> list[Q]:
-        """Questions to ask now, at most `most`, without open questions."""
+        """Choose at most `most` questions to ask now; open questions are not chosen again."""
 
     @abstractmethod
     def _key(self, question: Q) -> Hashable:
-        """The key by which a question is recognised."""
+        """Return the key that identifies a question."""
 
     @abstractmethod
     def _items(self, question: Q) -> set[str]:
-        """The ids of a question's items."""
+        """Return the ids of a question's items."""
 
     @abstractmethod
     def _asked_question(self, question: Q, *, turned: bool) -> AskedQuestion:
-        """A question as a worker reads it; `turned` reverses the order of the items."""
+        """Convert a question to the form that a worker reads; `turned` reverses the items."""
 
     def _is_fresh(self, question: Q) -> bool:
-        """Whether a question checks the judge, so that no answer of a cache may be taken."""
+        """Whether a question checks the judge, so that it may not be answered from a cache."""
         return False
 
     @abstractmethod
     def _keep_answer(self, question: Q, verdicts: Sequence[Verdict]) -> None:
-        """Store the answers in both orders or in one; called by one thread at a time."""
+        """Store the verdicts on a question, one for each order; called by one thread at a time."""
 
     @abstractmethod
     def _progress(self) -> tuple[str, str]:
-        """Number of answers, and number of questions left, in words; the second may be empty."""
+        """Describe in two texts how many answers there are and how many questions are left.
+
+        The second text may be empty.
+        """
 
     def _most_open(self, n_workers: int) -> int:
-        """Largest number of questions that are chosen and not answered yet."""
+        """Return the largest number of questions that may be chosen and not answered yet."""
         return 1 if n_workers == 1 else 2 * n_workers
 
-    def _hold(self) -> None:
-        """Hook that is called when no answer came for some time."""
+    def _on_idle(self) -> None:
+        """Hook that is called when no answer came for `_idle_seconds`."""
 
     def _stop_waiting(self) -> None:
-        """Hook that is called at an interrupt, to end all waiting for a store."""
+        """Hook that is called at an interrupt, so that no thread waits for the store any longer."""
 
-    def _keep_up(self) -> None:
-        """Hook that is called after answers came."""
+    def _after_answers(self) -> None:
+        """Hook that is called each time after the pool has waited for answers."""
 
     @property
-    def _some_time(self) -> float:
-        """Seconds after which `_hold` is called."""
+    def _idle_seconds(self) -> float:
+        """Seconds without an answer after which `_on_idle` is called."""
         return 1.0
 
     @property
@@ -140,37 +151,10 @@ class WorkerPool(ABC, Generic[Q]):
         """
         self._began = time.monotonic()
         self._answered_before = self.answered
-        idle: SimpleQueue[Worker] = SimpleQueue()
-        for worker in workers:
-            idle.put(worker)
-        questions_of_call: dict[Future[None], list[Q]] = {}
-        most_open = self._most_open(len(workers))
-        # More questions are chosen when so few are open: several chosen together cost less.
-        few_open = (len(workers) + most_open) // 2
         in_caller_thread = self.judge.in_caller_thread
-        pool = CallerThread() if in_caller_thread else ThreadPoolExecutor(len(workers))
+        executor = CallerThread() if in_caller_thread else ThreadPoolExecutor(len(workers))
         try:
-            while True:
-                n_open = len(questions_of_call)
-                n_wanted = most_open - n_open if n_open <= few_open else 0
-                for questions in self._batches(n_wanted):
-                    prepared = self._prepared(questions)
-                    with self._lock:
-                        self._open |= {self._key(question) for question in questions}
-                    call = pool.submit(self._ask, idle, questions, prepared)
-                    questions_of_call[call] = questions
-                if not questions_of_call:
-                    break
-                completed = wait(
-                    questions_of_call, self._some_time, return_when=FIRST_COMPLETED
-                ).done
-                for call in completed:
-                    questions = questions_of_call.pop(call)
-                    self._take(questions, call.exception(), PATIENCE * len(workers))
-                if not completed:
-                    self._hold()
-                self.on_progress(self._progress_text())
-                self._keep_up()
+            self._ask_in(executor, workers)
         except BaseException:
             self.fault = self.fault or "interrupted"  # so that questions in the queue are not asked
             self._stop_waiting()
@@ -178,10 +162,41 @@ class WorkerPool(ABC, Generic[Q]):
                 worker.stop()
             raise
         finally:
-            pool.shutdown(cancel_futures=True)  # after the calls under way have stored answers
+            # This waits for the present calls, which still store their answers.
+            executor.shutdown(cancel_futures=True)
+
+    def _ask_in(self, executor: Executor, workers: Sequence[Worker]) -> None:
+        """Submit questions to an executor and note their outcomes until nothing is left to ask."""
+        idle: SimpleQueue[Worker] = SimpleQueue()
+        for worker in workers:
+            idle.put(worker)
+        questions_of_call: dict[Future[None], list[Q]] = {}
+        most_open = self._most_open(len(workers))
+        # Several questions that are chosen together cost less. So questions are only chosen when
+        # the number of open questions has fallen this low.
+        few_open = (len(workers) + most_open) // 2
+        while True:
+            n_open = len(questions_of_call)
+            n_wanted = most_open - n_open if n_open <= few_open else 0
+            for questions in self._batches(n_wanted):
+                prepared = self._prepared(questions)
+                with self._lock:
+                    self._open |= {self._key(question) for question in questions}
+                call = executor.submit(self._ask, idle, questions, prepared)
+                questions_of_call[call] = questions
+            if not questions_of_call:
+                return
+            completed, _ = wait(questions_of_call, self._idle_seconds, return_when=FIRST_COMPLETED)
+            for call in completed:
+                questions = questions_of_call.pop(call)
+                self._note_outcome(questions, call.exception(), PATIENCE * len(workers))
+            if not completed:
+                self._on_idle()
+            self.on_progress(self._progress_text())
+            self._after_answers()
 
     def _prepared(self, questions: Sequence[Q]) -> list[AskedQuestion]:
-        """The questions as a worker is asked them, each in one order or in both."""
+        """Convert questions to the form that a worker reads, each in one order or in both."""
         return [
             self.judge.prepare(
                 self._asked_question(question, turned=turned), is_fresh=self._is_fresh(question)
@@ -193,7 +208,7 @@ class WorkerPool(ABC, Generic[Q]):
     def _ask(
         self, idle: SimpleQueue[Worker], questions: list[Q], prepared: list[AskedQuestion]
     ) -> None:
-        """Ask an idle worker and store its answers, in a thread of its own."""
+        """Take an idle worker, ask it, and store its answers; runs in a thread of the executor."""
         if self.is_over:
             return
         worker = idle.get()
@@ -206,11 +221,14 @@ class WorkerPool(ABC, Generic[Q]):
             idle.put(worker)
 
     def _store_all(self, questions: Sequence[Q], verdicts: Sequence[Verdict]) -> None:
-        """Store the verdicts on the first questions; a failure may leave questions without any."""
-        rest_of_verdicts = iter(verdicts)
+        """Store the verdicts of a call; after a failure the last questions may have no verdict.
+
+        Each question has as many consecutive verdicts as there are orders.
+        """
+        remaining_verdicts = iter(verdicts)
         with self._lock:
             for question in questions:
-                verdicts_on_question = list(islice(rest_of_verdicts, len(self._orders)))
+                verdicts_on_question = list(islice(remaining_verdicts, len(self._orders)))
                 if verdicts_on_question:
                     self._store(question, verdicts_on_question)
 
@@ -224,24 +242,34 @@ class WorkerPool(ABC, Generic[Q]):
         self._keep_answer(question, verdicts)
 
     def _batches(self, most: int) -> list[list[Q]]:
-        """Questions for idle workers, without those about an item that the judge cannot take."""
+        """Choose up to `most` batches of questions, without items that the judge cannot take."""
         size = self.judge.batch
         while questions := self._next(most * size):
             to_ask = [question for question in questions if not self._leave_out(question)]
             if to_ask:
                 return [to_ask[start : start + size] for start in range(0, len(to_ask), size)]
+            # All questions were left out, so that other questions are chosen.
         return []
 
     def _leave_out(self, question: Q) -> bool:
-        """Skip a question about an item that the judge cannot take; returns whether it is one."""
+        """Skip a question about an item that the judge cannot take; return whether it did so."""
         if self._left_out.isdisjoint(self._items(question)):
             return False
         with self._lock:
             self._store(question, [Verdict("skip", comment=LEFT_OUT)])
         return True
 
-    def _take(self, questions: list[Q], error: BaseException | None, patience: int) -> None:
-        """Note the outcome of asking about some questions, whose answers are stored."""
+    def _note_outcome(self, questions: list[Q], error: BaseException | None, patience: int) -> None:
+        """Note how the call about some questions ended, after its answers are stored.
+
+        Args:
+            questions: questions of the call.
+            error: exception of the call; None if the call succeeded.
+            patience: failures in a row after which nothing more is asked.
+
+        Raises:
+            BaseException: the error itself, if it is not a Fault.
+        """
         with self._lock:
             self._open -= {self._key(question) for question in questions}
         if error is None:
@@ -257,24 +285,30 @@ class WorkerPool(ABC, Generic[Q]):
             raise error
 
     def _note_failure(self, questions: list[Q], fault: Fault, patience: int) -> None:
-        """Count a failure and tell it; after `patience` failures in a row nothing more is asked."""
+        """Count and report a failure; after `patience` failures in a row nothing more is asked."""
         n_answered = math.ceil(len(fault.answered) / len(self._orders))
         unanswered = questions[n_answered:]
         self._failed_at |= {self._key(question) for question in unanswered}
         self.failed += len(unanswered)
         self.cause = fault.__cause__
         self._failures_in_a_row += 1
-        self._same_faults = self._same_faults + 1 if str(fault) == self._last_fault else 1
-        self._last_fault = str(fault)
+        message = str(fault)
+        if message == self._last_fault:
+            self._same_faults += 1
+        else:
+            self._same_faults = 1
+        self._last_fault = message
         if self._same_faults <= PATIENCE:  # so that many workers do not repeat the same message
-            self._notify(str(fault))
+            self._notify(message)
         if self._failures_in_a_row >= patience and not self.fault:
             self.fault = f"failed {self._failures_in_a_row} times in a row; the last: {fault}"
 
     def _notify(self, text: str) -> None:
+        """Report a message with the name of the judge before it."""
         self.notify(f"{self.judge.name}: {text}")
 
     def _progress_text(self) -> str:
+        """Describe the progress: answers, rate, failures and questions left."""
         seconds = time.monotonic() - self._began
         answered_text, left_text = self._progress()
         rate = (self.answered - self._answered_before) / max(seconds, 1e-3)

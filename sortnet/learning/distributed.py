@@ -1,9 +1,9 @@
 """Several processes that train one model together, as a `Group` over torch.distributed.
 
-Each process has its share of the queries, a `Shard` of `sortnet.core.shard`. Gradients are added up
-in `sortnet.learning.training`, counts and measures where they are taken. Two other modules start
-processes that share no model: `sortnet.preference.fit_process` fits while people answer, and
-`sortnet.lab.executor` computes the cells of an experiment.
+Each process has a share of the queries, a `Shard` of `sortnet.core.shard`. Gradients are added up
+in `sortnet.learning.training`; counts and measures are added up by the functions that compute them.
+Two other modules start processes that share no model: `sortnet.preference.fit_process` fits while
+people answer, and `sortnet.lab.executor` computes the cells of an experiment.
 """
 
 from __future__ import annotations
@@ -41,19 +41,21 @@ class AnotherProcessEnded(SortNetError):
 
 
 class Processes:
-    """Group of the processes that torchrun started, of which this process is number `rank`.
+    """Group of the processes that torchrun started; this process is number `rank` of `size`.
 
-    Arrays are sent as bytes, other values as JSON: nothing is unpickled.
+    Arrays are sent as bytes and other values as JSON, so that nothing is unpickled.
 
     Args:
-        on_loss: called when a process is found to have ended, before the error is raised.
+        on_loss: a function that is called when another process has ended, before the error is
+            raised.
     """
 
     def __init__(self, on_loss: Callable[[], None] = lambda: None) -> None:
         self._on_loss = on_loss
         # The arrays are in main memory, so gloo sends them even if the default group is for GPUs.
         self._group = dist.new_group(backend="gloo", timeout=_PATIENCE)
-        self.rank, self.size = dist.get_rank(), dist.get_world_size()
+        self.rank = dist.get_rank()
+        self.size = dist.get_world_size()
 
     def sum(self, values: T) -> T:
         total = torch.from_numpy(np.array(values))
@@ -75,10 +77,10 @@ class Processes:
         if len(message):
             with self._noticing_ends():
                 dist.all_gather(messages, message, group=self._group)
-        arrays = [
-            np.frombuffer(message.numpy().tobytes(), values.dtype).reshape(padded.shape)[:n]
-            for message, n in zip(messages, n_rows, strict=True)
-        ]
+        arrays = []
+        for received, n in zip(messages, n_rows, strict=True):
+            array = np.frombuffer(received.numpy().tobytes(), values.dtype).reshape(padded.shape)
+            arrays.append(array[:n])
         return cast(T, np.concatenate(arrays))
 
     @contextmanager
@@ -88,14 +90,15 @@ class Processes:
             yield
         except RuntimeError as error:
             self._on_loss()
-            # The message starts with a place in gloo's code and ends with advice: `[pair.cc:1]
-            # Connection closed. ...`. Only the part between them is for users.
-            words = re.sub(r"^\[[^]]*\] ", "", str(error).splitlines()[0]).partition(". ")[0]
-            raise AnotherProcessEnded(f"another process ended: {words[:120]}") from error
+            # A message of gloo starts with a place in its code and ends with advice, as in
+            # `[pair.cc:1] Connection closed. ...`. Users need only the reason between them.
+            first_line = str(error).splitlines()[0]
+            reason = re.sub(r"^\[[^]]*\] ", "", first_line).partition(". ")[0]
+            raise AnotherProcessEnded(f"another process ended: {reason[:120]}") from error
 
 
 def broadcast(group: Group, value: Any) -> Any:
-    """Send a value of the first process to all processes, as JSON."""
+    """Return the first process's value in all processes; it is sent as JSON."""
     text = b""
     if group.rank == 0:
         text = json.dumps(value, default=np.generic.item).encode()  # numpy's numbers as Python's
@@ -110,26 +113,31 @@ def every(group: Group, value: Any) -> list[Any]:
 
 
 def threads_of(group: Group) -> int | None:
-    """Number of threads for this process: its share of the machine's cores; None if it is alone."""
+    """Return the number of threads for this process, its share of the machine's cores.
+
+    Return None for a process that learns by itself, which needs no limit.
+    """
     if group.size == 1:
         return None
-    return max(1, cores() // int(os.environ.get("LOCAL_WORLD_SIZE", group.size)))
+    n_processes_here = int(os.environ.get("LOCAL_WORLD_SIZE", group.size))
+    return max(1, cores() // n_processes_here)
 
 
 def is_from_torchrun(interrupt: KeyboardInterrupt) -> bool:
-    """Whether torchrun's SIGTERM caused the interrupt, whose text is the name of the signal."""
+    """Whether torchrun's SIGTERM caused the interrupt; its text is the name of the signal."""
     return str(interrupt) == "SIGTERM"
 
 
 @contextmanager
 def joined() -> Iterator[Group]:
-    """Join the group of the processes that torchrun started; without torchrun, a group of one.
+    """Join the group of the processes that torchrun started.
 
-    An error ends all processes. The first process that meets the error raises it, the others exit.
-    Where a process was killed, every other process raises `AnotherProcessEnded`.
+    Without torchrun the group is `Alone`. An error in the context ends all processes: the first
+    process that meets the error raises it, and the other processes exit. If a process was killed,
+    every other process raises `AnotherProcessEnded`.
 
     Raises:
-        SystemExit: with 2, where another process has raised an error.
+        SystemExit: with the status 2, if another process has raised an error.
     """
     size = os.environ.get("WORLD_SIZE", "1")
     if size == "1":
@@ -139,7 +147,7 @@ def joined() -> Iterator[Group]:
         yield Processes()
         return
     try:
-        with _signals_end_it():
+        with _default_signal_handlers():
             store, rank, world = next(rendezvous("env://", timeout=_TIME_TO_JOIN))
             dist.init_process_group(
                 "gloo", store=store, rank=rank, world_size=world, timeout=_TIME_TO_JOIN
@@ -153,25 +161,32 @@ def joined() -> Iterator[Group]:
     try:
         yield group
     except (Exception, KeyboardInterrupt) as error:
-        reported = _reported(error, rank, store)
-        if reported is error:
+        final_error = _final_error(error, rank, store)
+        if final_error is error:
             raise
-        raise reported from error
+        raise final_error from error
     finally:
         dist.destroy_process_group()
 
 
-def _reported(error: BaseException, rank: int, store: Any) -> BaseException:
-    """Exception that ends this process after an error: the error to print, or SystemExit."""
+def _final_error(error: BaseException, rank: int, store: Any) -> BaseException:
+    """Return the exception that ends this process after an error: the error, or SystemExit.
+
+    Args:
+        error: the error that ended the work of this process.
+        rank: the number of this process.
+        store: the store of torch that all processes share, which counts their errors.
+    """
     if isinstance(error, KeyboardInterrupt):
         if not is_from_torchrun(error):
             return SystemExit(2) if rank else error
         error = AnotherProcessEnded(SIGTERM_CAME)
-    is_fault = not isinstance(error, AnotherProcessEnded)
-    n_faults = 0
+    is_own_error = not isinstance(error, AnotherProcessEnded)
+    n_errors = 0
     with suppress(RuntimeError):  # the store may have ended with the process that held it
-        n_faults = store.add("failed", int(is_fault))
-    if n_faults > is_fault:  # another process has met an error
+        n_errors = store.add("failed", int(is_own_error))
+    n_errors_of_others = n_errors - int(is_own_error)
+    if n_errors_of_others > 0:
         return SystemExit(2)
     if rank and isinstance(error, SortNetError):
         return SortNetError(f"process {rank}: {error}")
@@ -179,10 +194,10 @@ def _reported(error: BaseException, rank: int, store: Any) -> BaseException:
 
 
 @contextmanager
-def _signals_end_it() -> Iterator[None]:
+def _default_signal_handlers() -> Iterator[None]:
     """Let signals end this process at once, without Python's handlers.
 
-    While torch waits for others to join, Python's handlers are not called.
+    Python calls no handlers while torch waits for other processes to join.
     """
     handlers = {number: handler for number, handler in _handlers().items() if callable(handler)}
     for number in handlers:
@@ -205,7 +220,10 @@ def ignore_signals() -> None:
 
 
 def _handlers() -> dict[int, Any]:
-    """Handlers of the signals that end a process; empty in a thread, which cannot set handlers."""
+    """Return the handlers of the signals that end a process, by number.
+
+    The result is empty in a thread, which cannot set handlers.
+    """
     if threading.current_thread() is not threading.main_thread():
         return {}
     numbers = [getattr(signal, name) for name in _SIGNALS if hasattr(signal, name)]

@@ -10,7 +10,7 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 
-from sortnet.comparators import Make, TrainableComparator
+from sortnet.comparators import Make, NeuralComparator, TrainableComparator
 from sortnet.config import Config
 from sortnet.core import I64, ComparedPairs, Progress, Queries
 from sortnet.core.shard import gathered, summed
@@ -37,20 +37,24 @@ from sortnet.metrics import Empty, Metric, check_can_choose, evaluate
 from sortnet.sorting.diagnostics import Tally, share_right
 from sortnet.sorting.sort import arrangement, order_of
 
-Rows: TypeAlias = Literal["all", "answered", "wrong"]  # rows of a table of comparisons to keep
+Rows: TypeAlias = Literal["all", "answered", "wrong"]  # which comparisons of a sort are kept
 
 
 @dataclass(frozen=True)
 class IterationSteps:
-    """The steps of an iteration, by the settings and the budget of the run.
+    """Steps of an iteration of Algorithm 3.1, by the settings and the budget of the run.
+
+    In this class T and V are the training and the validation queries, TP and VP the pairs of T and
+    V that were selected so far, and C_i is the comparator of iteration i.
 
     Attributes:
-        make: makes a comparator with random weights from a seed.
-        config: settings, nothing open.
-        budget: steps of all trainings, and their number.
-        metrics: measures of each sort, including RankQuality.
-        kept_train, kept_vali: shares of the compared pairs to keep, see `kept_share`.
-        start_train, start_vali: the arrangements in which T and V are sorted, see `arrangement`.
+        make: a function that makes a comparator with random weights from a seed.
+        config: the settings, with defaults in place of None.
+        budget: the number of trainings, and the number of steps of all trainings together.
+        metrics: the measures of each sort, RankQuality first.
+        kept_train, kept_vali: the shares of the compared pairs to keep, see `kept_share`.
+        start_train, start_vali: the order of documents before T and V are sorted, see
+            `arrangement`.
     """
 
     make: Make
@@ -66,39 +70,51 @@ class IterationSteps:
     def of(
         cls, train: Queries, vali: Queries, make: Make, config: Config, metrics: Sequence[Metric]
     ) -> IterationSteps:
-        """The steps of a run on T and V; `metrics` are taken besides RankQuality."""
+        """Prepare the steps of a run on T and V.
+
+        Args:
+            train, vali: T and V.
+            make: a function that makes a comparator with random weights from a seed.
+            config: the settings, with defaults in place of None.
+            metrics: measures of each sort besides RankQuality.
+        """
         budget = Budget.of(train, config)
         n_sorts = budget.iterations + 1
+        without_duplicates = dict.fromkeys((config.rank_quality, *metrics))
         return cls(
             make,
             config,
             budget,
-            tuple(dict.fromkeys((config.rank_quality, *metrics))),
-            kept_share(config.strategy, train, n_sorts),
-            kept_share(config.strategy, vali, n_sorts),
-            arrangement(train),
-            arrangement(vali),
+            metrics=tuple(without_duplicates),
+            kept_train=kept_share(config.strategy, train, n_sorts),
+            kept_vali=kept_share(config.strategy, vali, n_sorts),
+            start_train=arrangement(train),
+            start_vali=arrangement(vali),
         )
 
     @property
     def n_sorts(self) -> int:
-        """Number of sorts of a run at most: one before each training, and a last one."""
+        """Largest number of sorts of a run: one before each training, and a last sort."""
         return self.budget.iterations + 1
 
     def ask(self, train: Queries, state: State) -> tuple[Queries, State]:
-        """The training queries after their judge has answered the pairs selected in this iteration.
+        """Ask the judge of the training queries about the pairs selected in this iteration.
 
-        Without a judge they are returned as they are. The last sort, which no training follows,
-        asks nothing.
+        The last sort, which no training follows, asks nothing.
+
+        Returns:
+            The training queries with the answers, and the state with the pairs asked about. Without
+            a judge both are unchanged.
         """
         if train.judge is None or state.iteration == self.budget.iterations:
             return train, state
-        train, asked_keys = ask(self.config.strategy, self._sorted_part(train, state))
+        train, own_asked_keys = ask(self.config.strategy, self._sorted_part(train, state))
         check_can_be_learned(train)
-        return train, replace(state, asked=gathered(train, keys_of_all(train, asked_keys)))
+        asked_keys = gathered(train, keys_of_all(train, own_asked_keys))
+        return train, replace(state, asked=asked_keys)
 
     def sort_train(self, comparator: TrainableComparator, train: Queries) -> SortResult:
-        """Sort T, and judge the comparisons."""
+        """Sort the training queries, and judge the comparisons by the data."""
         needs_comparisons = compares(self.config.strategy, train)
         return sort_part(
             comparator,
@@ -111,7 +127,7 @@ class IterationSteps:
         )
 
     def sort_vali(self, comparator: TrainableComparator, vali: Queries) -> SortResult:
-        """Sort V, and judge the comparisons."""
+        """Sort the validation queries, and judge the comparisons by the data."""
         return sort_part(
             comparator,
             vali,
@@ -123,7 +139,12 @@ class IterationSteps:
         )
 
     def scored(self, state: State, ranking: SortResult) -> State:
-        """The state after C_i is measured on V: C_i becomes C* if its RankQuality is the best."""
+        """Keep the comparator of this iteration as the best if its RankQuality on V is the best.
+
+        Args:
+            state: the state before.
+            ranking: the sort of V by the state's comparator.
+        """
         quality = ranking.measures[self.config.rank_quality.name]
         return state.scored(quality, share_right(ranking.observed))
 
@@ -140,31 +161,45 @@ class IterationSteps:
         """Make the record of an iteration, after its sorts and before its training.
 
         Args:
+            state: the state in which the comparator was measured.
             rankings: the sorts of T and V.
-            new: numbers of pairs that are new in TP and VP.
+            new: the numbers of pairs that are new in TP and VP.
             train: T and TP.
             vali: V and VP.
-            answers: number of answers that the judge has given so far.
-            extra_parts: queries that C_i is measured on, too.
+            answers: the number of answers that the judge has given so far.
+            extra_parts: further queries by name, on which the comparator is measured.
         """
-        tp_size, vp_size = (int(summed(queries, len(pairs))) for queries, pairs in (train, vali))
-        extra_measures = {
-            name: self.measure(state.comparator, part) for name, part in extra_parts.items()
-        }
+        T, TP = train
+        V, VP = vali
+        tp_size = int(summed(T, len(TP)))
+        vp_size = int(summed(V, len(VP)))
+        extra_measures = {}
+        for name, part in extra_parts.items():
+            extra_measures[name] = self.measure(state.comparator, part)
         quality = self.config.rank_quality.name
         return Iteration.of(
             state, quality, rankings, extra_measures, new, (tp_size, vp_size), answers
         )
 
     def measure(self, comparator: TrainableComparator, queries: Queries) -> dict[str, float]:
-        """Measure the comparator on queries that decide nothing."""
+        """Rank queries by the comparator, and compute the measures by name."""
         order = order_of(comparator, queries)
         return evaluate(queries, order, self.metrics, empty=self.config.empty)
 
     def pairs_of_train(
         self, train: Queries, ranking: SortResult, state: State
     ) -> tuple[ComparedPairs, I64]:
-        """TP_i, the pairs that the strategy selects to learn from, and the keys asked about."""
+        """Select the pairs to learn from, by the strategy of the settings.
+
+        Args:
+            train: the training queries T.
+            ranking: the sort of T.
+            state: the state of this iteration.
+
+        Returns:
+            The pairs TP_i, `in_order`, and the keys of all pairs asked about so far, of all
+            processes.
+        """
         part = replace(
             self._sorted_part(train, state),
             order=ranking.order,
@@ -181,19 +216,24 @@ class IterationSteps:
         return pairs, gathered(train, keys_of_all(train, asked_keys))
 
     def pairs_of_vali(self, ranking: SortResult) -> ComparedPairs:
-        """VP_i, the pairs of V by which a training may choose its epoch."""
+        """Return the pairs VP_i of the sort of V, by which a training may choose its epoch."""
         return ranking.compared.in_order()
 
     def is_last(self, state: State, new: tuple[int, int]) -> bool:
-        """Whether the run ends with this iteration, which added `new` pairs of T and V.
+        """Whether the run ends with this iteration.
 
-        A run that divides one training ends when its budget is spent, whether pairs are new or not.
+        With `start="warm"` a run ends when its budget is spent. Otherwise it may end earlier.
+
+        Args:
+            state: the state after the comparator was measured.
+            new: the numbers of pairs that are new in TP and VP.
         """
         if state.iteration == self.budget.iterations:
             return True
         if self.config.start == "warm":
             return False
-        return new == (0, 0) or state.iteration - state.best_iteration == self.config.max_stale
+        n_stale = state.iteration - state.best_iteration
+        return new == (0, 0) or n_stale == self.config.max_stale
 
     def train(
         self,
@@ -202,19 +242,25 @@ class IterationSteps:
         vali: tuple[Queries, ComparedPairs],
         progress: Progress,
     ) -> tuple[TrainableComparator, OptimiserState, Trained]:
-        """Train C_{i+1} on TP: by its share of the budget, or by a training of its own.
+        """Train C_{i+1} on TP, for its share of the budget, or by a whole training.
 
         Args:
+            state: the state, with C_i.
             train: T, TP and the ranking of T by C_i.
             vali: V and VP.
+            progress: a function that is called with progress messages.
+
+        Returns:
+            C_{i+1}, the state of its optimiser, and the result of the training.
         """
         T, TP, order = train
         V, VP = vali
         config = self.config
         training = config.training
-        is_divided = config.divides_one_training and self.budget.iterations > 1
+        has_several_trainings = self.budget.iterations > 1
+        is_divided = config.divides_one_training and has_several_trainings
         # A ranking by random weights does not tell which pairs matter.
-        is_random = state.iteration == 0 and self.budget.iterations > 1 and not state.is_trained
+        is_random = state.iteration == 0 and has_several_trainings and not state.is_trained
         gain = None
         if training.pair_weight == "quality" and not is_random:
             gain = weights_by_quality(config.rank_quality, T, order, TP)
@@ -227,15 +273,18 @@ class IterationSteps:
                 before=state.optimiser, gain=gain, seed=seed, progress=progress,
             )  # fmt: skip
             return comparator, optimiser, trained
+
+        def quality_on_vali(net: NeuralComparator) -> float:
+            return config.quality_of(V, order_of(net, V))
+
         trained = train_on_pairs(
             comparator, T, TP, V, VP, training,
-            score=lambda net: config.quality_of(V, order_of(net, V)),
-            gain=gain, seed=seed, progress=progress,
+            score=quality_on_vali, gain=gain, seed=seed, progress=progress,
         )  # fmt: skip
         return comparator, state.optimiser, trained
 
     def _sorted_part(self, train: Queries, state: State) -> SortedPart:
-        """The training queries as a strategy sees them before they are sorted in this iteration."""
+        """Make the input of a strategy for this iteration, without the result of a sort."""
         config = self.config
         n_trainings = self.budget.iterations
         n_answers = wanted(
@@ -251,7 +300,7 @@ class IterationSteps:
         )
 
     def _seed(self, state: State) -> int:
-        """The seed of the iteration, so that a resumed run draws the same numbers."""
+        """Compute the seed of the iteration, so that a resumed run draws the same numbers."""
         sequence = np.random.SeedSequence([self.config.seed, state.iteration + 1])
         return int(sequence.generate_state(1)[0])
 
@@ -259,29 +308,44 @@ class IterationSteps:
 def answered_parts(
     train: Queries, vali: Queries, config: Config, state: State, *, are_checked: bool
 ) -> tuple[Queries, Queries, Config]:
-    """T and V with the answers of their judges so far, and the settings for the rest of the run.
+    """Add the answers of judges to the queries of a run that starts or resumes.
+
+    The judge of the training queries answers again about the pairs asked about so far. The judge of
+    the validation queries answers about all pairs that the run needs.
 
     Args:
+        train, vali: the training and the validation queries.
+        config: the settings.
+        state: the state from which the run continues.
         are_checked: whether the caller has made the checks that need no answer of a judge.
 
+    Returns:
+        The training and the validation queries with the answers, and the settings, whose number of
+        judgements is what remains for the training queries.
+
     Raises:
-        DataError: if there is nothing to learn from, or RankQuality scores every ranking of V
-            alike.
+        DataError: if there is nothing to learn from, or RankQuality is the same for every ranking
+            of the validation queries.
     """
-    # With a judge, the check follows its answers.
+    # With a judge, `IterationSteps.ask` checks the training queries after the answers.
     if train.judge is None and not are_checked:
         check_can_be_learned(train)
-    T = answered(train, own_keys(train, state.asked))
-    V, config = answered_vali(vali, config, state.comparator)
+    answered_train = answered(train, own_keys(train, state.asked))
+    vali, config = answered_vali(vali, config, state.comparator)
     if vali.judge is not None or not are_checked:
-        check_can_choose(config.rank_quality, V)
-    return T, V, config
+        check_can_choose(config.rank_quality, vali)
+    return answered_train, vali, config
 
 
 def answered_vali(
     vali: Queries, config: Config, comparator: TrainableComparator
 ) -> tuple[Queries, Config]:
-    """V with its judge's answers, and the settings with the number of answers left for T."""
+    """Ask the judge of the validation queries, for its share of the answers that the run may get.
+
+    Returns:
+        The validation queries with the answers, and the settings, whose number of judgements is
+        what remains for the training queries.
+    """
     if vali.judge is None:
         return vali, config
     n_answers = answers_about_vali(config.judgements)
@@ -302,13 +366,17 @@ def sort_part(
     rows: Rows,
     share: float = 1.0,
 ) -> SortResult:
-    """Sort a part and judge its comparisons, some queries at a time, which bounds memory.
+    """Sort a part of the data and judge its comparisons, some queries at a time to bound memory.
 
     Args:
-        start: (n_docs,) the arrangement that is sorted.
-        rows: which of the comparisons to keep.
-        share: share of these pairs to keep, see `is_kept`; counts and measures include all
-            comparisons.
+        comparator: the comparator.
+        part: the queries.
+        metrics: the measures to compute.
+        empty: how measures count queries without a relevant document.
+        start: (n_docs,) document numbers, query by query, in the order before the sort.
+        rows: which comparisons to keep in the result: all, the answered, or the wrong ones.
+        share: the share of these comparisons to keep, see `is_kept`. Counts and measures include
+            all comparisons.
     """
     started = time.perf_counter()
     order = np.empty(part.n_docs, np.int64)
@@ -338,7 +406,7 @@ def sort_part(
 def _rows_to_keep(
     part: Queries, compared: ComparedPairs, rows: Rows, share: float
 ) -> ComparedPairs:
-    """The rows of a table of comparisons to keep, see `sort_part`."""
+    """Select the comparisons to keep, see `sort_part`."""
     if rows == "wrong":
         compared = compared.where(compared.wrong)
     elif rows == "answered":

@@ -1,4 +1,4 @@
-"""Values that the loop passes on: a part's sort, an iteration's record, the state of a run."""
+"""Results of an iteration: the sort of a part of the data, the record, the state of the run."""
 
 from __future__ import annotations
 
@@ -15,22 +15,31 @@ from sortnet.learning.training import NONE, OptimiserState, Trained
 
 @dataclass(frozen=True)
 class SortResult:
-    """Result of sorting a part of the data with C_i, the comparator of iteration i.
+    """Result of sorting a part of the data, such as the training queries, with a comparator.
 
-    If the part is a shard, counts and measures are those of the whole part.
+    If a process has a shard of the part, counts and measures are over all shards.
+
+    Attributes:
+        comparisons: the number of comparisons.
+        miscompared: the number of wrong comparisons.
+        compared: the judged comparisons that were kept, see `sort_part`.
+        order: (n_docs,) the ranking: document numbers query by query, best first.
+        measures: the mean over the queries of each metric, by its name.
+        observed: `Tally.facts` of the sort.
+        seconds: the wall-clock seconds of sorting and judging.
     """
 
-    comparisons: int  # number of comparisons
-    miscompared: int  # number of wrong comparisons
-    compared: ComparedPairs  # the judged comparisons that were kept, see `sort_part`
-    order: I64  # (n_docs,) the ranking, document numbers query by query
-    measures: dict[str, float]  # {metric name: mean over the queries}
-    observed: dict[str, Any]  # `Tally.facts` of the sort
-    seconds: float  # wall-clock seconds of sorting and judging
+    comparisons: int
+    miscompared: int
+    compared: ComparedPairs
+    order: I64
+    measures: dict[str, float]
+    observed: dict[str, Any]
+    seconds: float
 
     @property
     def wrong(self) -> ComparedPairs:
-        """Pairs that the comparator compared wrongly, in order."""
+        """The pairs that the comparator compared wrongly, `in_order`."""
         return self.compared.where(self.compared.wrong).in_order()
 
 
@@ -38,21 +47,26 @@ class SortResult:
 class Iteration:
     """Record of one iteration, which a store keeps as a row.
 
+    TP and VP are the pairs of the training and of the validation queries that were selected so far.
+
     Attributes:
-        iteration: i, from 0.
-        comparisons_train, comparisons_vali: made by sorting with C_i.
-        miscompared_train, miscompared_vali: wrong comparisons, |TP_i| and |VP_i|.
-        new_train, new_vali: selected pairs that were not in TP, in VP.
-        tp, vp: sizes of TP and VP with the new pairs.
-        quality: RankQuality of C_i on the validation part.
-        best: whether C_i is the best so far; of two with equal RankQuality, the comparator with
-            more pairs of V right is better.
-        measures: {"train" | "vali" | another part: {metric name: mean over queries}} of C_i.
-        epochs, kept_epoch: number of epochs of the training that made C_{i+1}, and its kept epoch.
-            Both are 0 without a training, and means over the nets of a committee.
-        train_loss, vali_loss: losses of this training, at its last and at its kept epoch.
-        seconds_sort, seconds_train: wall-clock seconds.
-        observed: {"train" | "vali": `Tally.facts` of the sort}; empty in older histories.
+        iteration: the number i of the iteration, from 0.
+        comparisons_train, comparisons_vali: the number of comparisons of the sorts by the
+            comparator C_i.
+        miscompared_train, miscompared_vali: the number of wrong comparisons.
+        new_train, new_vali: the number of selected pairs that were not in TP and VP before.
+        tp, vp: the sizes of TP and VP with the new pairs.
+        quality: RankQuality of C_i on the validation queries.
+        best: whether C_i is the best comparator so far. Of two comparators with equal RankQuality,
+            the comparator with more right comparisons of validation pairs is better.
+        measures: the measures of C_i: {"train" | "vali" | another part: {metric name: mean over
+            queries}}.
+        epochs: the number of epochs of the training that made C_{i+1}; 0 without a training, the
+            mean over the nets of a committee.
+        kept_epoch: the epoch of this training whose weights were kept, with 0 and mean as `epochs`.
+        train_loss, vali_loss: the losses of this training, in its last and in its kept epoch.
+        seconds_sort, seconds_train: the wall-clock seconds of the sorts and of the training.
+        observed: {"train" | "vali": `Tally.facts` of the sort}; empty in records of old versions.
     """
 
     iteration: int
@@ -86,15 +100,16 @@ class Iteration:
         sizes: tuple[int, int],
         answers: int,
     ) -> Iteration:
-        """Make the record of the iteration in which `state` was scored, before its training.
+        """Make the record of an iteration, after its sorts and before its training.
 
         Args:
-            quality: name of RankQuality.
-            rankings: the sorts of T and V.
-            extra_measures: measures of C_i on further queries.
-            new: numbers of pairs that are new in TP and VP.
-            sizes: sizes of TP and VP.
-            answers: number of answers that the judge has given so far.
+            state: the state of the iteration.
+            quality: the name of RankQuality.
+            rankings: the sorts of the training and of the validation queries.
+            extra_measures: the measures on further queries, by the name of the queries.
+            new: the numbers of pairs that are new in TP and VP.
+            sizes: the sizes of TP and VP.
+            answers: the number of answers that the judge has given so far.
         """
         T, V = rankings
         return cls(
@@ -120,7 +135,7 @@ class Iteration:
         )
 
     def with_training(self, trained: Trained) -> Iteration:
-        """Copy of the record, completed with the training that followed the sort."""
+        """Return a copy of the record, completed with the training that followed the sort."""
         return replace(
             self,
             epochs=trained.epochs,
@@ -136,16 +151,17 @@ class State:
     """State from which a run can continue, together with the pairs in its sink.
 
     Attributes:
-        iteration: i, the next iteration.
-        comparator: C_i, with which the next iteration sorts.
-        best: C*, the best comparator so far; None before the first iteration.
-        best_iteration: the iteration of C*.
-        best_quality: RankQuality of C*.
+        iteration: the number of the next iteration.
+        comparator: the comparator with which the next iteration sorts.
+        best: the best comparator so far; None before the first iteration.
+        best_iteration: the iteration whose comparator is the best; -1 before the first iteration.
+        best_quality: RankQuality of the best comparator.
         finished: whether the loop has ended.
-        best_right: share of V's comparisons that C* got right, 0 to 1.
+        best_right: the share of the comparisons of validation pairs that the best comparator got
+            right, 0 to 1.
         asked: (k,) keys of the training pairs that the judge was asked about, ascending.
-        optimiser: where the next training of the budget continues.
-        is_trained: whether C0 has the weights of a model instead of random weights.
+        optimiser: the state of the optimiser, with which the next training continues.
+        is_trained: whether the first comparator has the weights of a model, not random weights.
     """
 
     iteration: int
@@ -160,9 +176,16 @@ class State:
     is_trained: bool = False
 
     def scored(self, quality: float, share_right: float) -> State:
-        """State after the comparator is measured on validation queries and may be the best."""
-        # A comparison with NaN is false, so a NaN quality never becomes the best.
-        if not (quality, share_right) > (self.best_quality, self.best_right):
+        """Keep the comparator as the best if it is better than the best so far.
+
+        Args:
+            quality: RankQuality of the comparator on the validation queries.
+            share_right: the share of right comparisons of validation pairs, which decides between
+                comparators of equal RankQuality.
+        """
+        # A comparison with NaN is false, so a comparator with the quality NaN is never the best.
+        is_better = (quality, share_right) > (self.best_quality, self.best_right)
+        if not is_better:
             return self
         return replace(
             self,

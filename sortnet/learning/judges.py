@@ -1,4 +1,4 @@
-"""Judge pairs of documents by the data: by grades, or by judgements of pairs."""
+"""Judge pairs of documents by the data: by judgements of pairs, or by grades."""
 
 from __future__ import annotations
 
@@ -14,10 +14,14 @@ from sortnet.sorting.sort import margins_of, order_of, sorted_runs
 
 
 def judge_by_data(queries: Queries, i: I64 | I32, j: I64 | I32) -> F32:
-    """Judge pairs by judgements where the data have some, else by grades; (m,) answers.
+    """Answer which document of each pair (i, j) is better, from what the data contain.
 
-    By judgements an answer is the share that prefers document i, NaN where nobody compared the two.
-    By grades it is as `judge_by_grades` gives it.
+    If the data have judgements of pairs, the answer is the share of the judgements that prefer
+    document i; it is NaN if nobody compared the two documents. If the data have grades, the answer
+    is the answer of `judge_by_grades`.
+
+    Returns:
+        (m,) answers, from 0 to 1 or NaN.
 
     >>> q = Queries.from_arrays([[0.0]] * 3).with_judgements([2, 0, 1], [0, 1, 0])
     >>> judge_by_data(q, np.array([0, 0, 1]), np.array([2, 1, 2]))
@@ -29,7 +33,7 @@ def judge_by_data(queries: Queries, i: I64 | I32, j: I64 | I32) -> F32:
 
 
 def judge_by_grades(queries: Queries, i: I64 | I32, j: I64 | I32) -> F32:
-    """Answer 1 where document i has the higher grade, 0 where j has it, NaN for a tie; (m,).
+    """Answer (m,) about pairs: 1 if document i has the higher grade, 0 if j has, NaN if equal.
 
     >>> q = Queries.from_arrays([[0.0], [0.0], [0.0]], [2, 0, 1])
     >>> judge_by_grades(q, np.array([0, 1, 1]), np.array([1, 2, 1]))
@@ -41,17 +45,20 @@ def judge_by_grades(queries: Queries, i: I64 | I32, j: I64 | I32) -> F32:
 
 
 def judged_by_data(queries: Queries, pairs: ComparedPairs) -> ComparedPairs:
-    """The pairs with the answers of the data, see `judge_by_data`."""
+    """Return a copy of the pairs with the answers of `judge_by_data`."""
     return pairs.judged(judge_by_data(queries, pairs.i, pairs.j))
 
 
 def sorted_to_check(
     comparator: Comparator, queries: Queries, *, start: I64 | None = None
 ) -> Iterator[tuple[slice, Sorting]]:
-    """Sort some queries at a time, with comparisons that the data can check.
+    """Sort some queries at a time, and return comparisons that the data can answer.
 
-    With grades these are the comparisons of the sort, see `sorted_runs`. With judgements the
-    comparator compares exactly the judged pairs, since a sort compares few of them.
+    If the data have grades, these are the comparisons of the sort. If the data have judgements, the
+    comparator compares exactly the judged pairs, since a sort compares only a few of them.
+
+    Yields:
+        A slice of documents, and their ranking and comparisons, see `sorted_runs`.
     """
     if queries.judged is None:
         yield from sorted_runs(comparator, queries, start=start)
@@ -64,21 +71,26 @@ def sorted_to_check(
 
 
 def can_be_learned(queries: Queries) -> bool:
-    """Whether some query has documents of two grades, or a judgement that prefers one of two."""
+    """Whether some query has documents of two grades, or some judgement prefers a document."""
     if queries.judged is not None:
         return bool(queries.judged.sure.any())
+    # If a query has two grades, two of its neighbouring documents differ.
     same_query = np.diff(queries.query_of_docs()) == 0
-    return bool(np.any(same_query & (np.diff(queries.grades) != 0)))
+    differ = np.diff(queries.grades) != 0
+    return bool(np.any(same_query & differ))
 
 
 def check_can_be_learned(queries: Queries) -> None:
-    """Refuse queries that cannot be learned from."""
-    if not summed(queries, int(can_be_learned(queries))):
-        lacking = "no query has documents of two different grades"
-        if queries.judged is not None:
-            lacking = "no judgement prefers one of two"
-        elif queries.judge is not None:
-            lacking = "a judge is asked by SortNet alone, and there are no grades"
-        elif len(queries) == queries.n_docs:
-            lacking = only_single_documents(None if queries.roles is None else queries.roles.group)
-        raise DataError(f"{queries.source}: {lacking}: nothing to learn")
+    """Raise DataError if no query, in any process, has a pair of documents with a known order."""
+    if summed(queries, int(can_be_learned(queries))):
+        return
+    if queries.judged is not None:
+        reason = "no judgement prefers one of two"
+    elif queries.judge is not None:
+        reason = "a judge is asked by SortNet alone, and there are no grades"
+    elif len(queries) == queries.n_docs:
+        group_column = None if queries.roles is None else queries.roles.group
+        reason = only_single_documents(group_column)
+    else:
+        reason = "no query has documents of two different grades"
+    raise DataError(f"{queries.source}: {reason}: nothing to learn")

@@ -1,6 +1,6 @@
 """Algorithm 3.1 of the SortNet paper: sort, keep the compared pairs, train on them, repeat.
 
-    C0 = random, or a model's; TP = VP = {}
+    C_0 = random weights, or the weights of a model; TP = VP = {}
     for i in 0 .. n_trainings:
         TP_i, R_T = sort(C_i, T);  VP_i, R_V = sort(C_i, V)
         if RankQuality(R_V) is the best so far: C* = C_i   (ties: more pairs of V right)
@@ -9,12 +9,15 @@
         C_{i+1} = train C_i on TP, by its share of the budget
     return C*
 
-This is `start="warm"`: one training budget is divided among the iterations; with
-`pairs="compared"` TP_i are all pairs that the sort compared. With `pairs="wrong", start="fresh"` it
-is the paper's: TP_i are the mis-compared pairs, C_{i+1} is trained from random weights, keeping the
-epoch that is best on VP, and the loop ends when TP_i and VP_i bring nothing new.
+T and V are the training and the validation queries, R_T and R_V their rankings by the comparator
+C_i, TP and VP their compared pairs.
 
-`learn_to_sort` is this, line for line.
+With `start="warm"` one training budget is divided among the iterations, and with `pairs="compared"`
+TP_i are all pairs that the sort compared. With `start="fresh"` and `pairs="wrong"` the algorithm is
+the paper's: TP_i are the mis-compared pairs, C_{i+1} is trained from random weights, keeping the
+epoch that is best on VP, and the loop ends when TP_i and VP_i bring no new pairs.
+
+`learn_to_sort` follows these lines one by one.
 """
 
 from __future__ import annotations
@@ -52,20 +55,22 @@ def learn_to_sort(
             judge say which of two documents is better.
         vali: V, the queries that choose the epoch and the iteration.
         make: makes a comparator with random weights from a seed.
-        config: settings, with a RankQuality. The iteration's number is mixed into the seed, so a
-            resumed run draws the same numbers as one that was never stopped.
-        metrics: more measures to take in every iteration, on both parts.
-        sink: where the pairs go; in memory when left out.
-        extra_parts: scaled queries that are measured in every iteration and decide nothing; their
-            measures stand in its record by these names.
-        callbacks: called after each iteration with its record and the state to continue from.
+        config: the settings, with a RankQuality. The number of an iteration is mixed into the seed,
+            so a resumed run draws the same numbers as a run that was never stopped.
+        metrics: further measures to compute in every iteration, on T and on V.
+        sink: the store of TP and VP; by default they are kept in memory.
+        extra_parts: scaled queries by name, which decide nothing. C_i is measured on them in every
+            iteration, and the iteration's record has the measures by these names.
+        callbacks: functions that are called after each iteration, with its record and the state to
+            continue from.
+        progress: a function that is called with progress messages.
         state: the state to resume from; the sink must have the pairs of the iterations before. A
-            state of iteration 0 begins with its comparator as C0.
-        are_checked: whether the caller has made the checks that raise DataError; answers of a judge
-            are checked when they are given.
+            state of iteration 0 begins with its comparator as C_0.
+        are_checked: whether the caller has made the checks that raise DataError. Answers of a judge
+            are checked when they arrive.
 
     Returns:
-        The last state, finished; its `best` is C*.
+        The state after the last iteration; its `best` is C*.
 
     Raises:
         DataError: if no training query has documents of two grades, or RankQuality scores every
@@ -75,14 +80,19 @@ def learn_to_sort(
     """
     config = config.with_defaults
     extra_parts = extra_parts or {}
-    state = state or State(0, make(config.seed))
+    if state is None:
+        state = State(0, make(config.seed))
     T, V, config = answered_parts(train, vali, config, state, are_checked=are_checked)
     steps = IterationSteps.of(T, V, make, config, metrics)
-    sink = own_pairs(MemoryPairs() if sink is None else sink, T, V)
-    TP, VP = sink.pairs("train", state.iteration), sink.pairs("vali", state.iteration)
+    if sink is None:
+        sink = MemoryPairs()
+    sink = own_pairs(sink, T, V)
+    TP = sink.pairs("train", state.iteration)
+    VP = sink.pairs("vali", state.iteration)
 
-    for i in range(state.iteration, 0 if state.finished else steps.n_sorts):
-        report = _within(progress, i)
+    n_iterations = 0 if state.finished else steps.n_sorts
+    for i in range(state.iteration, n_iterations):
+        report = _with_iteration(progress, i)
         T, state = steps.ask(T, state)
         report("sorting")
         R_T = steps.sort_train(state.comparator, T)
@@ -91,13 +101,17 @@ def learn_to_sort(
 
         TP_i, asked_keys = steps.pairs_of_train(T, R_T, state)
         VP_i = steps.pairs_of_vali(R_V)
-        new = sink.add("train", i, TP_i, R_T.wrong), sink.add("vali", i, VP_i)
-        TP, VP = TP | TP_i, VP | VP_i
+        n_new_train = sink.add("train", i, TP_i, R_T.wrong)
+        n_new_vali = sink.add("vali", i, VP_i)
+        n_new = (n_new_train, n_new_vali)
+        TP = TP | TP_i
+        VP = VP | VP_i
 
-        finished = steps.is_last(state, new)
+        finished = steps.is_last(state, n_new)
         n_asked = len(asked_keys)
-        record = steps.record(state, (R_T, R_V), new, (T, TP), (V, VP), n_asked, extra_parts)
-        C_next, optimiser = state.comparator, state.optimiser
+        record = steps.record(state, (R_T, R_V), n_new, (T, TP), (V, VP), n_asked, extra_parts)
+        C_next = state.comparator
+        optimiser = state.optimiser
         if not finished:
             C_next, optimiser, trained = steps.train(state, (T, TP, R_T.order), (V, VP), report)
             record = record.with_training(trained)
@@ -117,6 +131,6 @@ def learn_to_sort(
     return state
 
 
-def _within(progress: Progress, iteration: int) -> Progress:
-    """Make a progress function that puts the iteration's number before each message."""
+def _with_iteration(progress: Progress, iteration: int) -> Progress:
+    """Return a progress function that puts the number of the iteration before each message."""
     return lambda text: progress(f"iteration {iteration}: {text}")

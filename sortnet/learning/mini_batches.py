@@ -1,4 +1,4 @@
-"""Mini-batches of pairs by whole queries, so that each document is embedded only once."""
+"""Mini-batches of pairs, taken query by query, so that each document is embedded only once."""
 
 from __future__ import annotations
 
@@ -15,9 +15,11 @@ from sortnet.comparators.base import to_device
 from sortnet.core import F32, F64, I32, I64, ComparedPairs, Queries
 from sortnet.core.shard import before, gathered, summed
 
-_PAIRS_A_DOCUMENT = 6  # least number of pairs of a query in an epoch, for each document
-_LONG = 500  # a query counts as having at most this many documents
-AT_ONCE = 1 << 16  # pairs processed at a time, which bounds memory
+# An epoch has at least `_PAIRS_A_DOCUMENT` pairs for each document of a query, if the query has so
+# many pairs. A longer query counts as having `_LONG` documents.
+_PAIRS_A_DOCUMENT = 6
+_LONG = 500
+AT_ONCE = 1 << 16  # number of pairs or documents processed at a time, which bounds memory
 
 
 @dataclass(frozen=True)
@@ -25,9 +27,9 @@ class MiniBatch:
     """Mini-batch of pairs, with the features of the documents in the pairs.
 
     Attributes:
-        x: (k, d) features of documents.
-        winner, loser: (m,) indexes into the documents.
-        weight: (m,) of the pairs.
+        x: (k, d) features of k documents.
+        winner, loser: (m,) row numbers in `x` of the better and the worse document of each pair.
+        weight: (m,) weights of the pairs.
     """
 
     x: Tensor
@@ -38,13 +40,13 @@ class MiniBatch:
 
 @dataclass(frozen=True)
 class _Shares:
-    """Pairs that each of n queries contributes to a mini-batch, as a run of the query's pairs.
+    """Pairs that each of k queries gives to a mini-batch; a query gives a run of its pairs.
 
     Attributes:
-        queries: numbers of the queries, among this process's queries that have pairs.
-        first: the number of the query's pairs in mini-batches before, where the run begins.
-        n: the number of the query's pairs in this mini-batch.
-        n_in_epoch: the number of the query's pairs in the epoch.
+        queries: (k,) numbers of the queries, among this process's queries that have pairs.
+        first: (k,) number of the query's pairs in earlier mini-batches, where the run begins.
+        n: (k,) number of the query's pairs in this mini-batch.
+        n_in_epoch: (k,) number of the query's pairs in the epoch.
     """
 
     queries: I64
@@ -57,32 +59,39 @@ class _Shares:
 class QueryPairs:
     """Pairs grouped by query, and the documents that occur in the pairs.
 
-    Processes that share a training plan the same mini-batches, and each has the pairs of its own
-    queries: a gradient differs from that of one process by the rounding of a sum.
+    Processes that share a training plan the same mini-batches, and each process computes the pairs
+    of its own queries. The sum of their gradients differs from the gradient of a single process
+    only by rounding.
+
+    Attributes:
+        queries: this process's queries.
+        docs: (n,) numbers of the documents that occur in pairs, ascending.
+        doc_offsets: (n_own + 1,) where in `docs` the documents of each query begin, for the n_own
+            queries of this process that have pairs.
+        winner, loser: (m,) indexes into `docs` of the better and the worse document of each pair,
+            query by query.
+        weight: (m,) weights of the pairs, whose mean is 1; None if all weights are 1.
+        offsets: (n_own + 1,) where in `winner` the pairs of each query begin.
+        n_pairs: (n_queries,) the number of pairs of each query that has pairs, over all processes.
+        n_docs: (n_queries,) the number of documents in the pairs of each query of `n_pairs`.
+        first: the index into `n_pairs` of this process's first query.
+        kept: (n, d) features of `docs` on a GPU; None if each mini-batch copies its features.
     """
 
     queries: Queries
-    # (n,) numbers of the documents that occur in pairs, ascending
     docs: I64
-    # (n_own + 1,) where the documents of each of this process's queries with pairs begin in `docs`
     doc_offsets: I64
-    # (m,) indexes of the better and of the worse documents into `docs`, query by query
     winner: I32
     loser: I32
-    # (m,) weights of the pairs, whose mean is 1; None if all weights are 1
     weight: F32 | None
-    # (n_own + 1,) where the pairs of each of these queries begin
     offsets: I64
-    # (n_queries,) number of pairs of each query that has pairs, over the queries of all processes
     n_pairs: I64
-    # (n_queries,) number of documents that occur in these pairs
     n_docs: I64
-    # place of this process's first query among the queries of all processes
     first: int
-    # (n, d) features of `docs`, if they are kept on a GPU
     kept: Tensor | None = None
 
     def __len__(self) -> int:
+        """The number of pairs in all processes."""
         return int(self.n_pairs.sum())
 
     @classmethod
@@ -93,17 +102,28 @@ class QueryPairs:
         pair_weight: str = "none",
         gain: F32 | None = None,
     ) -> QueryPairs:
-        """Group pairs, which must be in order, by query; `gain` (m,) multiplies their weights."""
+        """Group pairs by query, and number the documents that occur in pairs.
+
+        Args:
+            queries: the queries, to whose document numbers the pairs refer.
+            pairs: the pairs, `in_order`.
+            pair_weight: `grade` to weight a pair by the grade of its better document.
+            gain: (m,) factors of the weights of the pairs.
+        """
         winner, loser, weight = _weighted(queries, pairs, pair_weight, gain)
         occurs = np.zeros(queries.n_docs, np.bool_)
-        occurs[winner] = occurs[loser] = True
-        # (n_docs + 1,) the index into `docs` that each document has, if it occurs in a pair
+        occurs[winner] = True
+        occurs[loser] = True
+        # (n_docs + 1,) the number of earlier documents that occur in pairs. For a document that
+        # occurs itself, it is the document's index into `docs`.
         index = np.append(np.int32(0), np.cumsum(occurs, dtype=np.int32))
-        # Winners ascend and documents are numbered query by query: each query's pairs are a run.
-        sizes = np.diff(np.searchsorted(winner, queries.offsets))
-        with_pairs = np.flatnonzero(sizes)
+        # Winners ascend and documents are numbered query by query, so that the pairs of a query
+        # are a run.
+        own_n_pairs = np.diff(np.searchsorted(winner, queries.offsets))
+        with_pairs = np.flatnonzero(own_n_pairs)
+        own_n_pairs = own_n_pairs[with_pairs]
         doc_offsets = np.append(index[queries.offsets[with_pairs]], index[-1]).astype(np.int64)
-        own_counts = np.stack((sizes[with_pairs], np.diff(doc_offsets)), axis=1)
+        own_counts = np.stack((own_n_pairs, np.diff(doc_offsets)), axis=1)
         n_pairs, n_docs = gathered(queries, own_counts).T
         return cls(
             queries,
@@ -112,7 +132,7 @@ class QueryPairs:
             winner=index[winner],
             loser=index[loser],
             weight=weight,
-            offsets=np.append(0, np.cumsum(sizes[with_pairs])),
+            offsets=np.append(0, np.cumsum(own_n_pairs)),
             n_pairs=n_pairs,
             n_docs=n_docs,
             first=before(queries, len(with_pairs)),
@@ -121,37 +141,53 @@ class QueryPairs:
     def kept_on(self, device: torch.device) -> QueryPairs:
         """Copy the documents' features to a GPU, if they fit into a quarter of its free memory.
 
-        Otherwise each mini-batch sends the features of its documents.
+        Otherwise each mini-batch copies the features of its documents.
         """
-        size = 4 * len(self.docs) * self.queries.n_features
-        if device.type != "cuda" or size > torch.cuda.mem_get_info(device)[0] // 4:
+        if device.type != "cuda":
+            return self
+        n_bytes = 4 * len(self.docs) * self.queries.n_features  # float32
+        free_bytes, _ = torch.cuda.mem_get_info(device)
+        if n_bytes > free_bytes // 4:
             return self
         return replace(self, kept=self._features(device))
 
     def _features(self, device: torch.device) -> Tensor:
-        """Features (n, d) of all documents that occur in pairs, copied to a device."""
-        starts = range(0, max(len(self.docs), 1), AT_ONCE)
-        runs = (self.docs[start : start + AT_ONCE] for start in starts)
-        return torch.cat([to_device(self.queries.features[docs], device) for docs in runs])
+        """Copy the features, (n, d), of all documents that occur in pairs to a device."""
+        copies = []
+        for start in range(0, max(len(self.docs), 1), AT_ONCE):
+            docs = self.docs[start : start + AT_ONCE]
+            copies.append(to_device(self.queries.features[docs], device))
+        return torch.cat(copies)
 
     def in_epoch(self, most: int | None) -> I64:
-        """Number (n_queries,) of pairs of each query in an epoch, see `pairs_in_epoch`."""
+        """Compute the number of pairs of each query in an epoch, (n_queries,).
+
+        Args:
+            most: see `pairs_in_epoch`.
+        """
         return pairs_in_epoch(self.n_pairs, self.n_docs, most)
 
     def endless_batches(
         self, size: int, most: int | None, rng: np.random.Generator, device: torch.device
     ) -> Iterator[MiniBatch]:
-        """Yield mini-batches without end, by passing over all pairs again and again."""
+        """Yield mini-batches without end, by pass after pass over the pairs; see `batches`."""
         while len(self):
             yield from self.batches(size, most, rng, device)
 
     def batches(
         self, size: int, most: int | None, rng: np.random.Generator | None, device: torch.device
     ) -> Iterator[MiniBatch]:
-        """Yield the mini-batches of one pass, of `size` pairs each in all processes together.
+        """Yield the mini-batches of one pass over the pairs of an epoch.
 
-        With a generator the queries come in random order, and a query that gives only some of its
-        pairs gives random pairs.
+        The pairs of the epoch lie in one row, query by query. The row is cut into mini-batches, so
+        that a query may be divided among several. Each process yields the pairs of its own queries.
+
+        Args:
+            size: the number of pairs of a mini-batch, in all processes together.
+            most: see `pairs_in_epoch`.
+            rng: the generator that shuffles the queries, and draws the pairs of a query that gives
+                only some of its pairs. If None, nothing is random.
+            device: the device of the mini-batches.
         """
         order = np.arange(len(self.n_pairs))
         seed = 0
@@ -159,18 +195,18 @@ class QueryPairs:
             rng.shuffle(order)
             seed = int(rng.integers(1 << 62))
 
-        @lru_cache(2)  # a query may be divided among mini-batches
+        @lru_cache(2)  # the first and the last query of a mini-batch may occur in another one
         def shuffled(query: int, n: int) -> I64:
-            places: I64 = np.random.default_rng([seed, query]).permutation(n)
-            return places
+            numbers: I64 = np.random.default_rng([seed, query]).permutation(n)
+            return numbers
 
-        sizes = self.in_epoch(most)[order]
-        ends = np.cumsum(sizes)
-        for begin in range(0, int(sizes.sum()), size):
+        n_of_query = self.in_epoch(most)[order]
+        ends = np.cumsum(n_of_query)  # the end of each query in the row of pairs
+        for begin in range(0, int(n_of_query.sum()), size):
             end = min(begin + size, int(ends[-1]))
             first, last = np.searchsorted(ends, (begin, end - 1), side="right")
-            in_batch = slice(first, last + 1)  # queries, in the order of this pass
-            n_in_epoch = sizes[in_batch]
+            in_batch = slice(first, last + 1)  # the queries of the mini-batch, in this pass's order
+            n_in_epoch = n_of_query[in_batch]
             starts = ends[in_batch] - n_in_epoch
             n_before = np.maximum(begin - starts, 0)
             n = np.minimum(end - starts, n_in_epoch) - n_before
@@ -179,8 +215,10 @@ class QueryPairs:
             shares = _Shares(queries[is_own], n_before[is_own], n[is_own], n_in_epoch[is_own])
             pairs = _ranges(self.offsets[shares.queries] + shares.first, shares.n)
             if rng is not None:
+                # Every process draws the numbers of the whole mini-batch, and uses its own.
                 bits = rng.integers(1 << 32, size=end - begin, dtype=np.uint32)
-                self._draw(pairs, shares, bits[np.repeat(is_own, n)], shuffled)
+                own_bits = bits[np.repeat(is_own, n)]
+                self._draw(pairs, shares, own_bits, shuffled)
             yield self._batch(shares, pairs, end - begin, device)
 
     def _draw(
@@ -188,42 +226,65 @@ class QueryPairs:
     ) -> None:
         """Replace pairs of a mini-batch, in place, by random pairs of the same queries.
 
-        A query that gives only some of its pairs to the epoch gets pairs drawn with replacement. A
-        query that gives all of them, in several mini-batches, has them in random order.
+        If a query gives only some of its pairs to the epoch, its pairs are drawn with replacement.
+        If a query gives all its pairs, in several mini-batches, their order is shuffled.
+
+        Args:
+            pairs: (m,) indexes of pairs, query by query, which are replaced.
+            shares: the pairs of each query in the mini-batch.
+            bits: (m,) 32 random bits for each pair.
+            shuffled: a function of a query's number and its number n of pairs, which returns the
+                numbers 0 .. n - 1 in random order, always the same for a query.
         """
-        queries, n = shares.queries, shares.n
+        queries = shares.queries
+        n = shares.n
         first_pair = self.offsets[queries]
         n_pairs = np.diff(self.offsets)[queries]
         is_sampled = shares.n_in_epoch < n_pairs
-        to_draw = np.repeat(is_sampled, n)
+        is_sampled_pair = np.repeat(is_sampled, n)
         n_sampled = n[is_sampled]
-        # The product of 32 random bits and n_pairs is 64 bits wide; its upper half is a random
+        # The product of 32 random bits and n_pairs is 64 bits wide. Its upper half is a random
         # number below n_pairs.
-        wide = bits[to_draw].astype(np.uint64)
-        wide *= np.repeat(n_pairs[is_sampled], n_sampled).astype(np.uint64)
-        number = (wide >> np.uint64(32)).astype(np.int64)
-        pairs[to_draw] = np.repeat(first_pair[is_sampled], n_sampled) + number
+        product = bits[is_sampled_pair].astype(np.uint64)
+        product *= np.repeat(n_pairs[is_sampled], n_sampled).astype(np.uint64)
+        number = (product >> np.uint64(32)).astype(np.int64)
+        pairs[is_sampled_pair] = np.repeat(first_pair[is_sampled], n_sampled) + number
+
         ends = np.cumsum(n)
-        for k in np.flatnonzero(~is_sampled & (n < n_pairs)).tolist():
-            order = shuffled(int(queries[k]) + self.first, int(n_pairs[k]))
-            numbers = order[shares.first[k] : shares.first[k] + n[k]]
+        is_divided = ~is_sampled & (n < n_pairs)
+        for k in np.flatnonzero(is_divided).tolist():
+            numbers = shuffled(int(queries[k]) + self.first, int(n_pairs[k]))
+            numbers = numbers[shares.first[k] : shares.first[k] + n[k]]
             pairs[ends[k] - n[k] : ends[k]] = first_pair[k] + numbers
 
     def _batch(self, shares: _Shares, pairs: I64, n_in_all: int, device: torch.device) -> MiniBatch:
-        """Make the mini-batch of these pairs; it has `n_in_all` pairs in all processes together."""
+        """Make the mini-batch of the given pairs, with the features of their documents.
+
+        Args:
+            shares: the pairs of each query in the mini-batch.
+            pairs: (m,) indexes of the pairs, query by query.
+            n_in_all: the number of pairs of the mini-batch in all processes together.
+            device: the device of the mini-batch.
+        """
         starts = self.doc_offsets[shares.queries]
         n_docs = self.doc_offsets[shares.queries + 1] - starts
         winner = self.winner[pairs].astype(np.int64)
         loser = self.loser[pairs].astype(np.int64)
-        if n_docs.sum() > 2 * (len(pairs) + _LONG):  # a small batch has few of a long query's docs
-            docs, places = np.unique(np.append(winner, loser), return_inverse=True)
-            winner, loser = np.split(places, 2)
+        if n_docs.sum() > 2 * (len(pairs) + _LONG):
+            # The mini-batch has only a few of the documents of long queries: take only these.
+            docs, indexes = np.unique(np.append(winner, loser), return_inverse=True)
+            winner, loser = np.split(indexes, 2)
         else:
+            # Take all documents of the queries, since np.unique would take longer.
             docs = _ranges(starts, n_docs)
-            shift = np.repeat(np.cumsum(n_docs) - n_docs - starts, shares.n)
-            winner, loser = winner + shift, loser + shift
+            starts_in_batch = np.cumsum(n_docs) - n_docs
+            shift = np.repeat(starts_in_batch - starts, shares.n)
+            winner = winner + shift
+            loser = loser + shift
+        # The loss is a sum over the mini-batch: divided by the number of pairs, and not by their
+        # weights, it makes a small step if the pairs have little weight.
         weight = np.full(len(pairs), 1 / n_in_all, np.float32)
-        if self.weight is not None:  # a batch of little weight makes a small step
+        if self.weight is not None:
             weight *= self.weight[pairs]
         if self.kept is None:
             x = to_device(self.queries.features[self.docs[docs]], device)
@@ -235,10 +296,15 @@ class QueryPairs:
 
 
 def pairs_in_epoch(n_pairs: I64, n_docs: I64, most: int | None) -> I64:
-    """Number (n_queries,) of pairs that an epoch draws from each query.
+    """Compute the number of pairs that an epoch draws from each query, (n_queries,).
 
-    A query gives `most` pairs (None: all), or 6 for each of its documents, counting up to 500
-    documents, where that is more; but never more pairs than it has.
+    A query gives `most` pairs, or 6 pairs for each of its documents if that is more, where at most
+    500 documents count. It gives all its pairs if it has fewer.
+
+    Args:
+        n_pairs: (n_queries,) the number of pairs of each query.
+        n_docs: (n_queries,) the number of documents of each query.
+        most: the number of pairs of a query; if None, every query gives all its pairs.
     """
     if most is None:
         return n_pairs
@@ -250,37 +316,38 @@ def pairs_in_epoch(n_pairs: I64, n_docs: I64, most: int | None) -> I64:
 def _weighted(
     queries: Queries, pairs: ComparedPairs, pair_weight: str, gain: F32 | None
 ) -> tuple[I32, I32, F32 | None]:
-    """Winners, losers and weights of all pairs, sorted by winner.
+    """Return the winners, losers and weights of all pairs to learn from, sorted by winner.
 
-    The weight of a pair is the weight of its judgement times the weights of its documents, times
-    the grade of the better document if `pair_weight` is "grade", and times its `gain`. The weights
-    are 1 in the mean unless all are 0; None: all are 1. A pair with an answer p < 1 also occurs
-    in reverse: the two weigh p and 1 - p.
+    The weight of a pair is the product of the weight of its judgement, the weights of its two
+    documents, its `gain`, and the grade of its better document if `pair_weight` is "grade". A pair
+    with an answer p < 1 is returned twice, in both orders, with the weight times p and times 1 - p.
+
+    Returns:
+        (m,) winners, losers and weights. The weights are divided by their mean, unless all are 0;
+        None means that all weights are 1.
     """
     winner, loser = pairs.i, pairs.j
     weight: F32 | F64 = np.ones(len(pairs), np.float32) if gain is None else gain
-    if queries.weights is not None:  # a product of weights may exceed float32's range
+    if queries.weights is not None:  # the product of two float32 may exceed the range of float32
         weight = weight * queries.weights[winner].astype(np.float64) * queries.weights[loser]
     if pair_weight == "grade":
         weight = weight * queries.grades[winner]
     if queries.judged is not None:
         weight = weight * queries.judged.answers_for(winner, loser)[1]
-    unsure = pairs.answer < 1
-    if unsure.any():
+    is_unsure = pairs.answer < 1
+    if is_unsure.any():
         p = np.nan_to_num(pairs.answer, nan=1.0)
-        weight = np.append(weight * p, (weight * (1 - p))[unsure])
-        reverse_winner = loser[unsure]
-        reverse_loser = winner[unsure]
+        reverse_weight = (weight * (1 - p))[is_unsure]
+        reverse_winner = loser[is_unsure]
+        reverse_loser = winner[is_unsure]
+        weight = np.append(weight * p, reverse_weight)
         winner = np.append(winner, reverse_winner)
         loser = np.append(loser, reverse_loser)
         order = np.argsort(winner, kind="stable")
         winner = winner[order]
         loser = loser[order]
         weight = weight[order]
-    # If the least and the greatest weight of all processes are equal, no weights are needed.
-    own_extremes = [weight.min(), weight.max()] if len(weight) else []
-    extremes = gathered(queries, np.array(own_extremes, np.float64))
-    if not len(extremes) or (extremes[0] > 0 and (extremes == extremes[0]).all()):
+    if _are_all_equal(queries, weight):
         return winner, loser, None
     total, n = summed(queries, np.array([weight.sum(dtype=np.float64), len(weight)]))
     mean = total / n
@@ -289,8 +356,21 @@ def _weighted(
     return winner, loser, (weight / mean).astype(np.float32)
 
 
+def _are_all_equal(queries: Queries, weight: F32 | F64) -> bool:
+    """Whether all weights in all processes are the same number above 0, or there are none."""
+    own_extremes = [weight.min(), weight.max()] if len(weight) else []
+    extremes = gathered(queries, np.array(own_extremes, np.float64))
+    if not len(extremes):
+        return True
+    return bool(extremes[0] > 0 and (extremes == extremes[0]).all())
+
+
 def _ranges(starts: I64, sizes: I64) -> I64:
-    """Concatenate the indexes start .. start + size - 1 of all ranges."""
+    """Concatenate the ranges of numbers start .. start + size - 1.
+
+    >>> _ranges(np.array([5, 1]), np.array([2, 3])).tolist()
+    [5, 6, 1, 2, 3]
+    """
     n_before = np.cumsum(sizes) - sizes
     indexes: I64 = np.arange(sizes.sum()) + np.repeat(starts - n_before, sizes)
     return indexes

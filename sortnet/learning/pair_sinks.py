@@ -1,4 +1,4 @@
-"""Pair sinks: a sink in memory, and a sink that a shard shares with all processes."""
+"""Pair sinks: a sink in memory, and a sink in which several processes keep the pairs of shards."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ from sortnet.learning.judges import judged_by_data
 
 @dataclass(frozen=True, eq=False)
 class CountedPairs:
-    """Ascending pairs, with the iterations in which each pair was added or wrong; (m,) arrays.
+    """Pairs, with the iterations in which each pair was added or compared wrongly.
 
     Attributes:
-        key: the pairs, as `ComparedPairs.key`.
-        first_iteration: the iteration that added the pair to TP or VP; NEVER_ADDED: none.
-        first_wrong, last_wrong: the first and the last iteration in which the pair was wrong;
-            NEVER_WRONG: none.
-        times: the number of iterations in which the pair was wrong.
+        key: (m,) ascending keys of the pairs, see `ComparedPairs.key`.
+        first_iteration: (m,) the iteration that added the pair to TP or VP, or NEVER_ADDED.
+        first_wrong, last_wrong: (m,) the first and the last iteration in which the pair was wrong,
+            or NEVER_WRONG.
+        times: (m,) the number of iterations in which the pair was wrong.
     """
 
     key: I64
@@ -46,25 +46,39 @@ class CountedPairs:
         return cls(np.empty(0, np.int64), none, none, none, none)
 
     def with_rows_for(self, keys: I64) -> CountedPairs:
-        """Add missing rows for ascending keys; the new pairs were never added and never wrong."""
+        """Return a copy with rows for all keys; a new pair was never added and never wrong.
+
+        Args:
+            keys: ascending keys of pairs; some may have a row.
+        """
         new_keys = keys[~is_in(keys, self.key)]
-        places = np.searchsorted(self.key, new_keys)
+        rows = np.searchsorted(self.key, new_keys)
         return CountedPairs(
-            np.insert(self.key, places, new_keys),
-            np.insert(self.first_iteration, places, NEVER_ADDED),
-            np.insert(self.first_wrong, places, NEVER_WRONG),
-            np.insert(self.last_wrong, places, NEVER_WRONG),
-            np.insert(self.times, places, 0),
+            np.insert(self.key, rows, new_keys),
+            np.insert(self.first_iteration, rows, NEVER_ADDED),
+            np.insert(self.first_wrong, rows, NEVER_WRONG),
+            np.insert(self.last_wrong, rows, NEVER_WRONG),
+            np.insert(self.times, rows, 0),
         )
 
     def add(self, keys: I64, iteration: int) -> int:
-        """Mark pairs, which have rows, as added; return how many this iteration added first."""
+        """Mark pairs as added in an iteration; return how many were not added before.
+
+        Args:
+            keys: keys of pairs that have rows.
+            iteration: the number of the iteration.
+        """
         rows = np.searchsorted(self.key, keys)
         self.first_iteration[rows] = np.minimum(self.first_iteration[rows], iteration)
         return int(np.count_nonzero(self.first_iteration[rows] == iteration))
 
     def count(self, keys: I64, iteration: int) -> None:
-        """Count pairs, which have rows, as wrong; a pair counts once in an iteration."""
+        """Count pairs as wrong in an iteration; a pair counts only once in an iteration.
+
+        Args:
+            keys: keys of pairs that have rows.
+            iteration: the number of the iteration.
+        """
         rows = np.searchsorted(self.key, keys)
         rows = rows[self.last_wrong[rows] < iteration]
         first_time = rows[self.times[rows] == 0]
@@ -97,69 +111,84 @@ class MemoryPairs:
         pairs: ComparedPairs,
         wrong: ComparedPairs | None = None,
     ) -> int:
-        """Add an iteration's pairs and count the wrong ones, see `PairSink`.
+        """Add the pairs of an iteration and count its wrong pairs, see `PairSink.add`.
 
         Cost: a copy of all pairs.
         """
         counted = self._counted[split].with_rows_for(pairs.key)
         counted.count(pairs.key[pairs.wrong], iteration)
         if wrong is not None:
-            key = wrong.key[wrong.wrong]
-            counted = counted.with_rows_for(key)
-            counted.count(key, iteration)
+            wrong_keys = wrong.key[wrong.wrong]
+            counted = counted.with_rows_for(wrong_keys)
+            counted.count(wrong_keys, iteration)
         self._counted[split] = counted
         return counted.add(pairs.key, iteration)
 
     def pairs(
         self, split: Split, before: int | None = None, docs: tuple[int, int] | None = None
     ) -> ComparedPairs:
-        """The pairs that were added before that iteration, see `PairSink`."""
+        """Return the pairs that were added before an iteration, see `PairSink.pairs`."""
         counted = self._counted[split]
         rows = slice(None)
         if docs is not None:
-            rows = slice(*np.searchsorted(counted.key, np.array(docs, np.int64) << 32).tolist())
+            # A key is the better document's number times 2^32, plus the worse document's number.
+            first_keys = np.array(docs, np.int64) << 32
+            first_row, end_row = np.searchsorted(counted.key, first_keys).tolist()
+            rows = slice(first_row, end_row)
         end = NEVER_ADDED if before is None else before
         was_added = counted.first_iteration[rows] < end
         return ComparedPairs.of_keys(counted.key[rows][was_added])
 
     def counted(self, split: Split) -> CountedPairs:
-        """Every pair that was added or wrong, with its iterations."""
+        """Return every pair that was added or wrong, with its iterations."""
         return self._counted[split]
 
 
 def own_pairs(sink: PairSink, train: Queries, vali: Queries) -> PairSink:
-    """Wrap the sink of a process that learns from a shard.
+    """Wrap the sink of a process that learns from a shard, a share of the queries.
 
-    Pairs are stored with the document numbers of the whole, and new pairs are counted over all
-    processes. The pairs that are read belong to the shard, and have the answers of the data.
+    The inner sink keeps pairs with the document numbers of all queries, and new pairs are counted
+    over all processes. The pairs that are read belong to the shard, and have the answers of the
+    data.
     """
     return _OwnPairs(sink, {"train": train, "vali": vali})
 
 
 def own_keys(queries: Queries, key: I64) -> I64:
-    """Select the pairs of this shard from ascending pairs of the whole, and number them as here."""
+    """Select the pairs of this process's shard, and turn them into keys of the shard's documents.
+
+    Args:
+        queries: the shard; without one, all keys are returned as they are.
+        key: (m,) ascending keys of pairs, with the document numbers of all queries.
+    """
     if queries.shard is None:
         return key
-    first = queries.shard.first_doc
-    begin, end = np.searchsorted(key, [first << 32, (first + queries.n_docs) << 32])
-    shard_key: I64 = moved(key[begin:end], -first)
+    first_doc = queries.shard.first_doc
+    end_doc = first_doc + queries.n_docs
+    begin, end = np.searchsorted(key, [first_doc << 32, end_doc << 32])
+    shard_key: I64 = moved(key[begin:end], -first_doc)
     return shard_key
 
 
 def keys_of_all(queries: Queries, key: I64) -> I64:
-    """Turn keys of this shard's pairs into keys with the document numbers of the whole."""
+    """Turn keys of a shard's pairs into keys with the document numbers of all queries."""
     return key if queries.shard is None else moved(key, queries.shard.first_doc)
 
 
 @dataclass(frozen=True)
 class _OwnPairs:
-    """The sink that `own_pairs` returns."""
+    """Pair sink of a process that learns from a shard, see `own_pairs`.
+
+    Attributes:
+        sink: the inner sink, whose pairs have the document numbers of all queries.
+        parts: the training and the validation queries of this process.
+    """
 
     sink: PairSink
     parts: dict[Split, Queries]
 
     def _first_doc(self, split: Split) -> int:
-        """The number in the whole of the first document of the shard."""
+        """Return the number of the shard's first document among the documents of all queries."""
         shard = self.parts[split].shard
         return 0 if shard is None else shard.first_doc
 

@@ -1,11 +1,13 @@
 """Weights of pairs in training: half of each weight is the pair's effect on RankQuality.
 
-    weight = (1 - l) + l * |change of RankQuality| / its mean over the pairs,   l = 1/2,
+    weight = (1 - l) + l * |change of RankQuality| / (mean |change| over the pairs),   l = 1/2
 
-where the change is the change of the query's measure if the two documents exchanged their places in
-the ranking of this iteration, as in LambdaRank (Burges, Ragno and Le 2006). A query whose changes
-are all 0 has weight 1. NDCG, MAP, MRR and ERR are computed without their cutoff: with it, pairs far
-down would weigh alike.
+The change is the change of the query's measure if the two documents exchanged their ranks in the
+ranking of this iteration, as in LambdaRank (Burges, Ragno and Le 2006). If all changes of a query
+are 0, its pairs have weight 1. NDCG, MAP, MRR and ERR are computed without their cutoff, since with
+a cutoff all pairs below it would have the same weight.
+
+A *place* in this module is an index into the ranked documents of all queries, query by query.
 """
 
 from __future__ import annotations
@@ -20,134 +22,162 @@ from sortnet.core.shard import summed
 from sortnet.metrics import Metric
 
 SHARE_BY_CHANGE = 0.5  # l in the formula above
-_HIGHEST_OF_ERR = 4  # the grade that ERR regards as the best possible, as in gdeval
-_AT_ONCE = 1 << 20  # pairs processed at a time, which bounds memory
+_HIGHEST_OF_ERR = 4  # the best possible grade of ERR, as in the program gdeval of TREC
+_AT_ONCE = 1 << 20  # number of pairs processed at a time, which bounds memory
 
 
 @dataclass(frozen=True)
 class _Ranking:
-    """Grades, ranks and queries of all documents in ranked order, query by query."""
+    """Ranking of the documents of all queries.
+
+    Attributes:
+        metric: the measure whose changes are computed.
+        grades: (n_docs,) the grade of the document at each place.
+        rank: (n_docs,) the rank in its query of the document at each place, from 1.
+        query: (n_docs,) the query of the document at each place.
+        offsets: (n_queries + 1,) the first place of each query, and the end.
+    """
 
     metric: Metric
-    grades: I64  # (n_docs,) by place
-    rank: I64  # (n_docs,) by place, from 1
-    query: I64  # (n_docs,) by place
-    offsets: I64  # (n_queries + 1,)
+    grades: I64
+    rank: I64
+    query: I64
+    offsets: I64
 
     def sum_in_query(self, values: F64) -> F64:
-        """Sum (n_docs,) of the query's values from its first place up to each place, inclusive."""
+        """Sum values by place, (n_docs,), from the query's first place up to each place."""
         total = np.append(0.0, np.cumsum(values))
         sums: F64 = total[1:] - total[self.offsets[self.query]]
         return sums
 
     def of_query(self, values: F64) -> F64:
-        """Sum (n_queries,) of the values of each query."""
+        """Sum values by place, (n_docs,), over each query, (n_queries,)."""
         sums = np.bincount(self.query, values, minlength=len(self.offsets) - 1)
         return sums.astype(np.float64, copy=False)  # numpy's stubs declare integers
 
     @property
     def relevant(self) -> F64:
-        """Relevance (n_docs,) by place: 1 for a relevant document, else 0."""
+        """Relevance (n_docs,) of the document at each place: 1 if it is relevant, else 0."""
         relevant: F64 = (self.grades >= self.metric.lowest_relevant).astype(np.float64)
         return relevant
 
 
+# A function of a ranking, and of the upper and the lower places (m,) of m pairs of documents. It
+# returns how much the query's measure changes, (m,), if the documents of a pair exchange ranks.
 Change = Callable[[_Ranking, I64, I64], F64]
 
 
-def _ndcg(ranking: _Ranking, first: I64, second: I64) -> F64:
-    """Change of NDCG by an exchange: |gain difference * discount difference| / ideal DCG."""
+def _ndcg(ranking: _Ranking, upper: I64, lower: I64) -> F64:
+    """Compute changes of NDCG: |gain difference * discount difference| / ideal DCG of the query."""
     metric = ranking.metric
     grades = ranking.grades
     ideal_places = np.lexsort((-grades, ranking.query))
     if metric.gain == "linear":
         gain = grades.astype(np.float64)
-    else:  # in units of the query's best gain, so that no grade overflows
+    else:  # the gains 2^grade - 1 of a query are divided by 2^best, so that no grade overflows
         best = grades[ideal_places[ranking.offsets[:-1]]][ranking.query]
         gain = np.ldexp(1.0, grades - best) - np.ldexp(1.0, -best)
     if metric.discount == "letor":
         discount = 1 / np.maximum(np.log2(ranking.rank), 1.0)
     else:
         discount = 1 / np.log2(1.0 + ranking.rank)
-    ideal = ranking.of_query(gain[ideal_places] * discount)[ranking.query[first]]
-    change = np.abs((gain[first] - gain[second]) * (discount[first] - discount[second]))
+    ideal_dcg = ranking.of_query(gain[ideal_places] * discount)
+    ideal = ideal_dcg[ranking.query[upper]]
+    change = np.abs((gain[upper] - gain[lower]) * (discount[upper] - discount[lower]))
     return np.divide(change, ideal, out=np.zeros_like(change), where=ideal > 0)
 
 
-def _map(ranking: _Ranking, first: I64, second: I64) -> F64:
-    """Change of average precision, the mean precision at the ranks of relevant documents.
+def _map(ranking: _Ranking, upper: I64, lower: I64) -> F64:
+    """Compute changes of average precision, the mean precision at the ranks of relevant documents.
 
-    A relevant document that moves up from rank b to a gains (hits above a + 1) / a - (hits up to
-    b) / b, and each relevant one between them gains 1 / its rank.
+    With hits(r), the number of relevant documents up to rank r, the precision at rank r is
+    hits(r) / r. If only the lower document is relevant, the exchange moves it up from rank b to
+    rank a, which adds (hits(a - 1) + 1) / a - hits(b) / b to the sum of precisions. The precision
+    at each relevant document of a rank r between a and b grows by 1 / r.
     """
-    relevant, rank = ranking.relevant, ranking.rank
+    relevant = ranking.relevant
+    rank = ranking.rank
     hits = ranking.sum_in_query(relevant)
     inverse_ranks = ranking.sum_in_query(relevant / rank)
-    above = hits[first] - relevant[first]
-    between = inverse_ranks[second] - inverse_ranks[first]
-    # The lower document is relevant and moves up. `between` includes its old place, so the
-    # reciprocal of its old rank is subtracted.
-    moved_up = (above + 1) / rank[first] - hits[second] / rank[second]
-    moved_up += between - 1 / rank[second]
-    # The upper document is relevant and moves down. Each relevant document between the two loses
-    # the reciprocal of its rank.
-    moved_down = hits[second] / rank[second] - hits[first] / rank[first] - between
-    change = np.where(relevant[second] > relevant[first], moved_up, moved_down)
-    change = np.where(relevant[second] == relevant[first], 0.0, np.abs(change))
-    n_relevant = ranking.of_query(relevant)[ranking.query[first]]
+    hits_above = hits[upper] - relevant[upper]
+    # The sum of 1 / r over the relevant documents below the upper and down to the lower document.
+    between = inverse_ranks[lower] - inverse_ranks[upper]
+    # If the lower document is relevant, it counts in `between`, so 1 / b is subtracted.
+    moved_up = (hits_above + 1) / rank[upper] - hits[lower] / rank[lower]
+    moved_up += between - 1 / rank[lower]
+    # If the upper document is relevant, it moves down, and the documents between lose 1 / r.
+    moved_down = hits[lower] / rank[lower] - hits[upper] / rank[upper] - between
+    change = np.where(relevant[lower] > relevant[upper], moved_up, moved_down)
+    change = np.where(relevant[lower] == relevant[upper], 0.0, np.abs(change))
+    n_relevant = ranking.of_query(relevant)[ranking.query[upper]]
     return change / np.maximum(n_relevant, 1.0)
 
 
-def _precision(ranking: _Ranking, first: I64, second: I64) -> F64:
-    """Change of P@n: 1 / n if the pair crosses the cutoff n and only one document is relevant."""
+def _precision(ranking: _Ranking, upper: I64, lower: I64) -> F64:
+    """Compute changes of P@n: 1 / n if the pair crosses rank n and one document is relevant."""
     cutoff = ranking.metric.cutoff or 1
-    crosses = (ranking.rank[first] <= cutoff) & (ranking.rank[second] > cutoff)
-    differs = ranking.relevant[first] != ranking.relevant[second]
+    crosses = (ranking.rank[upper] <= cutoff) & (ranking.rank[lower] > cutoff)
+    differs = ranking.relevant[upper] != ranking.relevant[lower]
     change: F64 = (crosses & differs) / float(cutoff)
     return change
 
 
-def _mrr(ranking: _Ranking, first: I64, second: I64) -> F64:
-    """Change of the reciprocal rank, 1 / rank of the first relevant document."""
-    relevant, rank = ranking.relevant, ranking.rank
+def _mrr(ranking: _Ranking, upper: I64, lower: I64) -> F64:
+    """Compute changes of the reciprocal rank, 1 / rank of the query's first relevant document.
+
+    An exchange that moves a relevant document up raises the measure if the new rank is above the
+    first relevant document. An exchange that moves the first relevant document down lowers it; then
+    the first relevant document is the moved document or the next relevant document.
+    """
+    relevant = ranking.relevant
+    rank = ranking.rank
     hits = ranking.sum_in_query(relevant)
-    # Ranks of the query's first and second relevant document; infinite if there is none.
     first_rank = _rank_of_hit(ranking, hits, 1)
     second_rank = _rank_of_hit(ranking, hits, 2)
-    query = ranking.query[first]
-    up = 1 / rank[first] - 1 / first_rank[query]
-    moved_up = np.where(relevant[second] > relevant[first], np.maximum(up, 0.0), 0.0)
-    is_first = (relevant[first] > relevant[second]) & (hits[first] == 1)
-    next_rank = np.minimum(rank[second], second_rank[query])
-    moved_down = np.where(is_first, 1 / rank[first] - 1 / next_rank, 0.0)
+    query = ranking.query[upper]
+    up = 1 / rank[upper] - 1 / first_rank[query]
+    moved_up = np.where(relevant[lower] > relevant[upper], np.maximum(up, 0.0), 0.0)
+    is_first = (relevant[upper] > relevant[lower]) & (hits[upper] == 1)
+    next_rank = np.minimum(rank[lower], second_rank[query])
+    moved_down = np.where(is_first, 1 / rank[upper] - 1 / next_rank, 0.0)
     return moved_up + moved_down
 
 
 def _rank_of_hit(ranking: _Ranking, hits: F64, number: int) -> F64:
-    """Rank (n_queries,) of the query's 1st, 2nd, ... relevant document; infinite if none."""
+    """Find the rank (n_queries,) of the relevant document `number` of each query, from 1.
+
+    Args:
+        ranking: the ranking.
+        hits: (n_docs,) the number of relevant documents of the query up to each place.
+        number: 1 for the first relevant document, 2 for the second.
+
+    Returns:
+        The ranks; infinite for a query that has too few relevant documents.
+    """
     places = np.flatnonzero((ranking.relevant > 0) & (hits == number))
     ranks = np.full(len(ranking.offsets) - 1, np.inf)
     ranks[ranking.query[places]] = ranking.rank[places]
     return ranks
 
 
-def _err(ranking: _Ranking, first: I64, second: I64) -> F64:
-    """Change of ERR: the sum over ranks of R / rank times the product of 1 - R at higher places.
+def _err(ranking: _Ranking, upper: I64, lower: I64) -> F64:
+    """Compute changes of ERR, the sum over ranks r of R_r / r times Π (1 - R_q) over ranks q < r.
 
     R = (2^grade - 1) / 2^4 is the probability that a reader stops at a document (Chapelle et al.
     2009, Expected Reciprocal Rank for Graded Relevance). An exchange replaces the terms of the two
-    documents. The terms between them change by the ratio of their factors 1 - R.
+    documents. A term between them has the factor 1 - R of the upper document, which becomes 1 - R
+    of the lower document.
     """
     rank = ranking.rank
     stop = (np.exp2(ranking.grades) - 1) / 2**_HIGHEST_OF_ERR  # R, below 1
-    passed = np.exp(ranking.sum_in_query(np.log1p(-stop)))
+    passed = np.exp(ranking.sum_in_query(np.log1p(-stop)))  # the product down to each place
     reached = passed / (1 - stop)  # the product over the places above
     terms = ranking.sum_in_query(stop * reached / rank)
-    between = terms[second] - terms[first] - stop[second] * reached[second] / rank[second]
-    ratio = (1 - stop[second]) / (1 - stop[first])
-    change: F64 = reached[first] * (stop[second] - stop[first]) / rank[first]
+    between = terms[lower] - terms[upper] - stop[lower] * reached[lower] / rank[lower]
+    ratio = (1 - stop[lower]) / (1 - stop[upper])
+    change: F64 = reached[upper] * (stop[lower] - stop[upper]) / rank[upper]
     change += between * (ratio - 1)
-    change += reached[second] * (stop[first] * ratio - stop[second]) / rank[second]
+    change += reached[lower] * (stop[upper] * ratio - stop[lower]) / rank[lower]
     return np.abs(change)
 
 
@@ -162,13 +192,13 @@ CHANGES: dict[str, Change] = {
 
 
 def exchange_changes(metric: Metric, queries: Queries, order: I64, pairs: ComparedPairs) -> F64:
-    """Change (m,) of the query's measure if the two documents of each pair exchange places.
+    """Compute how much the query's measure changes, (m,), if the documents of a pair swap ranks.
 
     Args:
         metric: a measure whose kind is in `CHANGES`.
         queries: graded queries.
         order: (n_docs,) document numbers query by query, the best first.
-        pairs: pairs of documents of one query.
+        pairs: m pairs of documents of one query.
 
     >>> from sortnet.metrics import parse_metric
     >>> queries = Queries.from_arrays([[0.0]] * 3, [0, 1, 0])
@@ -186,9 +216,10 @@ def exchange_changes(metric: Metric, queries: Queries, order: I64, pairs: Compar
     changes = np.empty(len(pairs))
     for start in range(0, len(pairs), _AT_ONCE):
         rows = slice(start, start + _AT_ONCE)
-        better, worse = place[pairs.i[rows]], place[pairs.j[rows]]
-        upper = np.minimum(better, worse)
-        lower = np.maximum(better, worse, out=worse)  # in place, since memory peaks here
+        place_i = place[pairs.i[rows]]
+        place_j = place[pairs.j[rows]]
+        upper = np.minimum(place_i, place_j)
+        lower = np.maximum(place_i, place_j, out=place_j)  # in place, since memory peaks here
         changes[rows] = CHANGES[metric.kind](ranking, upper, lower)
     return changes
 
@@ -196,10 +227,19 @@ def exchange_changes(metric: Metric, queries: Queries, order: I64, pairs: Compar
 def weights_by_quality(
     metric: Metric, queries: Queries, order: I64, pairs: ComparedPairs
 ) -> F32 | None:
-    """Weights (m,) of pairs by their effects on RankQuality; see the formula at the top.
+    """Compute the weights of pairs by their effects on RankQuality, by the module's formula.
 
-    None means that all weigh 1: for judged pairs, and for a measure without a formula in `CHANGES`.
-    The mean is over the pairs of all processes.
+    The mean in the formula is over the pairs of all processes.
+
+    Args:
+        metric: RankQuality.
+        queries: the queries of the pairs.
+        order: (n_docs,) document numbers query by query, the best first.
+        pairs: m pairs of documents of one query.
+
+    Returns:
+        (m,) weights. None if all weights are 1: for judged pairs, and for a measure that is not in
+        `CHANGES`.
 
     Cost: see `exchange_changes`.
     """
@@ -207,11 +247,11 @@ def weights_by_quality(
         return None
     changes = exchange_changes(metric, queries, order, pairs)
     query = queries.query_of_docs()[pairs.i]
-    query_changes = np.bincount(query, changes, minlength=len(queries))
+    change_of_query = np.bincount(query, changes, minlength=len(queries))
     total, n = summed(queries, np.array([changes.sum(), len(changes)]))
     mean = total / max(n, 1)
     if mean == 0:
         return np.ones(len(pairs), np.float32)
     weights = (1 - SHARE_BY_CHANGE) + SHARE_BY_CHANGE * changes / mean
-    weights = np.where(query_changes[query] == 0, 1.0, weights)
+    weights = np.where(change_of_query[query] == 0, 1.0, weights)
     return weights.astype(np.float32)

@@ -1,7 +1,8 @@
-"""Strategies, which choose the pairs to ask the judge about, and to learn from.
+"""Strategies, which select the pairs to ask the judge about, and to learn from.
 
-A strategy is a function of a sorted part that returns the keys of the comparisons to ask about,
-(m,), in any order. Comparisons that were asked about before cost no further answer.
+A strategy is a function of a sorted part of the data, such as the training queries. It returns the
+keys (m,) of the selected pairs, in any order. The key of a pair is its `unordered` number. A pair
+that was asked about before costs no further answer.
 """
 
 from __future__ import annotations
@@ -25,33 +26,33 @@ from sortnet.sorting.sort import certainty_of, sort
 # Number of random candidates for each pair that `uncertain` or `top` selects. It is lower if there
 # would be more than `_AT_ONCE` candidates.
 _CANDIDATES = 20
-_AT_ONCE = 1 << 20  # pairs processed at a time, which bounds memory
-_TOP = 0.5  # weight of the rank in `top` at the end of a run; certainty has weight 1
-_ASKING = 0.6  # the share of a run's trainings over which answers are spent
-_LEAST_OF_QUERY = 1000  # pairs that `even` selects of a query, at least, if it has as many
-_SHARE_OF_VALI = 5  # one answer in 5 is about validation queries
-_DIFFERENT_SORTS = 3  # all sorts of a run compare as many different pairs as 3 sorts
-_IN_ALL = MOST_PAIRS  # most pairs that `even` selects, or that `compared` learns from
+_AT_ONCE = 1 << 20  # number of pairs processed at a time, which bounds memory
+_TOP = 0.5  # weight of the rank in `top` at the end of a run, where certainty has weight 1
+_ASKING = 0.6  # share of a run's trainings during which the judge is asked
+_LEAST_OF_QUERY = 1000  # least number of pairs that `even` selects from a query, if it has so many
+_SHARE_OF_VALI = 5  # one of 5 answers is about validation queries
+_DIFFERENT_SORTS = 3  # all sorts of a run together compare as many different pairs as 3 sorts
+_IN_ALL = MOST_PAIRS  # largest number of pairs that `even` selects, or that `compared` learns from
 
 
 @dataclass(frozen=True)
 class SortedPart:
     """Input of a strategy: a part of the data, its ranking, and the comparator that sorted it.
 
-    With several processes a strategy draws from the whole, the same in each process, and each
-    process keeps the pairs of its own queries. So the selection does not depend on the number of
-    processes.
+    If several processes share the queries, every process draws the same pairs from the queries of
+    all processes, and keeps the pairs of its own queries. So the selection does not depend on the
+    number of processes.
 
     Attributes:
-        queries: the part, or this process's shard of it.
+        queries: the queries of the part, or this process's shard of the queries.
         comparator: the comparator that sorted the part.
-        wanted: number of comparisons to select from the whole; None: the strategy decides.
-        rng: source of random pairs.
-        asked: (k,) keys of the pairs of this part that were asked about before, ascending.
-        done: share of the run's trainings that are done, 1 before the last training.
-        order: (n_docs,) the ranking.
-        compared: the pairs that the sort compared, where the strategy needs them, see `compares`.
-        comparisons: number of all comparisons of the sort.
+        wanted: the number of pairs to select, over all processes; None if the strategy decides.
+        rng: the generator of random pairs, the same in all processes.
+        asked: (k,) ascending keys of this process's pairs that were asked about before.
+        done: the share of the run's trainings that are done, 1 before the last training.
+        order: (n_docs,) the ranking: document numbers query by query, best first.
+        compared: the pairs that the sort compared, if the strategy needs them, see `compares`.
+        comparisons: the number of all comparisons of the sort, over all processes.
     """
 
     queries: Queries
@@ -66,7 +67,7 @@ class SortedPart:
 
     @property
     def number(self) -> int:
-        """Number of comparisons to select: `wanted`, by default as many as the sort made."""
+        """Number of pairs to select: `wanted`, by default as many as the sort compared."""
         return self.comparisons if self.wanted is None else self.wanted
 
 
@@ -84,84 +85,104 @@ def every(part: SortedPart) -> I64:
 
 
 def neighbours(part: SortedPart) -> I64:
-    """Select all pairs of adjacent grades, from which the order of all other pairs follows."""
+    """Select all pairs of adjacent grades, from which the order of all other pairs follows.
+
+    Two grades of a query are adjacent if no document of the query has a grade between them.
+    """
     queries = part.queries
     i, j = all_pairs(queries.offsets)
-    key = packed(queries.query_of_docs(), queries.grades)
-    step = np.searchsorted(np.unique(key), key)  # adjacent grades of a query differ by 1
-    adjacent = np.abs(step[i] - step[j]) == 1
-    return unordered(i[adjacent], j[adjacent])
+    # Number the different (query, grade) in ascending order: the numbers of adjacent grades of a
+    # query differ by 1.
+    query_and_grade = packed(queries.query_of_docs(), queries.grades)
+    number = np.searchsorted(np.unique(query_and_grade), query_and_grade)
+    is_adjacent = np.abs(number[i] - number[j]) == 1
+    return unordered(i[is_adjacent], j[is_adjacent])
 
 
 def random(part: SortedPart) -> I64:
-    """Draw pairs uniformly from all pairs; most of them come from long queries."""
+    """Draw pairs uniformly from the pairs of all queries; most pairs come from long queries."""
     sizes = np.diff(offsets_of_all(part.queries))
-    return _draw(part, sizes * (sizes - 1) / 2, part.number)
+    n_pairs = sizes * (sizes - 1) / 2
+    return _draw(part, n_pairs, part.number)
 
 
 def even(part: SortedPart) -> I64:
     """Draw equally many pairs from each query; a query with fewer pairs gives all its pairs.
 
-    Where the number is open, a query gives 1,000 pairs, or n log2 n, about as many as a sort
-    compares, where that is more. All queries give less where that exceeds 2 million in all.
+    If no number is wanted, a query of n documents gives 1,000 pairs, or n log2 n pairs if that is
+    more, about as many as a sort compares. If that makes more than 2 million pairs in all, every
+    query gives proportionally fewer.
     """
     sizes = np.diff(offsets_of_all(part.queries))
     n_pairs = sizes * (sizes - 1) // 2
     if part.wanted is not None:
-        n_wanted = np.full(len(sizes), -(-part.wanted // len(sizes)))
+        n_wanted = np.full(len(sizes), -(-part.wanted // len(sizes)))  # rounded up
     else:
         n_wanted = np.maximum(_LEAST_OF_QUERY, sizes * np.log2(np.maximum(sizes, 1)))
         total = np.minimum(n_wanted, n_pairs).sum()
         if total > _IN_ALL:
             n_wanted = np.ceil(n_wanted * (_IN_ALL / total))
     gives_all = n_pairs <= n_wanted
-    random_keys = _draw(part, np.where(gives_all, 0, n_wanted), int(n_wanted[~gives_all].sum()))
-    # This process adds all pairs of those of its own queries that give all their pairs.
-    first = 0 if part.queries.shard is None else part.queries.shard.first
-    own_gives_all = gives_all[first : first + len(part.queries)]
-    own_sizes = part.queries.sizes
-    docs = np.flatnonzero(np.repeat(own_gives_all, own_sizes))
-    i, j = all_pairs(np.append(0, np.cumsum(np.where(own_gives_all, own_sizes, 0))))
-    return np.append(unordered(docs[i], docs[j]), random_keys)
+    n_random = int(n_wanted[~gives_all].sum())
+    random_keys = _draw(part, np.where(gives_all, 0, n_wanted), n_random)
+    first_query = 0 if part.queries.shard is None else part.queries.shard.first
+    own_gives_all = gives_all[first_query : first_query + len(part.queries)]
+    return np.append(_all_keys_of(part.queries, own_gives_all), random_keys)
+
+
+def _all_keys_of(queries: Queries, is_chosen: Bool) -> I64:
+    """Return the keys of all pairs of some queries, chosen by a mask (n_queries,)."""
+    docs = np.flatnonzero(np.repeat(is_chosen, queries.sizes))
+    chosen_sizes = np.where(is_chosen, queries.sizes, 0)
+    i, j = all_pairs(np.append(0, np.cumsum(chosen_sizes)))
+    return unordered(docs[i], docs[j])
 
 
 def uncertain(part: SortedPart) -> I64:
-    """Select the pairs that the comparator is least sure of from many random candidates.
+    """Select the pairs that the comparator is least sure of, from many random candidates.
 
     No candidate was asked about before. The first pairs of a run are random, since the margins of
-    an untrained comparator tell nothing.
+    an untrained comparator carry no information.
     """
-    if not summed(part.queries, len(part.asked)):
+    if _is_first_selection(part):
         return random(part)
     key = _new_random(part)
-    certainty = certainty_of(part.comparator, part.queries, *unpacked(key))
-    return key[_lowest(part, gathered(part.queries, certainty), len(key))]
+    i, j = unpacked(key)
+    certainty = gathered(part.queries, certainty_of(part.comparator, part.queries, i, j))
+    return key[_lowest(part, certainty, len(key))]
 
 
 def top(part: SortedPart) -> I64:
-    """Select pairs that the comparator is unsure of, and prefer top ranks more and more.
+    """Select pairs that the comparator is unsure of, with a preference for top ranks that grows.
 
-    The candidates are the pairs that the sort compared and many random pairs, none of them asked
-    about before. A candidate's value is the share of the candidates that the comparator is less
-    sure of, plus a times the share of the candidates whose better document is placed higher in its
-    query. The lowest values are selected. The factor a grows from 0 to ½ over the run's trainings,
-    since the first comparators hardly know what is near the top. The first pairs are random, as
-    for `uncertain`.
+    The candidates are the pairs that the sort compared and many random pairs. No candidate was
+    asked about before. The selected candidates have the lowest values of
+
+        (share of the candidates that the comparator is less sure of)
+        + a * (share of the candidates whose better-ranked document has a higher rank)
+
+    The factor a grows from 0 to 1/2 over the run's trainings, since the first comparators hardly
+    know which documents are near the top. The first pairs of a run are random, as in `uncertain`.
     """
-    if not summed(part.queries, len(part.asked)):
+    if _is_first_selection(part):
         return random(part)
     key = np.append(_new_random(part), compared(part))
     key = unique(key[~is_in(key, part.asked)])
     i, j = unpacked(key)
     certainty = gathered(part.queries, certainty_of(part.comparator, part.queries, i, j))
-    place = _places(part.queries, part.order)
-    better_place = gathered(part.queries, np.minimum(place[i], place[j]))
-    values = _shares_below(certainty) + _TOP * part.done * _shares_below(better_place)
+    rank = _ranks(part.queries, part.order)
+    higher_rank = gathered(part.queries, np.minimum(rank[i], rank[j]))
+    values = _shares_below(certainty) + _TOP * part.done * _shares_below(higher_rank)
     return key[_lowest(part, values, len(key))]
 
 
-# The choices of `Config.pairs`. The strategy `wrong` selects all compared pairs, but a run learns
-# only from the wrong ones.
+def _is_first_selection(part: SortedPart) -> bool:
+    """Whether no process has asked about any pair of the part yet."""
+    return not summed(part.queries, len(part.asked))
+
+
+# The choices of `Config.pairs`. With the strategy `wrong` all compared pairs are selected, but a
+# run learns only from the pairs that the comparator compared wrongly.
 STRATEGIES: dict[str, Strategy] = {
     "wrong": compared,
     "compared": compared,
@@ -176,17 +197,22 @@ _NEED_COMPARISONS = (compared, top)  # strategies that select from the pairs tha
 
 
 def compares(strategy: str, queries: Queries) -> bool:
-    """Whether a strategy selects from the pairs that a sort compared."""
+    """Whether a strategy selects from the pairs that a sort compared; always for judged pairs."""
     return queries.judged is not None or STRATEGIES[strategy] in _NEED_COMPARISONS
 
 
 def kept_share(strategy: str, queries: Queries, n_sorts: int) -> float:
-    """Share of the compared pairs to keep, so that a run keeps about 2 million pairs in all.
+    """Compute the share of the compared pairs to keep, so that a run keeps at most about 2 million.
 
     A sort compares at most n ceil(log2 n) of the n (n - 1) / 2 pairs of a query. Later sorts mostly
     compare pairs that were compared before: all sorts together compare about three times as many
-    different pairs as one sort. The strategy `wrong` keeps all pairs, as in Algorithm 3.1, and so
-    do judged pairs.
+    different pairs as one sort. The share is 1 for the strategy `wrong`, as in Algorithm 3.1, and
+    for judged pairs.
+
+    Args:
+        strategy: a name of `STRATEGIES`.
+        queries: the queries that are sorted.
+        n_sorts: the number of sorts of the run.
     """
     if queries.judged is not None or strategy == "wrong" or not compares(strategy, queries):
         return 1.0
@@ -198,32 +224,46 @@ def kept_share(strategy: str, queries: Queries, n_sorts: int) -> float:
 
 
 def is_kept(queries: Queries, compared: ComparedPairs, share: float) -> Bool:
-    """Whether (m,) each compared pair belongs to the share of pairs that a run keeps.
+    """Decide which compared pairs a run keeps, a mask (m,).
 
     A hash of the two documents' numbers decides. So a pair that is compared again is kept again,
     and the kept pairs do not depend on the number of processes.
+
+    Args:
+        queries: the queries of the pairs.
+        compared: the compared pairs.
+        share: the share of the pairs to keep, 0 to 1.
     """
     if share >= 1:
         return np.ones(len(compared), np.bool_)
     key = compared.unordered_key
     if queries.shard is not None:
         key = moved(key, queries.shard.first_doc)
+    # Mix the bits as the finalizer of the generator SplitMix64 does.
     bits = key.astype(np.uint64)
-    for _ in range(2):  # as in the finalizer of SplitMix64
+    for _ in range(2):
         bits = (bits ^ (bits >> np.uint64(31))) * np.uint64(0xBF58476D1CE4E5B9)
-    is_in_share: Bool = (bits >> np.uint64(40)) < share * 2.0**24
+    upper_24_bits = bits >> np.uint64(40)
+    is_in_share: Bool = upper_24_bits < share * 2.0**24
     return is_in_share
 
 
 def wanted(
     strategy: str, judgements: int | None, n_asked: int, iteration: int, trainings: int
 ) -> int | None:
-    """Number of new answers to ask for in an iteration; None if the strategy decides.
+    """Compute the number of new answers to ask for in an iteration; None if the strategy decides.
 
-    A strategy that chooses by the comparator spends the budget of answers evenly over the first
-    three fifths of the trainings: the comparator learned from the first answers chooses the next
-    questions, and the last trainings learn from all answers. Other strategies ask for all answers
-    at once. The last sort, which no training follows, asks nothing.
+    A strategy that selects pairs by the comparator spends the answers evenly over the first three
+    fifths of the trainings: the comparator that learned from the first answers selects the next
+    questions, and the last trainings learn from all answers. Another strategy asks for all answers
+    at once.
+
+    Args:
+        strategy: a name of `STRATEGIES`.
+        judgements: the number of answers of the whole run; None if it is not limited.
+        n_asked: the number of pairs asked about so far.
+        iteration: the number of the iteration, from 0.
+        trainings: the number of trainings of the run.
 
     >>> [wanted("uncertain", 600, min(100 * i, 600), i, trainings=10) for i in (0, 3, 5, 6)]
     [100, 100, 100, 0]
@@ -240,7 +280,7 @@ def wanted(
 
 
 def answers_about_vali(judgements: int | None) -> int | None:
-    """Number of answers about validation queries; None if the strategy decides.
+    """Compute how many of a run's answers are about validation queries; None if not limited.
 
     >>> answers_about_vali(500), answers_about_vali(3), answers_about_vali(None)
     (100, 1, None)
@@ -249,53 +289,71 @@ def answers_about_vali(judgements: int | None) -> int | None:
 
 
 def selected(strategy: str, part: SortedPart) -> tuple[I64, I64]:
-    """Select the comparisons to ask about by a strategy; at most `part.wanted` of them are new.
+    """Select the pairs to ask about by a strategy.
+
+    At most `part.wanted` of the selected pairs are new, that is, were not asked about before. If a
+    strategy selects more new pairs, some are dropped at random.
 
     Args:
-        strategy: a name of `STRATEGIES`. Where the data have judged pairs, all compared pairs are
+        strategy: a name of `STRATEGIES`. If the data have judged pairs, all compared pairs are
             selected instead.
-        part: the input of the strategy. Where it selects too many new comparisons, a random
-            choice of them stays.
+        part: the input of the strategy.
 
     Returns:
-        (m,) the keys of the selected pairs, and (k,) the keys of all pairs asked about so far;
-        both ascending, without duplicates.
+        (m,) keys of the selected pairs, and (k,) keys of all pairs asked about so far; both
+        ascending, without duplicates.
 
     Raises:
-        DataError: if `neighbours` finds no two grades.
+        DataError: if the strategy is `neighbours` and all documents have the same grade.
     """
     grades = gathered(part.queries, np.unique(part.queries.grades))
     if strategy == "neighbours" and len(np.unique(grades)) < 2:
         raise DataError(f"{part.queries.source}: no grades to choose pairs of adjacent ones by")
-    # The data have all answers about judged pairs, so no strategy has to choose.
-    choose = compared if part.queries.judged is not None else STRATEGIES[strategy]
-    key = unique(choose(part))
+    # The data have the answers about all judged pairs, so no strategy has to select.
+    select = compared if part.queries.judged is not None else STRATEGIES[strategy]
+    key = unique(select(part))
     is_new = ~is_in(key, part.asked)
-    new_places = np.flatnonzero(is_new)
-    n_new = int(summed(part.queries, len(new_places)))
-    if part.wanted is not None and n_new > part.wanted:
-        # Every process draws the same surplus from the new pairs of all processes, and drops the
-        # part of the surplus that belongs to its own pairs.
-        surplus = part.rng.permutation(n_new)[part.wanted :]
-        surplus -= before(part.queries, len(new_places))
-        own_surplus = surplus[(surplus >= 0) & (surplus < len(new_places))]
-        stays = np.ones(len(key), np.bool_)
-        stays[new_places[own_surplus]] = False
-        key, is_new = key[stays], is_new[stays]
+    stays = ~is_new
+    stays[_within_limit(part, np.flatnonzero(is_new))] = True
+    key = key[stays]
+    is_new = is_new[stays]
     # np.union1d would first hash all keys, which takes ten times as long as this sort.
     asked_keys = np.append(part.asked, key[is_new])
     asked_keys.sort(kind="stable")
     return key, asked_keys
 
 
-def pairs_to_learn(queries: Queries, key: I64, compared: ComparedPairs) -> ComparedPairs:
-    """Selected pairs whose answers the data have, in order.
-
-    A pair that the sort compared keeps its row. Another pair gets a row without a margin.
+def _within_limit(part: SortedPart, new_rows: I64) -> I64:
+    """Choose at random at most `part.wanted` of the new pairs of all processes.
 
     Args:
-        key: (m,) the selected pairs, see `selected`.
-        compared: the comparisons of the sort, judged.
+        part: the input of the strategy.
+        new_rows: (n,) the rows of this process's new pairs.
+
+    Returns:
+        The chosen ones of `new_rows`.
+    """
+    n_new = int(summed(part.queries, len(new_rows)))
+    if part.wanted is None or n_new <= part.wanted:
+        return new_rows
+    # Every process draws the same surplus from the new pairs of all processes, and drops the part
+    # of the surplus that belongs to its own pairs.
+    surplus = part.rng.permutation(n_new)[part.wanted :]
+    surplus -= before(part.queries, len(new_rows))
+    own_surplus = surplus[(surplus >= 0) & (surplus < len(new_rows))]
+    return np.delete(new_rows, own_surplus)
+
+
+def pairs_to_learn(queries: Queries, key: I64, compared: ComparedPairs) -> ComparedPairs:
+    """Make a table of the selected pairs that the data answer, `in_order`.
+
+    A pair that the sort compared keeps its row of the sort. Any other pair gets a row without a
+    margin.
+
+    Args:
+        queries: the queries of the pairs.
+        key: (m,) keys of the selected pairs, see `selected`.
+        compared: the judged comparisons of the sort.
     """
     key_of_rows = compared.unordered_key
     order = np.argsort(key_of_rows)
@@ -308,9 +366,13 @@ def pairs_to_learn(queries: Queries, key: I64, compared: ComparedPairs) -> Compa
 
 
 def answered_pairs(queries: Queries, key: I64) -> ComparedPairs:
-    """Pairs in `key`, which has no duplicates, whose answers the data have; in order.
+    """Make a table of the pairs that the data answer, `in_order` and without margins.
 
-    Cost: temporaries for a million pairs, and a sort.
+    Args:
+        queries: the queries of the pairs.
+        key: (m,) keys of pairs, without duplicates.
+
+    Cost: a sort, and temporary arrays for a million pairs.
     """
     keys_in_order = [np.empty(0, np.int64)]
     for start in range(0, len(key), _AT_ONCE):
@@ -326,34 +388,43 @@ def answered_pairs(queries: Queries, key: I64) -> ComparedPairs:
 
 
 def ask(strategy: str, part: SortedPart) -> tuple[Queries, I64]:
-    """Ask the judge of the queries about the comparisons that a strategy selects.
+    """Sort a part, and ask the judge of its queries about the pairs that a strategy selects.
 
     Returns:
-        The queries with the answers, and (k,) the keys of all pairs asked about so far. Without a
-        judge both are unchanged.
+        The queries with the answers, and (k,) keys of all pairs asked about so far. Without a judge
+        both are unchanged.
 
     Raises:
-        DataError: as `selected` and `answered`.
+        DataError: see `selected` and `answered`.
 
     Cost: a sort, and one call of the judge.
     """
     if part.queries.judge is None:
         return part.queries, part.asked
-    ungraded = replace(part.queries, judged=None)
-    run = sort(part.comparator, ungraded)
+    # Without the answers so far, the strategy selects as it does for graded queries.
+    unjudged = replace(part.queries, judged=None)
+    sorting = sort(part.comparator, unjudged)
     sorted_part = replace(
         part,
-        queries=ungraded,
-        compared=run.compared,
-        comparisons=int(summed(ungraded, len(run.compared))),
-        order=run.order,
+        queries=unjudged,
+        compared=sorting.compared,
+        comparisons=int(summed(unjudged, len(sorting.compared))),
+        order=sorting.order,
     )
     key, asked_keys = selected(strategy, sorted_part)
-    return answered(part.queries, key[~is_in(key, part.asked)]), asked_keys
+    new_keys = key[~is_in(key, part.asked)]
+    return answered(part.queries, new_keys), asked_keys
 
 
 def answered(queries: Queries, key: I64) -> Queries:
-    """Add the judge's answers about the pairs in `key` to the queries' judged pairs.
+    """Ask the judge of the queries about pairs, and add the answers to the judged pairs.
+
+    The judge is not asked about pairs that are judged already. Without a judge the queries are
+    returned as they are.
+
+    Args:
+        queries: the queries.
+        key: (m,) keys of pairs.
 
     Raises:
         DataError: if the judge does not answer every pair, or an answer is no probability.
@@ -363,7 +434,8 @@ def answered(queries: Queries, key: I64) -> Queries:
     judged = Pairs.empty() if queries.judged is None else queries.judged
     judged_keys = np.sort(unordered(judged.winner, judged.loser))
     i, j = unpacked(key[~is_in(key, judged_keys)])
-    p = np.asarray(queries.judge(queries, i, j) if len(i) else [], np.float64)
+    answers = queries.judge(queries, i, j) if len(i) else []
+    p = np.asarray(answers, np.float64)
     if p.shape != i.shape:
         raise DataError(
             f"{queries.source}: the judge was asked about {len(i)} pairs of documents, and its "
@@ -375,10 +447,14 @@ def answered(queries: Queries, key: I64) -> Queries:
 
 
 def all_pairs(offsets: I64) -> tuple[I64, I64]:
-    """Document numbers i < j of every pair of documents of one query."""
+    """Return the document numbers i < j of every pair of documents of one query, (m,) each.
+
+    >>> all_pairs(np.array([0, 3, 5]))
+    (array([0, 0, 1, 3]), array([1, 2, 2, 4]))
+    """
     documents = np.arange(offsets[-1])
     end_of_query = np.repeat(offsets[1:], np.diff(offsets))
-    n_after = end_of_query - documents - 1  # documents behind each document in its query
+    n_after = end_of_query - documents - 1  # number of later documents of the same query
     i = np.repeat(documents, n_after)
     first_pair = np.cumsum(n_after) - n_after
     distance = np.arange(len(i)) - np.repeat(first_pair, n_after) + 1
@@ -386,30 +462,35 @@ def all_pairs(offsets: I64) -> tuple[I64, I64]:
 
 
 def pairs_of_grades(part: Queries) -> ComparedPairs:
-    """All pairs of documents of one query whose grades differ, in order."""
-    return answered_pairs(part, unordered(*all_pairs(part.offsets)))
+    """Make a table of all pairs of documents of one query whose grades differ, `in_order`."""
+    i, j = all_pairs(part.offsets)
+    return answered_pairs(part, unordered(i, j))
 
 
 def _new_random(part: SortedPart) -> I64:
-    """Ascending keys of many random pairs that were not asked about, as candidates to select."""
+    """Draw many random pairs that were not asked about, as candidates; return ascending keys."""
     sizes = np.diff(offsets_of_all(part.queries))
+    n_pairs = sizes * (sizes - 1) / 2
     n_candidates = min(_CANDIDATES * part.number, max(2 * part.number, _AT_ONCE))
-    key = unique(_draw(part, sizes * (sizes - 1) / 2, n_candidates))
+    key = unique(_draw(part, n_pairs, n_candidates))
     return key[~is_in(key, part.asked)]
 
 
 def _lowest(part: SortedPart, values: F32 | F64, n_own: int) -> I64:
-    """Places of the lowest `part.number` values, as far as they belong to this process.
+    """Find the `part.number` lowest values of all processes; return indexes of this process's.
 
-    The values are of the candidates of all processes; `n_own` of them belong to this process.
+    Args:
+        part: the input of the strategy.
+        values: the values of the candidates of all processes, process by process.
+        n_own: the number of candidates of this process.
     """
     lowest = np.argsort(values, kind="stable")[: part.number]
-    own_places = lowest - before(part.queries, n_own)
-    return own_places[(own_places >= 0) & (own_places < n_own)]
+    own_indexes = lowest - before(part.queries, n_own)
+    return own_indexes[(own_indexes >= 0) & (own_indexes < n_own)]
 
 
 def _shares_below(values: F32 | I64) -> F64:
-    """Share (m,), from 0 to 1, of the values that are lower than each value.
+    """Compute for each value the share, 0 to 1, of all values that are lower, (m,).
 
     >>> _shares_below(np.array([7, 3, 7, 9]))
     array([0.25, 0.  , 0.25, 0.75])
@@ -418,18 +499,28 @@ def _shares_below(values: F32 | I64) -> F64:
     return shares
 
 
-def _places(queries: Queries, order: I64) -> I64:
-    """Place (n_docs,) of each document in the ranking of its query, from 0."""
-    place = np.empty(queries.n_docs, np.int64)
-    place[order] = np.arange(queries.n_docs) - np.repeat(queries.offsets[:-1], queries.sizes)
-    return place
+def _ranks(queries: Queries, order: I64) -> I64:
+    """Compute the rank of each document in its query, (n_docs,), from 0 for the best.
+
+    Args:
+        queries: the queries.
+        order: (n_docs,) document numbers query by query, best first.
+    """
+    rank = np.empty(queries.n_docs, np.int64)
+    rank[order] = np.arange(queries.n_docs) - np.repeat(queries.offsets[:-1], queries.sizes)
+    return rank
 
 
 def _draw(part: SortedPart, weight: F64 | I64, n: int) -> I64:
-    """Draw n pairs of different documents; each query is drawn by its weight.
+    """Draw n pairs of documents: first a query, then two different documents of the query.
+
+    Args:
+        part: the input of the strategy.
+        weight: (n_queries,) the probability of each query, times any factor.
+        n: the number of pairs, in all processes together.
 
     Returns:
-        Keys of the drawn pairs of this process's queries.
+        Keys of the drawn pairs of this process's queries; a pair may be drawn several times.
     """
     total = float(weight.sum())
     if n <= 0 or total == 0:
@@ -442,9 +533,11 @@ def _draw(part: SortedPart, weight: F64 | I64, n: int) -> I64:
         m = min(_AT_ONCE, n - start)
         query = part.rng.choice(len(weight), m, p=share)
         size = sizes[query]
-        first = own(part.queries, offsets[query])
+        first_doc = own(part.queries, offsets[query])
+        # Document j of the query is 1 to size - 1 documents after document i, in a circle.
         i = (part.rng.random(m) * size).astype(np.int64)
-        j = (i + 1 + (part.rng.random(m) * (size - 1)).astype(np.int64)) % size
-        is_own = (first >= 0) & (first < part.queries.n_docs)
-        batches.append(unordered((first + i)[is_own], (first + j)[is_own]))
+        distance = 1 + (part.rng.random(m) * (size - 1)).astype(np.int64)
+        j = (i + distance) % size
+        is_own = (first_doc >= 0) & (first_doc < part.queries.n_docs)
+        batches.append(unordered((first_doc + i)[is_own], (first_doc + j)[is_own]))
     return np.concatenate(batches)

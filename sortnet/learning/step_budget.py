@@ -1,12 +1,14 @@
 """Training budget of a run: a number of optimiser steps, fixed before the first iteration.
 
-A run that begins each training from the last weights spends one budget over its iterations, with
-one cycle of the learning rate, one sharpening of the splits and one state of the optimiser.
+With `start="warm"` each training continues from the weights of the training before. Then the
+iterations of a run share one budget, with one cycle of the learning rate, one sharpening of the
+splits of soft trees, and one state of the optimiser.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import ceil
 
 import numpy as np
 
@@ -16,27 +18,27 @@ from sortnet.core.shard import offsets_of_all
 from sortnet.errors import DataError
 from sortnet.learning.mini_batches import pairs_in_epoch
 
-STEPS = 16  # least number of steps of an epoch, where the batch size is not given
-LARGEST_BATCH = 8192  # pairs
-SMALLEST_BATCH = 32
-# If the number of epochs is not set, a run visits `_VISITS` documents or makes `_ALL_STEPS` steps,
-# whichever takes more epochs, and has at least `_FEWEST_EPOCHS` epochs.
+STEPS = 16  # least number of steps of an epoch, if the settings name no batch size
+LARGEST_BATCH = 8192  # largest default batch size, in pairs
+SMALLEST_BATCH = 32  # smallest default batch size, in pairs
+# The default number of epochs is so large that a run processes `_VISITS` documents, counting a
+# document once an epoch, and makes `_ALL_STEPS` steps; it is at least `_FEWEST_EPOCHS`.
 _VISITS = 300_000
 _ALL_STEPS = 320
 _FEWEST_EPOCHS = 3
-MOST_PAIRS = 1 << 21  # pairs that an epoch draws at most, about the size of TP for large data
-MOST_OF_RUN = 30  # epochs of a run of several iterations, at most
-MOST_OF_TRAINING = 60  # epochs of a single training, at most
+MOST_PAIRS = 1 << 21  # largest number of pairs of an epoch, about the size of TP for large data
+MOST_OF_RUN = 30  # largest default number of epochs of all iterations of a run together
+MOST_OF_TRAINING = 60  # largest default number of epochs of a training by itself
 
 
 @dataclass(frozen=True)
 class Share:
-    """Steps that one training takes out of a budget.
+    """Range of the steps of a budget that one training makes.
 
     Attributes:
         first, end: the training makes the steps first .. end - 1.
-        total: steps of the whole budget, which set the schedule.
-        epoch: steps of an epoch.
+        total: the number of steps of the whole budget, which the learning rate's schedule needs.
+        epoch: the number of steps of an epoch.
     """
 
     first: int
@@ -46,18 +48,20 @@ class Share:
 
     @property
     def steps(self) -> int:
+        """The number of steps that the training makes."""
         return self.end - self.first
 
 
 @dataclass(frozen=True)
 class Budget:
-    """Budget of a run: the steps of all its trainings.
+    """Budget of a run: the number of steps of all its trainings together.
 
     Attributes:
-        steps: steps of all trainings together.
-        iterations: number of trainings.
-        epoch: steps of an epoch.
-        epoch_pairs: pairs that an epoch would draw from all pairs of T; at most `MOST_PAIRS`.
+        steps: the number of steps of all trainings together.
+        iterations: the number of trainings.
+        epoch: the number of steps of an epoch.
+        epoch_pairs: the number of pairs that an epoch would draw from all pairs of the training
+            queries; at most `MOST_PAIRS`.
 
     >>> budget = Budget(steps=100, iterations=3, epoch=16, epoch_pairs=512)
     >>> [budget.share(i).steps for i in range(3)]
@@ -70,7 +74,7 @@ class Budget:
     epoch_pairs: int
 
     def share(self, iteration: int) -> Share:
-        """Steps of the training after the sort of an iteration; iterations count from 0."""
+        """Return the steps of the training in an iteration; iterations count from 0."""
         first = self.steps * iteration // self.iterations
         end = self.steps * (iteration + 1) // self.iterations
         return Share(first, end, self.steps, self.epoch)
@@ -79,8 +83,8 @@ class Budget:
     def of(cls, train: Queries, config: Config) -> Budget:
         """Compute the budget of a run from the sizes of its training queries and its settings.
 
-        An iteration that continues the training of the iteration before has at least one epoch, so
-        few epochs make few iterations. Trainings that begin from random weights have a budget each.
+        With `start="warm"` an iteration has at least one epoch, so that few epochs make few
+        iterations.
 
         Raises:
             DataError: if the settings choose among the epochs of a training, while the run divides
@@ -93,7 +97,9 @@ class Budget:
         n_pairs = pairs_in_epoch(sizes * (sizes - 1) // 2, sizes, settings.query_pairs)
         epoch_pairs = min(int(n_pairs.sum()), MOST_PAIRS)
         epoch = steps_of_epoch(epoch_pairs, settings)
-        epochs = settings.epochs or default_epochs(int(sizes.sum()), epoch, MOST_OF_RUN)
+        epochs = settings.epochs
+        if epochs is None:
+            epochs = default_epochs(int(sizes.sum()), epoch, most=MOST_OF_RUN)
         iterations = config.trainings
         if config.start == "warm":
             iterations = min(iterations, epochs)
@@ -101,7 +107,10 @@ class Budget:
 
 
 def _refuse_choice_of_epochs(settings: Training) -> None:
-    """Refuse settings that choose among the epochs of a training, if all iterations share one."""
+    """Raise DataError if settings choose among the epochs of a training.
+
+    The choice is impossible if the iterations of a run share one training.
+    """
     if settings.keep == "loss":
         name = "keep=loss"
     elif settings.patience is not None:
@@ -115,24 +124,30 @@ def _refuse_choice_of_epochs(settings: Training) -> None:
 
 
 def batch_size(epoch_pairs: int, settings: Training) -> int:
-    """Number of pairs in a mini-batch, for an epoch of `epoch_pairs` pairs."""
+    """Return the number of pairs of a mini-batch, in an epoch of `epoch_pairs` pairs."""
     if settings.batch_size is not None:
         return settings.batch_size
     return int(np.clip(epoch_pairs // STEPS, SMALLEST_BATCH, LARGEST_BATCH))
 
 
 def steps_of_epoch(epoch_pairs: int, settings: Training) -> int:
-    """Number of steps of an epoch: whole passes over its pairs, and at least about `STEPS` steps.
+    """Compute the number of steps of an epoch: whole passes over its pairs, about `STEPS` or more.
 
-    One pass over few pairs makes too few steps to learn from, whatever the number of iterations.
+    An epoch of few pairs passes over them several times, since a single pass would make too few
+    steps to learn from. If the settings name a batch size, an epoch is a single pass.
     """
-    steps_of_pass = max(1, -(-epoch_pairs // batch_size(epoch_pairs, settings)))
-    n_passes = 1 if settings.batch_size else max(1, STEPS // steps_of_pass)
+    steps_of_pass = max(1, ceil(epoch_pairs / batch_size(epoch_pairs, settings)))
+    n_passes = 1 if settings.batch_size is not None else max(1, STEPS // steps_of_pass)
     return steps_of_pass * n_passes
 
 
 def default_epochs(n_docs: int, epoch: int, most: int) -> int:
-    """Default number of epochs of `epoch` steps each for n_docs documents; at most `most`.
+    """Compute the default number of epochs, `_FEWEST_EPOCHS` to `most`.
+
+    Args:
+        n_docs: the number of training documents.
+        epoch: the number of steps of an epoch.
+        most: the largest number of epochs.
 
     >>> default_epochs(100, 16, most=30), default_epochs(1_000_000, 1000, most=30)
     (30, 3)

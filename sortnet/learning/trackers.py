@@ -13,13 +13,14 @@ from sortnet.learning.iterations import Callback, Iteration, State
 
 
 def tracker(where: str, run: str, params: dict[str, Any], say: Any = warnings.warn) -> Callback:
-    """A callback that logs each iteration to `tensorboard:DIR`, `mlflow` or `mlflow:URI`.
+    """Make a callback that logs each iteration to TensorBoard or MLflow.
 
     Args:
-        where: the tracker and its place.
-        run: name of the run in the tracker.
-        params: settings of the run, which MLflow shows.
-        say: called with a message where an iteration cannot be logged; the run continues.
+        where: the tracker and its address: `tensorboard:DIR`, `mlflow` or `mlflow:URI`.
+        run: the name of the run in the tracker.
+        params: the settings of the run, which MLflow shows.
+        say: a function that is called with a message if an iteration cannot be logged. The run
+            continues.
 
     Raises:
         SortNetError: if there is no such tracker, or it is not installed.
@@ -29,19 +30,20 @@ def tracker(where: str, run: str, params: dict[str, Any], say: Any = warnings.wa
         raise SortNetError(f"{where!r} is not tensorboard:DIR, mlflow or mlflow:URI")
     if find_spec(kind) is None:
         raise SortNetError(f"--log {kind} needs it: pip install 'sortnet[{kind}]'")
-    opened: list[Any] = []
+    writer: Any = None
 
     def log(record: Iteration, state: State) -> None:
+        nonlocal writer
         try:
-            if not opened:
-                opened.append(_open(kind, place, run, params, record.iteration))
+            if writer is None:
+                writer = _open_writer(kind, place, run, params, record.iteration)
             for name, value in _scalars(record).items():
                 if math.isfinite(value):
-                    opened[0].add_scalar(name, float(value), record.iteration)
+                    writer.add_scalar(name, float(value), record.iteration)
             if state.finished:
-                opened[0].close()
+                writer.close()
             else:
-                opened[0].flush()
+                writer.flush()
         except Exception as error:
             say(f"iteration {record.iteration} is not in {where}: {one_line(error)}")
 
@@ -49,35 +51,48 @@ def tracker(where: str, run: str, params: dict[str, Any], say: Any = warnings.wa
 
 
 def _scalars(record: Iteration) -> dict[str, float]:
-    """The numbers of an iteration's record by name; neither tracker allows "@" in a name."""
-    scalars = {
-        name: value for name, value in vars(record).items() if isinstance(value, int | float)
-    }
+    """Collect the numbers of an iteration's record by name, such as `epochs` or `MAP/vali`.
+
+    Neither tracker allows "@" in a name, so that NDCG@10 becomes `NDCG_at_10`.
+    """
+    scalars = {}
+    for name, value in vars(record).items():
+        if isinstance(value, int | float):
+            scalars[name] = value
     for part, measures in record.measures.items():
         for name, value in measures.items():
             scalars[f"{name.replace('@', '_at_')}/{part}"] = value
     return scalars
 
 
-def _open(kind: str, place: str, run: str, params: dict[str, Any], first: int) -> Any:
-    """A writer with `add_scalar`, `flush` and `close`, for iterations from `first` on."""
+def _open_writer(kind: str, place: str, run: str, params: dict[str, Any], first: int) -> Any:
+    """Open a writer of a run, with the methods `add_scalar`, `flush` and `close`.
+
+    Args:
+        kind: `tensorboard` or `mlflow`.
+        place: the folder of TensorBoard, or the URI of MLflow; if empty, MLflow's default.
+        run: the name of the run, which MLflow looks up or makes.
+        params: the settings of the run, which MLflow shows.
+        first: the first iteration to be logged. TensorBoard hides earlier values of this and later
+            iterations.
+    """
     if kind == "tensorboard":
         from torch.utils.tensorboard import SummaryWriter
 
-        return SummaryWriter(place, purge_step=first)  # repeated iterations are logged again
+        return SummaryWriter(place, purge_step=first)
     from mlflow.tracking import MlflowClient
 
     os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "1")  # its default waits for minutes
     client = MlflowClient(tracking_uri=place or None)
     experiment = client.get_experiment_by_name("sortnet")
-    number = experiment.experiment_id if experiment else client.create_experiment("sortnet")
-    runs = client.search_runs([number], f"attributes.run_name = '{run}'")
-    logged_run = runs[0] if runs else client.create_run(number, run_name=run)
-    key = logged_run.info.run_id
+    experiment_id = experiment.experiment_id if experiment else client.create_experiment("sortnet")
+    runs = client.search_runs([experiment_id], f"attributes.run_name = '{run}'")
+    logged_run = runs[0] if runs else client.create_run(experiment_id, run_name=run)
+    run_id = logged_run.info.run_id
     for name, value in params.items():
-        client.log_param(key, name, value)
+        client.log_param(run_id, name, value)
     return SimpleNamespace(
-        add_scalar=lambda name, value, i: client.log_metric(key, name, value, step=i),
-        flush=lambda: client.update_run(key, status="RUNNING"),
-        close=lambda: client.update_run(key, status="FINISHED"),
+        add_scalar=lambda name, value, step: client.log_metric(run_id, name, value, step=step),
+        flush=lambda: client.update_run(run_id, status="RUNNING"),
+        close=lambda: client.update_run(run_id, status="FINISHED"),
     )

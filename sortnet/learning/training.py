@@ -1,7 +1,7 @@
-"""Train a comparator on pairs by minimising its own `loss`.
+"""Train a comparator on pairs by minimising a loss of pairs.
 
-`train_on_pairs` is a whole training, of which the best epoch is kept; `train_share` makes the steps
-of one iteration of a run whose iterations share one budget.
+`train_on_pairs` makes a whole training and keeps the weights of the best epoch. `train_share` makes
+the steps of one iteration, in a run whose iterations share one budget of steps.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ from sortnet.threads import one_thread_an_operation
 Score = Callable[[NeuralComparator], float]
 OPTIMIZERS = {"sgd": torch.optim.SGD, "adam": torch.optim.Adam, "adamw": torch.optim.AdamW}
 
-_SCORED = 4  # number of epochs of the second half whose RankQuality is measured
-_VALUES = 1 << 24  # features of documents whose loss is computed at a time, which bounds memory
+_SCORED = 4  # number of epochs in the second half of a training whose RankQuality is measured
+_VALUES = 1 << 24  # number of features of the documents processed at a time, which bounds memory
 T = TypeVar("T")
 
 
@@ -51,11 +51,12 @@ class Trained:
     """Result of a training; for a committee of nets, the mean over its members.
 
     Attributes:
-        epochs: number of epochs.
-        kept_epoch: the epoch whose weights are kept, from 1; 0 is the start.
-        train_loss: mean loss on TP in the last epoch.
-        vali_loss: mean loss on VP with the kept weights; NaN where VP is empty.
-        seconds: wall-clock seconds.
+        epochs: the number of epochs.
+        kept_epoch: the epoch whose weights are kept, from 1; 0 for the weights at the start.
+        train_loss: the mean loss on the training pairs in the last epoch.
+        vali_loss: the mean loss on the validation pairs with the kept weights; NaN without
+            validation pairs.
+        seconds: the wall-clock seconds of the training.
     """
 
     epochs: float
@@ -66,7 +67,7 @@ class Trained:
 
     @classmethod
     def mean(cls, members: list[Trained], seconds: float) -> Trained:
-        """Mean of the results of a committee's members."""
+        """Average the results of a committee's members, whose training took `seconds` in all."""
         return cls(
             float(np.mean([member.epochs for member in members])),
             float(np.mean([member.kept_epoch for member in members])),
@@ -84,8 +85,8 @@ class OptimiserState:
     """State of each member's optimiser between two trainings of a run.
 
     Attributes:
-        steps: number of steps of the budget made so far.
-        moments: for each member, the optimiser's tensors by `parameter:name`; empty before the
+        steps: the number of steps of the budget that are done.
+        moments: for each member, the optimiser's tensors by keys `parameter:name`; empty before the
             first step.
     """
 
@@ -108,28 +109,34 @@ def train_on_pairs(
 ) -> Trained:
     """Train a comparator, in place, on training pairs, and keep the weights of the best epoch.
 
-    An epoch passes over `query_pairs` pairs of each query at most (None: all), or 6 for each of its
-    documents, counting up to 500 documents, where that is more. The pairs are drawn at random,
-    query by query: a document is embedded once for all its pairs of a mini-batch.
+    An epoch passes over some pairs of each query, at most as many as
+    `sortnet.learning.mini_batches.pairs_in_epoch` allows. The pairs are drawn at random, query by
+    query, so that a document is embedded once for all its pairs of a mini-batch.
 
     Args:
-        comparator: trained from its current weights; a committee member by member, each with
-            its own mini-batches.
-        train: scaled queries, to whose document numbers TP refers; where they have weights, a pair
-            counts by the product of its documents' weights.
-        tp: training pairs, in order. A pair with an answer p < 1 is also learned in reverse: the
-            two count p and 1 - p.
-        score: RankQuality of a comparator on V, which chooses the best of a few epochs in the
-            second half. Left out, or where the settings choose by loss: the epoch of the lowest
-            loss on VP is kept, or the last epoch where VP is empty.
-        gain: (m,) factors of the weights of the pairs of TP.
+        comparator: the comparator, which is trained from its current weights. Each member of a
+            committee is trained with its own mini-batches.
+        train: scaled training queries. If they have weights, the weight of a pair is the product
+            of the weights of its documents.
+        tp: the training pairs, `in_order`. A pair with an answer p < 1 is learned in both orders,
+            with the weights p and 1 - p.
+        vali: scaled validation queries.
+        vp: the validation pairs, `in_order`.
+        settings: the settings of the training.
+        score: a function that measures the RankQuality of a comparator on the validation queries.
+            It chooses the best of a few epochs in the second half. Without it, and if the settings
+            choose by loss, the epoch with the lowest loss on the validation pairs is kept, or the
+            last epoch if there are none.
+        gain: (m,) factors of the weights of the training pairs.
+        seed: the seed of the mini-batches and of dropout.
+        progress: a function that is called with progress messages.
 
     Raises:
-        DataError: if all pairs of TP have weight 0.
+        DataError: if all training pairs have weight 0.
         DivergedError: if the loss is no longer a number.
 
-    Cost: an epoch embeds every document of a pair about once, then compares embeddings; a table
-    of pairs and features is never built.
+    Cost: an epoch embeds each document about once, then compares embeddings. A table of the
+    features of all pairs is never built.
     """
     started = time.perf_counter()
     train_pairs, vali_pairs = _pairs_of(comparator, train, tp, vali, vp, settings, gain)
@@ -159,12 +166,12 @@ def train_share(
 ) -> tuple[Trained, OptimiserState]:
     """Train a comparator, in place, for one share of a budget's steps, and keep the last weights.
 
-    The learning rate, the sharpening of the splits and the optimiser continue from `before`. The
-    number of steps does not depend on the size of TP. Without pairs no step is made, and the
-    schedule moves on.
+    The learning rate, the sharpening of the splits and the optimiser continue from the share
+    before. The number of steps does not depend on the number of training pairs. Without training
+    pairs no step is made, and the next share begins as if the steps were made.
 
     Args:
-        comparator, train, tp, vali, vp, gain: as for `train_on_pairs`.
+        comparator, train, tp, vali, vp, settings, gain, seed, progress: see `train_on_pairs`.
         share: the steps to make.
         before: the state of the optimiser after the share before.
 
@@ -172,7 +179,7 @@ def train_share(
         The result, and the state of the optimiser to continue from.
 
     Raises:
-        DataError, DivergedError: as `train_on_pairs`.
+        DataError, DivergedError: see `train_on_pairs`.
     """
     started = time.perf_counter()
     train_pairs, vali_pairs = _pairs_of(comparator, train, tp, vali, vp, settings, gain)
@@ -200,7 +207,7 @@ def _pairs_of(
     settings: Training,
     gain: F32 | None,
 ) -> tuple[QueryPairs, QueryPairs]:
-    """Group training and validation pairs by query, on the comparator's device if they fit.
+    """Group training and validation pairs by query; a GPU gets their features if they fit.
 
     Raises:
         DataError: if all training pairs have weight 0.
@@ -223,8 +230,18 @@ def _of_each_member(
 ) -> list[T]:
     """Train the members of a committee side by side, each in a thread.
 
+    If a training raises an error, the other trainings are cancelled.
+
     Args:
-        train_member: trains a member, given its number, a seed, and where to report progress to.
+        comparator: the committee, or a single net.
+        train: the training queries.
+        train_member: a function that trains a member, given its number, a seed, and the function
+            that it calls with progress messages.
+        seed: the seed from which the seeds of the members are made.
+        progress: a function that is called with progress messages.
+
+    Returns:
+        The results of `train_member` in the order of the members.
     """
     if len(comparator.members) == 1:
         with one_thread_an_operation():
@@ -260,7 +277,10 @@ class _Stopped(Exception):
 
 
 def _generator(net: NeuralComparator, pairs: QueryPairs, seed: int) -> np.random.Generator:
-    """Make the random generator of mini-batches, and seed the generator of the net's dropout."""
+    """Make the generator of mini-batches, and seed the net's generator of dropout.
+
+    All processes draw the same mini-batches, but each process drops other units.
+    """
     shard = pairs.queries.shard
     rank = 0 if shard is None else shard.group.rank
     net.generator.manual_seed(seed + rank)
@@ -276,17 +296,17 @@ def _train(
     seed: int,
     progress: Progress,
 ) -> Trained:
-    """Train a net for all epochs, and keep the best epoch, see `train_on_pairs`."""
+    """Train a net for all epochs, and keep the weights of the best epoch; see `train_on_pairs`."""
     rng = _generator(net, tp, seed)
     epoch_pairs = int(tp.in_epoch(settings.query_pairs).sum())
     epoch_steps = steps_of_epoch(epoch_pairs, settings)
-    epochs = settings.epochs or default_epochs(int(tp.n_docs.sum()), epoch_steps, MOST_OF_TRAINING)
+    epochs = settings.epochs
+    if epochs is None:
+        epochs = default_epochs(int(tp.n_docs.sum()), epoch_steps, most=MOST_OF_TRAINING)
     all_steps = epochs * epoch_steps
     steps = _Steps.of(net, settings, Share(0, all_steps, all_steps, epoch_steps))
-    batches = tp.endless_batches(
-        batch_size(epoch_pairs, settings), settings.query_pairs, rng, net.device
-    )
-    epochs_between_scores = max(1, epochs // 2 // _SCORED)
+    size = batch_size(epoch_pairs, settings)
+    batches = tp.endless_batches(size, settings.query_pairs, rng, net.device)
     epoch = kept_epoch = 0
     train_loss = np.nan
     best_weights = net.state_dict()
@@ -297,12 +317,14 @@ def _train(
         progress(f"training, epoch {epoch}/{epochs}")
         train_loss = steps.make(islice(batches, epoch_steps), tp.queries.shard)
         _check_loss(train_loss, f"epoch {epoch}", settings)
-        if score is None:
-            value = (-_mean_loss(net, vp, settings), -epoch) if len(vp) else (0.0, epoch)
-        elif 2 * epoch > epochs and (epochs - epoch) % epochs_between_scores == 0:
+        if score is not None:
+            if not _is_scored(epoch, epochs):
+                continue
             value = (score(net), epoch)
+        elif len(vp):
+            value = (-_mean_loss(net, vp, settings), -epoch)
         else:
-            continue
+            value = (0.0, epoch)
         if value > best_value:
             kept_epoch = epoch
             best_value = value
@@ -312,6 +334,12 @@ def _train(
     net.load_state_dict(best_weights)
     vali_loss = _mean_loss(net, vp, settings) if len(vp) else np.nan
     return Trained(epoch, kept_epoch, train_loss, vali_loss)
+
+
+def _is_scored(epoch: int, epochs: int) -> bool:
+    """Whether RankQuality is measured after an epoch: about `_SCORED` times in the second half."""
+    epochs_between_scores = max(1, epochs // 2 // _SCORED)
+    return 2 * epoch > epochs and (epochs - epoch) % epochs_between_scores == 0
 
 
 def _train_share(
@@ -324,7 +352,20 @@ def _train_share(
     seed: int,
     progress: Progress,
 ) -> tuple[Trained, Mapping[str, Tensor]]:
-    """Train a net for one share of steps; return the result and the optimiser's moments."""
+    """Train a net for one share of a budget's steps, see `train_share`.
+
+    Args:
+        net: the net, which is trained in place.
+        tp, vp: the training and the validation pairs.
+        settings: the settings of the training.
+        share: the steps to make.
+        moments: the optimiser's tensors after the share before, see `OptimiserState`.
+        seed: the seed of the mini-batches and of dropout.
+        progress: a function that is called with progress messages.
+
+    Returns:
+        The result, and the optimiser's tensors after this share.
+    """
     rng = _generator(net, tp, seed)
     steps = _Steps.of(net, settings, share, moments)
     size = batch_size(int(tp.in_epoch(settings.query_pairs).sum()), settings)
@@ -342,6 +383,7 @@ def _train_share(
 
 
 def _check_loss(loss: float, place: str, settings: Training) -> None:
+    """Raise DivergedError if the loss is not a number; `place` is its epoch or step."""
     if not np.isfinite(loss):
         raise DivergedError(
             f"the loss is {loss} in {place}: "
@@ -351,7 +393,15 @@ def _check_loss(loss: float, place: str, settings: Training) -> None:
 
 @dataclass(frozen=True)
 class _Steps:
-    """Optimiser of a training with its schedule of the learning rate."""
+    """Steps of a training: the optimiser of a net, and the schedule of the learning rate.
+
+    Attributes:
+        net: the net.
+        settings: the settings of the training.
+        optimizer: the optimiser, with the moments of earlier steps.
+        rates: the schedule of the learning rate.
+        total: the number of steps of the whole budget.
+    """
 
     net: NeuralComparator
     settings: Training
@@ -372,43 +422,45 @@ class _Steps:
         if settings.optimizer == "sgd":
             options["momentum"] = settings.momentum
         else:
-            options["fused"] = True  # one call a step for all weights of a small net
+            options["fused"] = True  # a single operation updates all weights of a small net
         optimizer = OPTIMIZERS[settings.optimizer](net.parameters(), **options)
-        _restore_moments(optimizer, net, moments or {})
-        return cls(
-            net, settings, optimizer, _learning_rates(optimizer, settings, share), share.total
-        )
+        if moments is not None:
+            _restore_moments(optimizer, net, moments)
+        rates = _learning_rates(optimizer, settings, share)
+        return cls(net, settings, optimizer, rates, share.total)
 
     def make(self, batches: Iterator[MiniBatch], shard: Shard | None) -> float:
         """Make a step on each mini-batch; return the mean training loss, 0 without mini-batches."""
         net = self.net.train()
         losses: list[Tensor] = []
         for batch in batches:
-            net.anneal(self.rates.last_epoch / self.total)
+            n_steps_done = self.rates.last_epoch  # the schedule counts steps as epochs
+            net.anneal(n_steps_done / self.total)
             losses.append(_gradients(net, batch, self.settings, shard))
             self.optimizer.step()
             self.rates.step()
         return float(torch.stack(losses).mean()) if losses else 0.0
 
     def moments(self) -> dict[str, Tensor]:
-        """Tensors of the optimiser's state for each parameter, by `parameter:name`."""
-        return {
-            f"{parameter}:{name}": value.detach().cpu().clone()
-            for parameter, weights in self.net.named_parameters()
-            for name, value in self.optimizer.state[weights].items()
-            if isinstance(value, Tensor)
-        }
+        """Copy the tensors of the optimiser's state, by keys `parameter:name`."""
+        moments = {}
+        for parameter, weights in self.net.named_parameters():
+            for name, value in self.optimizer.state[weights].items():
+                if isinstance(value, Tensor):
+                    moments[f"{parameter}:{name}"] = value.detach().cpu().clone()
+        return moments
 
 
 def _restore_moments(
     optimizer: torch.optim.Optimizer, net: NeuralComparator, moments: Mapping[str, Tensor]
 ) -> None:
     """Restore the optimiser's tensors that `_Steps.moments` returned after the share before."""
-    weights = dict(net.named_parameters())
-    for key, value in moments.items():
+    weights_by_name = dict(net.named_parameters())
+    for key, moment in moments.items():
         parameter, _, name = key.rpartition(":")
-        device = "cpu" if name == "step" else weights[parameter].device
-        optimizer.state[weights[parameter]][name] = value.to(device, copy=True)
+        weights = weights_by_name[parameter]
+        device = "cpu" if name == "step" else weights.device  # torch counts steps on the CPU
+        optimizer.state[weights][name] = moment.to(device, copy=True)
 
 
 def _learning_rates(
@@ -424,7 +476,7 @@ def _learning_rates(
             cycle_momentum=False,
         )
         # A new schedule writes its limits into the optimiser, and a schedule that continues reads
-        # them there. So a new schedule is made first in both cases.
+        # the limits from the optimiser. So a new schedule is made first in both cases.
         rates = schedule()
         if share.first:
             rates = schedule(last_epoch=share.first - 1)
@@ -440,14 +492,14 @@ def _learning_rates(
 
 
 def _loss(net: NeuralComparator, batch: MiniBatch, settings: Training) -> Tensor:
-    """Weighted loss of the pairs of a mini-batch."""
+    """Compute the weighted loss of the pairs of a mini-batch, a scalar tensor."""
     with _products(net, settings):
         embedded = net.embed(batch.x).float()
     return pair_loss(net, embedded, batch.winner, batch.loser, batch.weight, loss=settings.loss)
 
 
 def _products(net: NeuralComparator, settings: Training) -> AbstractContextManager[None]:
-    """Context in which a net in training multiplies matrices in the precision of the settings."""
+    """Return a context in which a training multiplies matrices in the precision of the settings."""
     if settings.precision == "float32" or not net.training:
         return nullcontext()
     return torch.autocast(net.device.type, torch.bfloat16)
@@ -456,33 +508,45 @@ def _products(net: NeuralComparator, settings: Training) -> AbstractContextManag
 def _gradients(
     net: NeuralComparator, batch: MiniBatch, settings: Training, shard: Shard | None
 ) -> Tensor:
-    """Compute a mini-batch's loss and the net's gradients, both summed over all processes."""
+    """Compute a mini-batch's loss, and the gradients in the net's `grad`, over all processes.
+
+    Returns:
+        The loss, a scalar tensor, which is summed over all processes as the gradients are.
+    """
     net.zero_grad()
     loss = torch.zeros((), device=net.device)
     if len(batch.weight):
         loss = _loss(net, batch, settings)
         loss.backward()  # type: ignore[no-untyped-call]
     if shard is not None:
-        weights = list(net.parameters())
-        gradients = [torch.zeros_like(w) if w.grad is None else w.grad for w in weights]
-        # All numbers are sent in one message, since each message has a fixed cost.
-        flat = torch.cat([loss.detach().view(1), *(grad.reshape(-1) for grad in gradients)])
-        total = torch.from_numpy(shard.group.sum(flat.cpu().numpy())).to(flat)
-        loss, *sums = torch.split(total, [1, *(w.numel() for w in weights)])
-        for w, gradient in zip(weights, sums, strict=True):
-            w.grad = gradient.view_as(w)
+        loss = _sum_over_processes(net, loss, shard)
     return loss.detach().view(())
+
+
+def _sum_over_processes(net: NeuralComparator, loss: Tensor, shard: Shard) -> Tensor:
+    """Replace the net's gradients by their sums over all processes; return the summed loss."""
+    weights = list(net.parameters())
+    gradients = [torch.zeros_like(w) if w.grad is None else w.grad for w in weights]
+    # All numbers are sent in one message, since each message has a fixed cost.
+    message = torch.cat([loss.detach().view(1), *(grad.reshape(-1) for grad in gradients)])
+    total = torch.from_numpy(shard.group.sum(message.cpu().numpy())).to(message)
+    sizes = [weight.numel() for weight in weights]
+    total_loss, *sums = torch.split(total, [1, *sizes])
+    for weight, gradient in zip(weights, sums, strict=True):
+        weight.grad = gradient.view_as(weight)
+    return total_loss
 
 
 @torch.no_grad()
 def _mean_loss(net: NeuralComparator, pairs: QueryPairs, settings: Training) -> float:
-    """Mean loss over all pairs, without dropout."""
+    """Compute the mean loss over all pairs of all processes, without dropout."""
     net.eval()
     size = min(AT_ONCE, _VALUES // net.n_features + 1)
     sums = []
-    for k, batch in enumerate(pairs.batches(size, None, None, net.device)):
+    for k, batch in enumerate(pairs.batches(size, most=None, rng=None, device=net.device)):
         if len(batch.weight):
-            n_in_batch = min(size, len(pairs) - k * size)  # pairs of all processes
+            # The loss of a mini-batch is a mean over its pairs of all processes.
+            n_in_batch = min(size, len(pairs) - k * size)
             sums.append(_loss(net, batch, settings) * n_in_batch)
-    own_sum = math.fsum(map(float, sums))  # the only place that waits for a GPU
+    own_sum = math.fsum(map(float, sums))  # only here the computation waits for a GPU
     return float(summed(pairs.queries, np.array(own_sum))) / max(len(pairs), 1)

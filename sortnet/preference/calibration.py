@@ -1,4 +1,4 @@
-"""Calibration: how often annotators are right who say how sure they are."""
+"""Calibration: compare how sure an annotator is with how often the annotator is right."""
 
 from __future__ import annotations
 
@@ -19,16 +19,17 @@ EDGES = (0.5, 0.6, 0.7, 0.8, 0.9, 0.99, 1.0)
 
 @dataclass(frozen=True)
 class CalibrationRange:
-    """Answers of an annotator with about the same probability, compared with others' answers.
+    """An annotator's answers with about the same probability, compared with other answers.
 
     Attributes:
-        low, high: range of the probability of the item that was preferred.
-        answers: number of the answers.
-        said: mean of their probabilities.
-        others: share of others' answers to the same pairs that are the same; None without any.
-        n_others: number of the others' answers.
-        gold: share of the answers to gold pairs that are right; None without any.
-        n_gold: number of the answers to gold pairs.
+        low, high: the range of the probability that the answers give to the preferred item.
+        answers: the number of answers in the range.
+        said: the mean probability that the answers give to the preferred item.
+        others: the share of other annotators' answers to the same pairs that prefer the same item;
+            None if there are no such answers.
+        n_others: the number of other annotators' answers to the same pairs.
+        gold: the share of the answers about gold pairs that are right; None if there are none.
+        n_gold: the number of answers about gold pairs.
     """
 
     low: float
@@ -44,12 +45,14 @@ class CalibrationRange:
 def calibration(
     judgements: Iterable[Judgement], annotator: str, gold: Iterable[Pair] = ()
 ) -> list[CalibrationRange]:
-    """Divide an annotator's answers into ranges by their probability; the least sure range first.
+    """Group an annotator's answers by their probability, from the least sure range to the surest.
 
-    Ties, and answers without a probability, are left out. A range without answers is left out, too.
+    Ties, answers without a probability, and ranges without answers are left out.
 
     Args:
-        gold: pairs whose better item is known; the better item is the first.
+        judgements: the judgements of all annotators.
+        annotator: the name of the annotator.
+        gold: pairs (better, worse) whose order is known.
 
     Cost: a sort of the judgements.
 
@@ -91,7 +94,11 @@ def calibration(
 
 
 def _preference_counts(votes: SharedVotes, is_counted: Bool) -> I64:
-    """(n_pairs, 2) numbers of counted votes for the lower and for the higher item number."""
+    """Count the selected votes of each pair, for the lower and for the higher item number.
+
+    Returns:
+        (n_pairs, 2) the numbers of votes.
+    """
     n_pairs = len(votes.starts)
     n_lower = np.bincount(votes.pair[is_counted & (votes.better == 1)], minlength=n_pairs)
     n_higher = np.bincount(votes.pair[is_counted & (votes.better == 0)], minlength=n_pairs)
@@ -121,10 +128,12 @@ def _compare_with_gold(
 
 
 def _p_of_preferred(table: Judgements, rows: I64) -> F64:
-    """The probability that each answer gives to the item it prefers."""
-    p = table.p[rows]
-    return np.where(table.words(rows) == 1, p, 1 - p)
+    """Return the probability that each answer gives to the preferred item."""
+    p_of_left = table.p[rows]
+    is_left_preferred = table.words(rows) == 1
+    return np.where(is_left_preferred, p_of_left, 1 - p_of_left)
 
 
-def _share(part: float, number: int) -> float | None:
-    return float(part / number) if number else None
+def _share(count: float, total: int) -> float | None:
+    """Divide a count by the total; None if the total is 0."""
+    return float(count / total) if total else None

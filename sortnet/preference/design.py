@@ -1,4 +1,4 @@
-"""Design matrix of the model: standardised, heavy tails transformed, nothing missing."""
+"""Make the design matrix of a session's features: standardised, and without missing values."""
 
 from __future__ import annotations
 
@@ -9,17 +9,23 @@ from scipy.special import ndtri
 from sortnet.core import F64
 from sortnet.errors import DataError
 
-_TAIL = 4.0  # standard deviations from the mean, at most
+_TAIL = 4.0  # largest distance from the mean, in standard deviations, without a transformation
 
 
 def design(features: ArrayLike | None, n_items: int | None = None) -> F64:
-    """Standardise (n, d) features: return (n, d') columns of mean 0 and variance 1.
+    """Standardise features: return columns of mean 0 and variance 1, one row for each item.
 
-    A missing value becomes the mean. A column with a value further than four standard deviations
-    from its mean is replaced by normal scores of its ranks. Constant columns are dropped.
+    A missing value becomes the mean. If a column has a value further than four standard deviations
+    from the mean, the values are replaced by normal scores of their ranks. Constant columns are
+    dropped.
+
+    Args:
+        features: (n, d) the features, NaN where a value is missing. If None, there are no features.
+        n_items: the number of items n, which must be given if there are no features.
 
     Raises:
-        DataError: on fewer than two items, or an infinite number.
+        DataError: if there are fewer than two items, if the number of rows is not `n_items`, or if
+            a value is infinite.
 
     >>> design([[1.0, 5.0], [3.0, 5.0]])
     array([[-1.],
@@ -35,29 +41,30 @@ def design(features: ArrayLike | None, n_items: int | None = None) -> F64:
     if np.isinf(X).any():
         item, column = np.argwhere(np.isinf(X))[0]
         raise DataError(f"item {item}, feature {column + 1}: {X[item, column]} is not finite")
-    columns = [column for column in map(_column, X.T) if column is not None]
+    columns = [column for column in map(_standardise_column, X.T) if column is not None]
     if not columns:
         return np.empty((len(X), 0))
     return np.ascontiguousarray(np.stack(columns, axis=1))
 
 
-def _column(x: F64) -> F64 | None:
-    """Make a column of the design matrix from a feature; None if the feature is constant."""
+def _standardise_column(x: F64) -> F64 | None:
+    """Make a column of the design matrix from a feature; return None if the feature is constant."""
     is_present = ~np.isnan(x)
     values = x[is_present]
     if not len(values) or values.min() == values.max():
         return None
-    values = _standard(values)
+    values = _standardise(values)
     if np.abs(values).max() > _TAIL:
         from scipy.stats import rankdata  # imported here: it takes half a second, and is rare
 
-        values = _standard(ndtri((rankdata(values) - 0.5) / len(values)))
+        normal_scores = ndtri((rankdata(values) - 0.5) / len(values))
+        values = _standardise(normal_scores)
     column = np.zeros(len(x))
     column[is_present] = values
     return column
 
 
-def _standard(x: F64) -> F64:
-    """Shift and scale the values to mean 0 and variance 1."""
-    standard: F64 = (x - x.mean()) / x.std()
-    return standard
+def _standardise(x: F64) -> F64:
+    """Shift and scale values to mean 0 and variance 1."""
+    standardised: F64 = (x - x.mean()) / x.std()
+    return standardised

@@ -1,4 +1,4 @@
-"""A separate process for fits, so that answers do not wait for the interpreter during a fit."""
+"""A separate process for fits, so that a fit does not block the interpreter for answers."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ _NICE = 5  # a fit has a lower priority than answers
 
 
 class FitProcess:
-    """Calls functions in another process, one at a time; thread-safe.
+    """Call functions in another process, one at a time; thread-safe.
 
-    The process is started by the first call, and again after it was killed. It ends with the
-    present process, also in the middle of a call, and ignores Ctrl-C.
+    The first call starts the process, and so does the first call after the process was killed. The
+    process ends with the present process, even in the middle of a call, and ignores Ctrl-C.
 
     >>> process = FitProcess()
     >>> process(max, 3, 5)
@@ -31,7 +31,7 @@ class FitProcess:
     >>> process.close()
 
     Cost: some seconds to start, since the process imports the libraries; then copies of the
-    arguments and the result.
+    arguments and of the result.
     """
 
     def __init__(self) -> None:
@@ -40,11 +40,11 @@ class FitProcess:
         self._connection: Connection | None = None
 
     def __call__(self, function: Callable[..., Result], *arguments: Any, **named: Any) -> Result:
-        """Call the function in the other process, and return its result.
+        """Call a function in the other process, and return the result.
 
         Raises:
             Exception: the error that the function raises.
-            SortNetError: if the process was killed meanwhile.
+            SortNetError: if the process was killed during the call.
         """
         with self._lock:
             if self._process is None:
@@ -64,11 +64,12 @@ class FitProcess:
         return result
 
     def close(self) -> None:
-        """End the process, without waiting for a call."""
+        """Kill the process, without waiting for a running call."""
         if self._process is not None:
             self._process.kill()
 
     def _start(self) -> None:
+        """Start the process, with a connection for the calls and their outcomes."""
         context = get_context("spawn")  # a fork would copy locks that other threads hold
         self._connection, connection_of_process = context.Pipe()
         self._process = context.Process(target=_work, args=(connection_of_process,), daemon=True)
@@ -78,7 +79,7 @@ class FitProcess:
 
 
 class _Outcome(NamedTuple):
-    """The result of a call, or the error that it raised."""
+    """The result of a call, or the error that the called function raised."""
 
     result: Any = None
     error: Exception | None = None
@@ -86,11 +87,16 @@ class _Outcome(NamedTuple):
 
 @contextmanager
 def _blocked_ctrl_c() -> Iterator[None]:
-    """Block Ctrl-C in a process that is started meanwhile; else Ctrl-C would reach it, too."""
+    """Block Ctrl-C in any process that is started in the `with` block.
+
+    A terminal sends Ctrl-C to all processes that were started from it. Without POSIX signals
+    nothing is blocked.
+    """
     if not hasattr(signal, "pthread_sigmask"):
         yield
         return
-    # The start of the resource tracker unblocks Ctrl-C, so it must come before the block.
+    # multiprocessing unblocks Ctrl-C when it starts its resource tracker, so the tracker is started
+    # first.
     resource_tracker.ensure_running()
     mask_before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
@@ -100,7 +106,7 @@ def _blocked_ctrl_c() -> Iterator[None]:
 
 
 def _work(connection: Connection) -> None:
-    """Make the calls that are sent, until the other end of the connection is closed."""
+    """Call the functions that are sent through the connection, until it is closed."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # for systems that cannot block Ctrl-C
     with suppress(AttributeError, OSError):
         os.nice(_NICE)

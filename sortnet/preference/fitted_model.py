@@ -1,6 +1,6 @@
-"""The fitted model of a session: learned features, scales, and two fits of the scores.
+"""The fitted model of a session: learned features, hyperparameters, and two fits of the scores.
 
-One fit chooses the questions and does not see the hold-out; the other fit ranks the items.
+One fit chooses the questions and does not use the hold-out; the other fit ranks the items.
 """
 
 from __future__ import annotations
@@ -20,29 +20,39 @@ from sortnet.preference.reliability import Annotators
 from sortnet.preference.scales import Scales
 from sortnet.preference.vote_arrays import Votes
 
-ENOUGH = 200  # votes without which no net is trained
-_PLENTY = 20_000  # votes that a trial uses at most
-_HIDDEN = (16, 8)
+ENOUGH = 200  # with fewer votes no net is trained
+_PLENTY = 20_000  # votes that a comparison of two fits uses, at most
+_HIDDEN = (16, 8)  # units in the hidden layers of the net
 _CHECKED = 0.25  # share of the votes held out for early stopping and evaluation
 _BETTER = 1.0  # standard errors by which a prediction must improve
-# Training stops this number of epochs after the best one. Without early stopping the same epoch was
-# best, and training took four times as long.
+# Training stops this number of epochs after the best epoch. Without early stopping the same epoch
+# was best, and training took four times as long.
 _PATIENCE = 10
+_LEAST_SPREAD = 1e-6  # standard deviation below which a hidden unit is constant
+_DRAWS_TO_COMPARE = 16  # draws of a fit that is only compared with another fit
+_FIRST_MILESTONE = 8  # events
 
 
 @dataclass(frozen=True, eq=False)
 class Basis:
-    """Learned features and scales, chosen from the answers up to a milestone."""
+    """Learned features and scales, chosen from the answers up to a milestone.
 
-    milestone: int  # number of events up to which the net was trained
-    scaled: int  # number of events up to which the scales were chosen
-    features: F64  # (n, d + h) given features, and features learned by a net
+    Attributes:
+        milestone: the number of events on which the net was trained.
+        scaled: the number of events from which the scales were chosen.
+        features: (n, d + h) d given features of the n items, and h features learned by the net.
+        scales: the hyperparameters of the fits.
+    """
+
+    milestone: int
+    scaled: int
+    features: F64
     scales: Scales
 
 
 @dataclass(frozen=True, eq=False)
 class Fits:
-    """Two fits on one basis.
+    """Two fits of the scores with the same features and scales.
 
     Attributes:
         basis: the features and scales of both fits.
@@ -56,18 +66,19 @@ class Fits:
 
 
 def milestone(events: int) -> int:
-    """The number of events after which the basis was last chosen: 8, then a quarter more each time.
+    """Return the last milestone, the number of events after which the basis was last chosen.
 
-    The milestone depends only on the number of events, so that a replay gets the same basis.
+    The first milestone is at 8 events, and each further milestone at a quarter more events. It
+    depends on the number of events only, so that a replay of the events chooses the same basis.
 
     >>> [milestone(events) for events in (7, 8, 9, 10, 100)]
     [0, 8, 8, 10, 97]
     """
     last = 0
-    following = 8
-    while following <= events:
-        last = following
-        following += following // 4
+    next_milestone = _FIRST_MILESTONE
+    while next_milestone <= events:
+        last = next_milestone
+        next_milestone += next_milestone // 4
     return last
 
 
@@ -83,12 +94,13 @@ def choose_basis(
     """Choose the basis of the fits: learned features, and scales.
 
     Args:
-        features: (n, d) the given features.
+        features: (n, d) the given features of the items.
         votes: the votes up to the milestone.
         at: the milestone, a number of events.
-        net: an earlier basis, whose features are taken over; None: a net is trained.
+        net: an earlier basis, from which the features are taken. If None, a new net is trained.
         seed: the seed of the training and of the draws.
-        keep: a folder in which features and scales are cached, see `cached`.
+        keep: the folder in which features and scales are cached, see `cached`. If None, nothing is
+            cached.
     """
     n_annotators = int(votes.annotator.max(initial=-1)) + 1
     if net is None:
@@ -110,7 +122,15 @@ def choose_basis(
 def kept_scales(
     features: F64, votes: Votes, n_annotators: int, *, seed: int = 0, keep: Path | None = None
 ) -> Scales:
-    """Choose the scales with `choose_scales`, or read them from the folder `keep` if cached."""
+    """Choose the scales with `choose_scales`, or read them from the cache.
+
+    Args:
+        features: (n, d) the features of the items.
+        votes: the votes.
+        n_annotators: the number of annotators.
+        seed: the seed of the draws.
+        keep: the folder of the cache, see `cached`. If None, nothing is cached.
+    """
 
     def choose() -> Arrays:
         return choose_scales(features, votes, n_annotators, seed=seed).arrays()
@@ -132,19 +152,19 @@ def fit_both(
     """Fit the scores twice: to the answers without the hold-out, and to all answers.
 
     Args:
-        basis: features and scales.
+        basis: the features and scales of both fits.
         usable: the votes without the hold-out.
         everything: all votes.
         n_annotators: the number of annotators.
-        start: where the search for the mode starts; None: at zero.
+        start: the unknowns from which the search for the mode starts. If None, they are 0.
         seed: the seed of the draws.
-        keep: a folder in which the fits are cached, see `cached`.
+        keep: the folder in which the fits are cached, see `cached`. If None, nothing is cached.
     """
     scales = basis.scales
     features = basis.features
 
     def fit_them() -> Arrays:
-        """Compute both fits; return their arrays, with a prefix before each name."""
+        """Compute both fits; return the arrays, with "choosing." or "all." before each name."""
         choosing = fit(features, usable, n_annotators, scales=scales, start=start, seed=seed)
         if not len(everything) and choosing.posterior.covariance is None:
             # Both fits are the prior. They can share their draws, which take 400 MB for a million
@@ -169,7 +189,7 @@ def fit_both(
     arrays = cached(keep, inputs, fit_them)
 
     def fit_named(prefix: str) -> Fitted:
-        """Make the fit whose arrays have the prefix."""
+        """Rebuild a fit from the arrays whose names start with the prefix."""
         arrays_of_fit = {
             name.removeprefix(prefix): array
             for name, array in arrays.items()
@@ -181,17 +201,18 @@ def fit_both(
 
 
 def predicted_better_without(number: int, basis: Basis, votes: Votes, *, seed: int = 0) -> bool:
-    """Whether the other annotators' answers are predicted better without one annotator's answers.
+    """Tell whether the other annotators' answers are predicted better without one annotator.
 
-    Each answer of another annotator is predicted as if it had not been fitted. All annotators have
-    the same reliability here, as they do in an export: a model that knows who is unreliable hardly
-    needs to leave anybody out. Better means: by a standard error of the mean log-likelihood.
+    Each answer of another annotator is predicted from all other answers, with and without the
+    answers of this annotator. The mean log-likelihood must improve by more than a standard error.
+    All annotators count as equally reliable, as in an export of the answers: a fit with estimated
+    reliabilities hardly ever improves if an annotator is left out.
 
     Args:
         number: the number of the annotator.
-        basis: features and scales.
+        basis: the features and scales of the fits.
         votes: all votes.
-        seed: the seed of the sample and of the draws.
+        seed: the seed of the sample of votes and of the draws.
 
     Cost: two fits to at most 20,000 votes.
     """
@@ -199,77 +220,105 @@ def predicted_better_without(number: int, basis: Basis, votes: Votes, *, seed: i
     is_own = votes.annotator == number
     if is_own.all() or not is_own.any():
         return False
-    as_of_one = replace(votes, annotator=np.zeros(len(votes), np.int64), weight=None)
-    of_others = as_of_one.where(~is_own)
+    all_votes = replace(votes, annotator=np.zeros(len(votes), np.int64), weight=None)
+    other_votes = all_votes.where(~is_own)
     scales = replace(basis.scales, annotators=Annotators.average(1))
 
     def log_likelihoods(fitted_votes: Votes) -> F64:
-        """Log-likelihoods of the other annotators' answers under a fit to the given votes."""
-        fitted = fit(basis.features, fitted_votes, 1, scales=scales, seed=seed, draws=16)
-        p = fitted.posterior.predicted(of_others, left_out=True)
-        log_p: F64 = xlogy(of_others.target, p) + xlogy(1 - of_others.target, 1 - p)
+        """Compute the log-likelihood of each other answer under a fit to the given votes."""
+        fitted = fit(
+            basis.features,
+            fitted_votes,
+            n_annotators=1,
+            scales=scales,
+            seed=seed,
+            draws=_DRAWS_TO_COMPARE,
+        )
+        p = fitted.posterior.predicted(other_votes, left_out=True)
+        log_p: F64 = xlogy(other_votes.target, p) + xlogy(1 - other_votes.target, 1 - p)
         return log_p
 
-    gain = log_likelihoods(of_others) - log_likelihoods(as_of_one)
+    gain = log_likelihoods(other_votes) - log_likelihoods(all_votes)
     return is_gain(gain, _BETTER, ddof=0)
 
 
 def _plenty_of(votes: Votes, seed: int) -> Votes:
-    """Return the votes, or about 20,000 random votes if there are more."""
+    """Draw about 20,000 random votes if there are more, else return all votes."""
     if len(votes) <= _PLENTY:
         return votes
     return votes.where(votes.drawn(_PLENTY / len(votes), np.random.default_rng(seed)))
 
 
 def learned_features(features: F64, votes: Votes, n_annotators: int, *, seed: int = 0) -> F64:
-    """(n, h) standardised hidden units of a DirectRanker trained on the votes; h may be 0.
+    """Learn features of the items with a net: the hidden units of a DirectRanker.
 
-    The DirectRanker r(x, y) = τ(w · (f(x) - f(y))) is trained on one pair for each vote; a tie is
-    two pairs, one each way. A quarter of the votes is held out for early stopping and to decide
-    whether to keep the hidden units of f: they must improve the likelihood of the held-out votes.
-    If the units do not improve the likelihood, or votes are few, no units are returned (h = 0). The
-    held-out votes are all votes on some of the items, because a net that memorises items is
-    useless: the residuals of the items do that already.
+    The DirectRanker r(x, y) = τ(w · (f(x) - f(y))) is trained on one pair for each vote; a tie
+    gives two pairs, one in each direction. A quarter of the votes is held out, for early stopping
+    and to decide whether to keep the hidden units f(x): the units must improve the likelihood of
+    the held-out votes.
+
+    The held-out votes are all votes about some of the items. So a net does not improve the
+    likelihood by memorising items, which would be useless because the residuals do it already.
+
+    Returns:
+        (n, h) h standardised hidden units for each of the n items; h is 0 if there are few votes,
+        or if the units do not improve the likelihood.
 
     Cost: none below 200 votes; else a training and two fits to at most 20,000 votes, about five
     seconds.
     """
-    nothing = np.empty((len(features), 0))
+    no_units = np.empty((len(features), 0))
     if votes.n_answers < ENOUGH or not features.shape[1]:
-        return nothing
+        return no_units
     votes = _plenty_of(votes, seed)
     n_items = len(features)
+    # A vote is held out if either of its two items is: with the share s of the items, the share
+    # 1 - (1 - s)² of the votes.
     n_held_out = max(1, round(n_items * (1 - np.sqrt(1 - _CHECKED))))
     held_out_items = np.random.default_rng(seed).permutation(n_items)[:n_held_out]
     is_item_held_out = np.zeros(n_items, np.bool_)
     is_item_held_out[held_out_items] = True
     held_out = is_item_held_out[votes.left] | is_item_held_out[votes.right]
-    train = votes.where(~held_out)
-    vali = votes.where(held_out)
-    if not len(train) or not len(vali):
-        return nothing
-    units = _hidden_units(features, train, vali, seed)
+    training_votes = votes.where(~held_out)
+    validation_votes = votes.where(held_out)
+    if not len(training_votes) or not len(validation_votes):
+        return no_units
+    units = _train_hidden_units(features, training_votes, validation_votes, seed)
     extended = np.hstack((features, units))
-    without = _log_likelihoods(features, votes, n_annotators, held_out, seed)
-    gain = _log_likelihoods(extended, votes, n_annotators, held_out, seed) - without
-    return units if is_gain(gain, _BETTER, ddof=0) else nothing
+    log_p_without_units = _log_likelihoods(features, votes, n_annotators, held_out, seed)
+    log_p_with_units = _log_likelihoods(extended, votes, n_annotators, held_out, seed)
+    gain = log_p_with_units - log_p_without_units
+    return units if is_gain(gain, _BETTER, ddof=0) else no_units
 
 
 def _log_likelihoods(
     features: F64, votes: Votes, n_annotators: int, held_out: Bool, seed: int
 ) -> F64:
-    """Log-likelihood of each held-out vote under a fit to the votes that are not held out."""
-    posterior = fit(features, votes.where(~held_out), n_annotators, seed=seed, draws=16).posterior
+    """Compute the log-likelihood of each held-out vote under a fit to the other votes.
+
+    Args:
+        features: (n, d) the features of the items.
+        votes: all votes.
+        n_annotators: the number of annotators.
+        held_out: a mask of the votes that are held out.
+        seed: the seed of the draws.
+    """
+    fitted = fit(features, votes.where(~held_out), n_annotators, seed=seed, draws=_DRAWS_TO_COMPARE)
     comparisons = votes.where(held_out).comparisons()
-    mean, variance = posterior.difference(comparisons.left, comparisons.right)
+    mean, variance = fitted.posterior.difference(comparisons.left, comparisons.right)
     z = mean / np.sqrt(1 + variance)
     target = comparisons.target
     log_p: F64 = target * log_ndtr(z) + (1 - target) * log_ndtr(-z)
     return log_p
 
 
-def _hidden_units(features: F64, train: Votes, vali: Votes, seed: int) -> F64:
-    """Train a net; return its (n, h) standardised hidden units, without constant units."""
+def _train_hidden_units(
+    features: F64, training_votes: Votes, validation_votes: Votes, seed: int
+) -> F64:
+    """Train a DirectRanker; return the hidden units of each item, standardised, (n, h).
+
+    Constant units are left out.
+    """
     import torch
 
     from sortnet.comparators import DirectRanker
@@ -279,22 +328,25 @@ def _hidden_units(features: F64, train: Votes, vali: Votes, seed: int) -> F64:
     items = Queries.from_arrays(features.astype(np.float32))
     net = DirectRanker(features.shape[1], hidden=_HIDDEN, seed=seed)
     training = Training(patience=_PATIENCE)
-    train_on_pairs(net, items, _pairs(train), items, _pairs(vali), training, seed=seed)
+    training_pairs = _compared_pairs(training_votes)
+    validation_pairs = _compared_pairs(validation_votes)
+    train_on_pairs(net, items, training_pairs, items, validation_pairs, training, seed=seed)
     with torch.no_grad():
         net.eval()
         units = net.feature_part(torch.from_numpy(items.features)).numpy().astype(np.float64)
     spread = units.std(axis=0)
-    alive = spread > 1e-6
-    standard: F64 = (units[:, alive] - units[:, alive].mean(axis=0)) / spread[alive]
-    return standard
+    varies = spread > _LEAST_SPREAD
+    standardised: F64 = (units[:, varies] - units[:, varies].mean(axis=0)) / spread[varies]
+    return standardised
 
 
-def _pairs(votes: Votes) -> ComparedPairs:
-    """Training pairs with the preferred item first; a tie gives two pairs, one each way."""
-    votes = votes.comparisons()
-    is_left_better = np.append(votes.target >= 0.5, votes.target > 0.5)
-    left = np.tile(votes.left, 2)
-    right = np.tile(votes.right, 2)
+def _compared_pairs(votes: Votes) -> ComparedPairs:
+    """Make the distinct pairs (better, worse) of the votes; a tie gives one in each direction."""
+    comparisons = votes.comparisons()
+    # Each comparison counts twice, and only the second time a tie is for the right item.
+    is_left_better = np.append(comparisons.target >= 0.5, comparisons.target > 0.5)
+    left = np.tile(comparisons.left, 2)
+    right = np.tile(comparisons.right, 2)
     better = np.where(is_left_better, left, right)
     worse = np.where(is_left_better, right, left)
     return ComparedPairs.of_keys(unique(packed(better, worse)))

@@ -1,4 +1,4 @@
-"""The model of a session: the times of its fits, and the answers that each fit uses."""
+"""The fits of a session: when the model is fitted, and which answers each fit uses."""
 
 from __future__ import annotations
 
@@ -29,18 +29,20 @@ from sortnet.preference.study import Study
 from sortnet.preference.vote_arrays import MODEL, PERSON, Votes
 from sortnet.preference.widening import widened_by
 
-_SMALL = 150  # unknowns up to which a fit takes a few milliseconds
-_UNFITTED = 4  # events that wait for a new fit, or 5 % of the events if that is more
-_AT_A_TIME = 64  # answers observed one by one; more of them wait for the next fit
+_SMALL = 150  # number of unknowns up to which a fit takes a few milliseconds
+# A fit is due if more than this number of events wait, or more than one in 20 of the fitted events.
+_UNFITTED = 4
+_UNFITTED_OF = 20
+_AT_A_TIME = 64  # if more events wait, they do not update the posterior before the next fit
 
 
 class CurrentOrder(NamedTuple):
-    """The items in order by the fit that chooses questions, which does not use the hold-out.
+    """The order of the items by the fit that chooses questions, which does not use the hold-out.
 
     Attributes:
-        items: (n,) best first; group by group if there are groups.
+        items: (n,) the items, the best first; group by group if there are groups.
         among_top: (n,) the probability that each item is in the top of its group; None if the goal
-            is no top.
+            of the session is not a top.
     """
 
     items: I64
@@ -54,17 +56,18 @@ class SessionFitting:
         features: (n, d) the features of the items.
         history: the events of the session.
         groups: the groups of the items.
-        study: which annotators are models, and the gold pairs.
+        study: the settings of the study, which name the models and the gold pairs.
         goal: the goal of the session.
-        lock: guards the history and the fits; it is not held during a fit.
-        seed: seed of all random choices.
-        keep: folder in which fits to many answers are kept; None: nowhere.
-        call: calls the functions of a fit that takes more than a few milliseconds.
+        lock: the lock that guards the history and the fits; it is not held during a fit.
+        seed: the seed of all random choices.
+        keep: the folder in which fits to many answers are cached. If None, nothing is cached.
+        call: a function that calls the slow functions of a fit, perhaps in another process. It is
+            not used for fits of a few milliseconds.
 
     Attributes:
         fits: the last fits.
-        fitted_at: number of events to which the last fits were made.
-        order: the items in order, which also includes the answers after the last fit.
+        fitted_at: the number of events to which the last fits were made.
+        order: the order of the items, which also takes account of the answers after the last fit.
     """
 
     def __init__(
@@ -91,7 +94,8 @@ class SessionFitting:
         self._call = call
         self._fitting = threading.Lock()
         self.fits = self._fit(0, None)
-        self.fitted_at = self._observed = 0
+        self.fitted_at = 0
+        self._n_observed = 0  # events by which the posterior is fitted or updated
         self.order = self._order_by(self.fits)
 
     @property
@@ -101,30 +105,30 @@ class SessionFitting:
 
     @property
     def behind(self) -> int:
-        """The number of events since the last fit."""
+        """Number of events since the last fit."""
         return len(self._history.events) - self.fitted_at
 
     @property
     def stale(self) -> bool:
-        """Whether there are events or a basis to be fitted."""
+        """Whether a new fit would use new events or a newly trained net."""
         return self._is_net_old or self.behind > 0
 
     @property
     def due(self) -> bool:
         """Whether enough events wait for a fit."""
-        return self.behind > max(_UNFITTED, self.fitted_at // 20)
+        return self.behind > max(_UNFITTED, self.fitted_at // _UNFITTED_OF)
 
     @property
     def quick(self) -> bool:
-        """Whether a fit takes only a few milliseconds: few unknowns, no net to train."""
+        """Whether a fit takes only a few milliseconds: few unknowns, and no net to train."""
         if not self.small:
             return False
-        has_net = self._history.n_votes >= ENOUGH
-        return not (has_net and self._is_net_old)
+        uses_net = self._history.n_votes >= ENOUGH
+        return not (uses_net and self._is_net_old)
 
     @property
     def small(self) -> bool:
-        """Whether there are few unknowns."""
+        """Whether there are so few unknowns that a fit takes a few milliseconds."""
         return sum(self._X.shape) + len(self._history.annotators) <= _SMALL
 
     @property
@@ -133,7 +137,12 @@ class SessionFitting:
         return self.fits.basis.milestone != self._milestone(len(self._history.events))
 
     def refit(self, *, keep_net: bool = False) -> None:
-        """Fit to all events so far, if there is something to fit; see `Session.refit`."""
+        """Fit to all events so far, unless the last fit is up to date.
+
+        Args:
+            keep_net: whether to keep the features of the last net, so that no net is trained. A net
+                that was trained on half of the events or less is not kept.
+        """
         with self._fitting:
             n_events = len(self._history.events)
             keep_net = keep_net and n_events < 2 * self.fits.basis.milestone
@@ -141,40 +150,46 @@ class SessionFitting:
                 self._refit(keep_net=keep_net)
 
     def fit_if_due(self) -> None:
-        """Fit if enough events wait, unless a fit is in progress: a question must not wait."""
+        """Fit if enough events wait, unless another fit is in progress, which nobody waits for."""
         if not (self.due and self._fitting.acquire(blocking=False)):
             return
         try:
-            self._refit(keep_net=self._history.n_votes >= ENOUGH)  # no net is trained here
+            # A question waits for this fit, so no net is trained.
+            self._refit(keep_net=self._history.n_votes >= ENOUGH)
         finally:
             self._fitting.release()
 
     def catch_up(self) -> None:
-        """Update the posterior by the events since the last fit; the lock must be held."""
+        """Update the posterior of the last fit by the events since then; the lock must be held.
+
+        Answers of annotators whom the posterior does not know wait for the next fit.
+        """
         posterior = self.fits.choosing.posterior
         n_events = len(self._history.events)
-        n_late = n_events - self._observed
-        if posterior.covariance is None or not 0 < n_late <= _AT_A_TIME:
+        n_new = n_events - self._n_observed
+        if posterior.covariance is None or not 0 < n_new <= _AT_A_TIME:
             return
         n_annotators = len(posterior.reliability)
         models = self.models()
-        late = self._history.votes(n_events, after=self._observed, holdout=False)
-        of_pairs = late.where(late.of_pairs)
-        for row, probit in zip(of_pairs.rows(), of_pairs.probits(), strict=True):
+        new_votes = self._history.votes(n_events, after=self._n_observed, holdout=False)
+        new_votes = new_votes.where(new_votes.annotator < n_annotators)
+        pair_votes = new_votes.where(new_votes.of_pairs)
+        for row, probit in zip(pair_votes.rows(), pair_votes.probits(), strict=True):
             left, right, target, annotator = row
-            if annotator < n_annotators:
-                kind = MODEL if annotator in models else PERSON
-                posterior.observe(left, right, target, annotator, kind, probit)
-        late = late.marked(models)
-        for sets in late.sets:
+            kind = MODEL if annotator in models else PERSON
+            posterior.observe(left, right, target, annotator, kind, probit)
+        marked_votes = new_votes.marked(models)
+        for sets in marked_votes.sets:
             for rows in sets.rows:
-                if late.annotator[rows[0]] < n_annotators:
-                    posterior.observe_set(late.where(rows))
-        self._observed = n_events
+                posterior.observe_set(marked_votes.where(rows))
+        self._n_observed = n_events
         self.order = self._order_by(self.fits)
 
     def measuring(self, annotator: str) -> Measuring | None:
-        """The reliability and the scale of an annotator, if their answers are measurements."""
+        """Return the reliability and the scale of an annotator whose answers are measurements.
+
+        Return None if the annotator's answers count as words.
+        """
         if not self._history.gives_measurements(annotator):
             return None
         annotators = self.fits.choosing.posterior.annotators
@@ -185,9 +200,9 @@ class SessionFitting:
         return (reliability, scale) if scale > 0 else None
 
     def typical_measuring(self) -> Measuring | None:
-        """The reliability and the scale of the annotator with the most answers; see `measuring`.
+        """Return `measuring` for the annotator with the most answers.
 
-        Before any answer, of an annotator whose answers will be measurements.
+        Before the first answer, the first annotator in the study's `probabilities` is used.
         """
         names = [*self._history.annotators] or [*self._study.probabilities]
         if not names:
@@ -195,12 +210,15 @@ class SessionFitting:
         return self.measuring(max(names, key=self._history.answered))
 
     def models(self) -> list[int]:
-        """The numbers of the annotators that are models."""
+        """List the numbers of the annotators that are models."""
         numbers = self._history.annotators
         return [numbers[name] for name in self._study.models if name in numbers]
 
     def weights(self) -> tuple[Votes, dict[str, float]]:
-        """All answers about the order, and each annotator's weight: see `Session.weighted`."""
+        """Return all answers about the order as comparisons, and the weight of each annotator.
+
+        The weight is reliability (1 - share of blind answers), see `Session.weighted`.
+        """
         with self._lock:
             votes = self._history.soft_votes()
             names = [*self._history.annotators]
@@ -214,9 +232,9 @@ class SessionFitting:
         return votes.comparisons(), dict(zip(names, weight.tolist(), strict=True))
 
     def better_without(self, annotator: str) -> bool:
-        """Whether others' answers are predicted better without an annotator's answers.
+        """Tell whether the other annotators' answers are predicted better without an annotator.
 
-        False if the annotator has no answers.
+        Return False if the annotator has no answers.
         """
         with self._lock:
             number = self._history.annotators.get(annotator)
@@ -227,7 +245,10 @@ class SessionFitting:
         return predicted_better_without(number, basis, votes, seed=self._seed)
 
     def widened_by(self) -> str | None:
-        """The name of the annotator whose answers made the intervals wider, by the last fit."""
+        """Return the name of the annotator whose answers made the intervals of ranks wider.
+
+        Return None if there is no such annotator; see the function `widened_by`.
+        """
         with self._lock:
             fits = self.fits
             votes = self._with_known(self._history.votes(self.fitted_at))
@@ -243,23 +264,33 @@ class SessionFitting:
         return None if number is None else names[number]
 
     def _refit(self, *, keep_net: bool = False) -> None:
+        """Fit to all events so far, and replace the last fits."""
         n_events = len(self._history.events)
         fits = self._fit(n_events, self.fits, keep_net=keep_net)
         order = self._order_by(fits)  # before the lock, so that a question does not wait
         with self._lock:
             self.fits = fits
             self.order = order
-            self.fitted_at = self._observed = n_events
+            self.fitted_at = n_events
+            self._n_observed = n_events
 
     def _fit(self, n_events: int, before: Fits | None, *, keep_net: bool = False) -> Fits:
-        """Fits to the first events, which start from the fits before."""
+        """Fit to the first events of the session.
+
+        Args:
+            n_events: the number of events.
+            before: the last fits, from which the search for the modes starts. If None, it starts
+                at 0.
+            keep_net: whether to keep the features of the last net.
+        """
         with self._lock:
             n_annotators = len(self._history.annotators)
             at = self._milestone(n_events)
             everything = self._with_known(self._history.votes(n_events))
             usable = self._with_known(self._history.votes(n_events, holdout=False))
         call = self._call if n_events and not self.small else operator.call
-        # Only what a session that starts with these events would compute, too, is kept.
+        # A cached fit is for a new session with the same events. Such a session neither keeps a net
+        # nor starts from earlier fits.
         keep = self._keep if everything.n_answers >= ENOUGH and not keep_net else None
         basis = None
         start = None
@@ -269,7 +300,7 @@ class SessionFitting:
         if basis is None or basis.scaled != at or (basis.milestone != at and not keep_net):
             net = basis if keep_net else None
             basis = self._choose_basis(at, call, net=net, keep=keep)
-            if not keep_net:  # the features may be others
+            if not keep_net:  # the earlier weights belong to features of another net
                 start = None
         if start is not None:
             keep = None
@@ -288,12 +319,21 @@ class SessionFitting:
     def _choose_basis(
         self, at: int, call: Callable[..., Any], *, net: Basis | None, keep: Path | None
     ) -> Basis:
+        """Choose features and scales from the events up to a milestone, see `choose_basis`.
+
+        Args:
+            at: the milestone, a number of events.
+            call: a function that calls `choose_basis`, perhaps in another process.
+            net: an earlier basis, from which the features are taken. If None, a net is trained.
+            keep: the folder of the cache. If None, nothing is cached.
+        """
         with self._lock:
-            early = self._with_known(self._history.votes(at, holdout=False))
-        basis: Basis = call(choose_basis, self._X, early, at, net=net, seed=self._seed, keep=keep)
+            votes = self._with_known(self._history.votes(at, holdout=False))
+        basis: Basis = call(choose_basis, self._X, votes, at, net=net, seed=self._seed, keep=keep)
         return basis
 
     def _order_by(self, fits: Fits) -> CurrentOrder:
+        """Order the items of each group by expected score."""
         posterior = fits.choosing.posterior
         items = np.lexsort((-posterior.scores, self._groups.of))
         if not self._goal.top:
@@ -301,24 +341,26 @@ class SessionFitting:
         return CurrentOrder(items, among_top(posterior, self._groups, self._goal.top))
 
     def _with_known(self, votes: Votes) -> Votes:
-        """Votes with the models of the study marked, and the answers to its gold pairs added."""
+        """Mark the votes of the study's models, and add the known answers to the gold pairs."""
         return votes.with_known(self.models(), self._study.gold_pairs())
 
     def _milestone(self, n_events: int) -> int:
-        """The milestone of the first events, see `milestone`.
+        """Return the last milestone of the first events, as a number of events; see `milestone`.
 
-        Beside models, people's events have milestones of their own, too: a few of them measure many
-        answers of models. If only models have answered, the same holds for the events of all models
-        but the first.
+        If models answer, people's events have milestones of their own, too, because a few answers
+        of people measure the errors of many answers of models. If only models have answered, the
+        events of all models but the first have milestones of their own.
         """
         at = milestone(n_events)
         if not self._study.models:
             return at
         with self._lock:
-            others = self._history.not_by(self._study.models, n_events)
-            if not len(others):
-                others = self._history.not_by([*self._history.annotators][:1], n_events)
-        at_others = milestone(len(others))
-        if not at_others:
+            measuring_rows = self._history.not_by(self._study.models, n_events)
+            if not len(measuring_rows):
+                first_annotator = [*self._history.annotators][:1]
+                measuring_rows = self._history.not_by(first_annotator, n_events)
+        n_measuring = milestone(len(measuring_rows))
+        if not n_measuring:
             return at
-        return max(at, int(others[at_others - 1]) + 1)
+        last_row = int(measuring_rows[n_measuring - 1])
+        return max(at, last_row + 1)

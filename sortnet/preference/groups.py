@@ -15,17 +15,18 @@ class Groups:
     """The groups of items: only items of the same group are compared with each other.
 
     Args:
-        groups: (n,) name or number of each item's group; None: all items are in one group.
-        n_items: n.
-        without: items that are not compared any more.
+        groups: (n,) the name or number of each item's group. If None, all items are in one group.
+        n_items: the number of items n.
+        without: the items that are not compared any more.
 
     Attributes:
-        of: (n,) the number of each item's group, in the order of their first items.
-        members: the items of each group that are compared, in order.
+        of: (n,) the number of each item's group. Groups are numbered from 0, in the order of their
+            first items.
+        members: the compared items of each group, in ascending order.
         n_pairs: the number of pairs within groups.
 
     Raises:
-        JudgementError: on another number of groups than items, or no pair within a group.
+        JudgementError: unless `groups` has n names, and there is a pair within a group.
 
     >>> groups = Groups(["b", "a", "b"], 3)
     >>> groups.of.tolist(), [members.tolist() for members in groups.members], groups.n_pairs
@@ -39,21 +40,22 @@ class Groups:
         *,
         without: Collection[int] = (),
     ) -> None:
-        numbers: dict[Hashable, int] = {}
+        number_of_name: dict[Hashable, int] = {}
         names = (0 for _ in range(n_items)) if groups is None else groups
-        self.of: I64 = np.array(
-            [numbers.setdefault(name, len(numbers)) for name in names], np.int64
-        )
+        numbers = [number_of_name.setdefault(name, len(number_of_name)) for name in names]
+        self.of: I64 = np.array(numbers, np.int64)
         if len(self.of) != n_items:
             raise JudgementError(f"{n_items} items but groups of {len(self.of)}")
         is_compared = np.ones(n_items, np.bool_)
         is_compared[list(without)] = False
-        self._sizes: I64 = np.bincount(self.of[is_compared], minlength=len(numbers))
+        self._sizes: I64 = np.bincount(self.of[is_compared], minlength=len(number_of_name))
+        # The compared items, group by group; the index of each group's first item in this array;
+        # and the index of each item. An item that is not compared gets its group's first index.
         by_group = np.argsort(self.of, kind="stable")
-        self._by_group: I64 = by_group[is_compared[by_group]]  # the compared items
-        self._starts: I64 = np.append(0, np.cumsum(self._sizes)[:-1])  # of groups in `_by_group`
-        self._places: I64 = self._starts[self.of]  # of items in `_by_group`
-        self._places[self._by_group] = np.arange(len(self._by_group))
+        self._by_group: I64 = by_group[is_compared[by_group]]
+        self._starts: I64 = np.append(0, np.cumsum(self._sizes)[:-1])
+        self._index: I64 = self._starts[self.of]
+        self._index[self._by_group] = np.arange(len(self._by_group))
         self._pairs_of_group: I64 = self._sizes * (self._sizes - 1) // 2
         self.members = tuple(np.split(self._by_group, self._starts[1:]))
         self.n_pairs = int(self._pairs_of_group.sum())
@@ -64,7 +66,7 @@ class Groups:
         return len(self.members)
 
     def every(self) -> tuple[I64, I64]:
-        """All pairs within groups; not meant for many items."""
+        """Return all pairs within groups, as two arrays of items; not meant for many items."""
         pairs_of_groups = [
             members[np.array(np.triu_indices(len(members), 1))] for members in self.members
         ]
@@ -74,43 +76,49 @@ class Groups:
     def draw(self, rng: np.random.Generator, m: int) -> tuple[I64, I64]:
         """Draw m random pairs within groups, each pair with the same probability.
 
-        A group is drawn with a probability in proportion to its number of pairs; then an item of
-        the group, and another item of the group.
+        A group is drawn with a probability in proportion to the number of its pairs. Then an item
+        of the group is drawn, and another item of the group.
         """
         n = len(self._by_group)
         if len(self) == 1:
-            place = rng.integers(n, size=m)
-            # A step of 1 to n - 1 places, round the end, never leads back to the same item.
-            other_place = (place + rng.integers(1, n, size=m)) % n
-            return self._by_group[place], self._by_group[other_place]
-        # The pairs of all groups are numbered, one group after another: a number gives its group.
+            index = rng.integers(n, size=m)
+            # A step of 1 to n - 1 items, round the end, never leads back to the same item.
+            other_index = (index + rng.integers(1, n, size=m)) % n
+            return self._by_group[index], self._by_group[other_index]
+        # If the pairs are numbered group by group, a random number of a pair gives a random group.
         pair_number = rng.integers(self.n_pairs, size=m)
         group = np.searchsorted(np.cumsum(self._pairs_of_group), pair_number, side="right")
         i = self._by_group[self._starts[group] + rng.integers(self._sizes[group])]
         return i, self.partners(i, rng)
 
     def partners(self, i: I64, rng: np.random.Generator) -> I64:
-        """A random other item of each item's group; the item itself if it is the only one."""
+        """Draw a random other item of the same group for each item i.
+
+        An item that is the only one of its group gets itself.
+        """
         size = self._sizes[self.of[i]]
         start = self._starts[self.of[i]]
-        # With one group a plain number: numpy draws other steps if the bounds are an array.
+        # With one group the bound is a plain number. An array of bounds would give other random
+        # numbers, and a session of one group must draw the same numbers as ever.
         end_of_steps = len(self._by_group) if len(self) == 1 else np.maximum(size, 2)
         steps = rng.integers(1, end_of_steps, size=len(i))
-        places = start + (self._places[i] - start + steps) % np.maximum(size, 1)
-        return self._by_group[np.minimum(places, len(self._by_group) - 1)]
+        # Steps go round within the group.
+        indices = start + (self._index[i] - start + steps) % np.maximum(size, 1)
+        return self._by_group[np.minimum(indices, len(self._by_group) - 1)]
 
 
 @dataclass(frozen=True)
 class GroupStanding:
-    """The distance of one group from the goal.
+    """The distance of one group of items from the goal of the session.
 
     Attributes:
-        group: its number, in the order of the groups' first items.
-        items: number of its items.
-        answers: number of answers about its pairs.
-        wrong: share of its pairs expected to be in the wrong order, 0 for a single item; if the
-            goal is a top, share of the top items expected not to belong there.
-        stop: whether to stop asking about it.
+        group: the number of the group, in the order of the groups' first items.
+        items: the number of items in the group.
+        answers: the number of answers about pairs in the group.
+        wrong: the expected share of the group's pairs that are in the wrong order, 0 for a single
+            item. If the goal is a top, the expected share of the top items that do not belong to
+            the top.
+        stop: whether to stop asking about the group.
     """
 
     group: int
@@ -121,12 +129,14 @@ class GroupStanding:
 
 
 def parts_apart(parts: I64, judged: Bool, groups: Groups, *, features: bool) -> str:
-    r"""A sentence on items of one group that no chain of answers connects; empty without them.
+    r"""Write a warning if items of the same group are not connected by a chain of answers.
+
+    Return an empty text if all judged items of each group are connected.
 
     Args:
-        parts: (n,) each item's connected component in the graph of answers.
+        parts: (n,) the number of each item's connected component in the graph of answers.
         judged: (n,) whether there is an answer about the item.
-        groups: groups of the items.
+        groups: the groups of the items.
         features: whether the items have features.
 
     >>> parts = np.array([0, 0, 1, 1, 2])
@@ -138,12 +148,15 @@ def parts_apart(parts: I64, judged: Bool, groups: Groups, *, features: bool) -> 
     and such pairs are asked early
     """
     n = len(parts)
-    group_of_part = np.unique(groups.of[judged] * n + parts[judged]) // n
+    # One number for each combination of a group and a part, from which the group can be read.
+    group_and_part = np.unique(groups.of[judged] * n + parts[judged])
+    group_of_part = group_and_part // n
     n_parts_of_group = np.bincount(group_of_part, minlength=len(groups))
     has_several = n_parts_of_group > 1
     if not has_several.any():
         return ""
-    items = f"{np.count_nonzero(judged & has_several[groups.of]):,} items"
+    n_items = np.count_nonzero(judged & has_several[groups.of])
+    items = f"{n_items:,} items"
     n_groups = int(has_several.sum())
     if len(groups) > 1:
         items += f" of {n_groups:,} groups" if n_groups > 1 else " of 1 group"
@@ -152,10 +165,10 @@ def parts_apart(parts: I64, judged: Bool, groups: Groups, *, features: bool) -> 
         order = "features alone decide their order across sets"
     else:
         order = "their order across sets is unknown"
-    # A tree of answers joins the parts of each group.
-    n_joining = n_parts - n_groups
-    joining = "1 answer" if n_joining == 1 else f"{n_joining:,} answers"
+    # A tree of k - 1 answers links the k parts of a group.
+    n_links = n_parts - n_groups
+    answers = "1 answer" if n_links == 1 else f"{n_links:,} answers"
     return (
         f"{items} fall into {n_parts:,} sets without any answer between the sets, so {order}: "
-        f"keep answering, at least {joining} must link the sets, and such pairs are asked early"
+        f"keep answering, at least {answers} must link the sets, and such pairs are asked early"
     )

@@ -13,7 +13,7 @@ from sortnet.preference.goal import among_top
 from sortnet.preference.groups import Groups
 from sortnet.preference.posterior import Posterior
 
-LEVEL = 0.9  # probability of the intervals
+LEVEL = 0.9  # probability that a rank is in its interval
 _COLUMNS = 4096  # columns in a block whose intervals are computed together
 _SCORES_AT_ONCE = 1 << 16  # scores in a block of draws that is sorted together
 
@@ -23,14 +23,14 @@ class Ranking:
     """A ranking of all items, including items that were never compared.
 
     Attributes:
-        order: (n,) the items, best first; group by group if there are groups.
+        order: (n,) the items, the best first; group by group if there are groups.
         rank: (n,) each item's rank in its group, 1 for the best.
         score: (n,) each item's expected score, in units of an answer's noise; comparable within a
             group.
-        low, high: (n,) ends of the 90 % interval of each item's rank in its group.
-        judgements: (n,) number of answers about each item.
-        among_top: (n,) probability that each item is among the top of its group; None if no top is
-            wanted.
+        low, high: (n,) the ends of the 90 % interval of each item's rank in its group.
+        judgements: (n,) the number of answers about each item.
+        among_top: (n,) the probability that each item is among the top of its group; None if the
+            goal of the session is not a top.
     """
 
     order: I64
@@ -46,37 +46,43 @@ class Ranking:
 
 
 def rank_items(posterior: Posterior, judgements: I64, groups: Groups, *, top: int = 0) -> Ranking:
-    """Rank the items of each group by expected score; intervals are from their ranks in the draws.
+    """Rank the items of each group by expected score, with an interval for each rank.
+
+    The interval contains the rank, and 90 % of the item's ranks in draws of the scores.
 
     Args:
         posterior: the posterior of the scores.
-        judgements: (n,) number of answers about each item.
+        judgements: (n,) the number of answers about each item.
         groups: the groups of the items.
-        top: number of top items of each group; 0: no top is wanted.
+        top: the number of top items of each group; 0 if the goal of the session is not a top.
 
     Cost: one sort, and one sort per draw.
     """
     n = posterior.n_items
-    order = np.concatenate(
-        [
-            members[np.argsort(-posterior.scores[members], kind="stable")]
-            for members in groups.members
-        ]
-    )
     rank = np.zeros(n, np.int64)
     low = np.zeros(n, np.int64)
     high = np.zeros(n, np.int64)
-    rank[order] = np.concatenate([np.arange(1, len(members) + 1) for members in groups.members])
+    ordered_groups = []
     for members in groups.members:
+        best_first = members[np.argsort(-posterior.scores[members], kind="stable")]
+        ordered_groups.append(best_first)
+        rank[best_first] = np.arange(1, len(members) + 1)
         lowest, highest = shortest(_ranks_in_draws(posterior, members))
         low[members] = np.minimum(lowest, rank[members])
         high[members] = np.maximum(highest, rank[members])
-    q = among_top(posterior, groups, top) if top else None
-    return Ranking(order, rank, posterior.scores.copy(), low, high, judgements, q)
+    return Ranking(
+        order=np.concatenate(ordered_groups),
+        rank=rank,
+        score=posterior.scores.copy(),
+        low=low,
+        high=high,
+        judgements=judgements,
+        among_top=among_top(posterior, groups, top) if top else None,
+    )
 
 
 def _ranks_in_draws(posterior: Posterior, members: I64) -> I32:
-    """(draws, m) the rank of each member of a group in each draw of the scores."""
+    """Rank the m members of a group by their scores in each draw: (draws, m), 1 for the best."""
     ranks = np.empty((len(posterior.draws), len(members)), np.int32)
     one_to_m = np.arange(1, len(members) + 1, dtype=np.int32)[None]
     # A block of draws is sorted at a time: for a million items, all draws would take 400 MB.
@@ -88,30 +94,40 @@ def _ranks_in_draws(posterior: Posterior, members: I64) -> I32:
     return ranks
 
 
-def shortest(places: I64 | I32) -> tuple[I64, I64]:
-    """Find for each column the shortest interval that contains 90 % of its values; return its ends.
+def shortest(ranks: I64 | I32) -> tuple[I64, I64]:
+    """Find the shortest interval that contains 90 % of the values in each column.
 
     An interval with equal tails would contain more than 90 %, because ranks are whole numbers.
+
+    Args:
+        ranks: (draws, columns) the rank of each item in each draw, one column for each item.
+
+    Returns:
+        The low ends and the high ends of the intervals, both (columns,).
     """
-    ends = np.empty((2, places.shape[1]), np.int64)
-    for start in range(0, places.shape[1], _COLUMNS):  # so that a block stays in the cache
+    ends = np.empty((2, ranks.shape[1]), np.int64)
+    for start in range(0, ranks.shape[1], _COLUMNS):  # so that a block stays in the cache
         block = slice(start, start + _COLUMNS)
-        ends[:, block] = _shortest_of_block(places[:, block])
+        ends[:, block] = _shortest_of_block(ranks[:, block])
     return ends[0], ends[1]
 
 
-def _shortest_of_block(places: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Find the intervals of a block; if a column has several shortest, take the middle interval."""
-    ascending: NDArray[Any] = np.sort(places, axis=0)
-    n_rows = len(ascending)
+def _shortest_of_block(ranks: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Find the shortest interval of each column in a block, see `shortest`.
+
+    If several intervals of a column are shortest, the middle one is taken.
+    """
+    ascending: NDArray[Any] = np.sort(ranks, axis=0)
+    n_draws = len(ascending)
     # k draws divide the line into k + 1 gaps. A further draw falls into each gap with the same
     # probability, so an interval needs the share `LEVEL` of k + 1, not of k.
-    n_inside = min(int(np.ceil(LEVEL * (n_rows + 1))), n_rows)
+    n_inside = min(int(np.ceil(LEVEL * (n_draws + 1))), n_draws)
     step_to_end = n_inside - 1
-    width = ascending[step_to_end:] - ascending[: n_rows - step_to_end]
+    width = ascending[step_to_end:] - ascending[: n_draws - step_to_end]
     is_shortest = width == width.min(axis=0)
-    n_so_far = np.cumsum(is_shortest, axis=0)
-    # The middle one of the shortest intervals is the first that makes more than half of them.
-    start = np.argmax(n_so_far * 2 > is_shortest.sum(axis=0), axis=0)
+    n_shortest = is_shortest.sum(axis=0)
+    n_shortest_so_far = np.cumsum(is_shortest, axis=0)
+    # The middle interval is the first at which more than half of the shortest are counted.
+    start = np.argmax(n_shortest_so_far * 2 > n_shortest, axis=0)
     column = np.arange(ascending.shape[1])
     return ascending[start, column], ascending[start + step_to_end, column]

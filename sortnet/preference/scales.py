@@ -1,4 +1,4 @@
-"""Hyperparameters of a fit: variances of the prior, ties, and the annotators' reliabilities."""
+"""Hyperparameters of a fit: prior variances, ties, and parameters of the annotators."""
 
 from __future__ import annotations
 
@@ -12,28 +12,34 @@ from numpy.typing import NDArray
 from sortnet.core import F64
 from sortnet.preference.reliability import Annotators
 
-# Expected variance of the errors that models share, relative to the variance of the scores, where
-# people have given many answers that do not yet tell the variance.
+# Expected variance of the errors that models share, relative to the variance of the scores, if
+# people have given many answers, but these do not determine the variance.
 SHARED = 0.5
-UNKNOWN = -1.0  # stands for the variance of shared errors if no model had answered
+UNKNOWN = -1.0  # the value of `Scales.shared` if no model had answered
 
 
 @dataclass(frozen=True)
 class Prior:
-    """Variances of the prior."""
+    """Variances of the normal prior of the scores.
 
-    weight: float  # of the weight of each feature
-    residual: float  # of the residual of each item
+    Attributes:
+        weight: the variance of the weight of each feature.
+        residual: the variance of the residual of each item.
+    """
+
+    weight: float
+    residual: float
 
     def total(self, d: int) -> float:
-        """Variance of the score of an item with d standardised features."""
+        """Return the variance of the score of an item with d standardised features."""
         return d * self.weight + self.residual
 
 
 def first_guess(d: int) -> Prior:
-    """The prior before any answer: scores vary more than the noise, mostly due to the features.
+    """Return the prior before any answer, given the number of features d.
 
-    `d` is the number of features.
+    Scores vary more than the noise of an answer, whose variance is 1, and mostly because of the
+    features.
     """
     if d:
         return Prior(2 / d, 0.15)
@@ -46,12 +52,13 @@ class Scales:
 
     Attributes:
         priors: the likely priors of the scores.
-        odds: (k,) the probability of each prior.
-        annotators: their reliabilities and blind shares, and the prior spread of their side biases.
+        odds: the probability of each prior.
+        annotators: the reliabilities and blind shares of the annotators, and the prior spread of
+            each side bias.
         tie: the tie threshold.
         ties: the share of ties among the answers.
-        shared: variance of the errors that models share, relative to the variance of the scores;
-            `UNKNOWN` if there were no answers of models beside others.
+        shared: the variance of the errors that models share, relative to the variance of the
+            scores; `UNKNOWN` if no answers counted as answers of models.
     """
 
     priors: tuple[Prior, ...]
@@ -63,15 +70,15 @@ class Scales:
 
     @property
     def residual(self) -> float:
-        """The expected variance of an item's residual."""
+        """Expected variance of an item's residual, a mean over the likely priors."""
         return float(self.odds @ [prior.residual for prior in self.priors])
 
     def padded(self, n_annotators: int) -> Scales:
-        """The same scales for more annotators; the new annotators are average."""
+        """Append average annotators to the scales, so that there are `n_annotators`."""
         return replace(self, annotators=self.annotators.padded(n_annotators))
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """The scales as arrays by name, from which `from_arrays` makes them again."""
+        """Return the scales as named arrays; `from_arrays` rebuilds the scales."""
         return {
             "priors": np.array([(prior.weight, prior.residual) for prior in self.priors]),
             "odds": self.odds,
@@ -81,7 +88,7 @@ class Scales:
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> Scales:
-        """Make scales from the arrays that the method `arrays` returned."""
+        """Rebuild scales from the arrays that `arrays` returned."""
         priors = tuple(Prior(*variances) for variances in arrays["priors"].tolist())
         annotators = Annotators(*arrays["annotators"])
         return cls(priors, arrays["odds"], annotators, *arrays["others"].tolist())

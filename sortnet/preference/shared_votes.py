@@ -1,4 +1,4 @@
-"""Answers sorted by pair, so that all annotators' answers about one pair follow each other."""
+"""Votes sorted by pair, so that all annotators' answers about a pair follow each other."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from sortnet.preference.judgement_table import Judgements
 
 
 class SetComparisons(NamedTuple):
-    """The comparisons that follow from answers about more than two items.
+    """The m comparisons of two items that follow from answers about more than two items.
 
     Attributes:
-        row: (m,) the row of the judgement.
-        better, worse: (m,) the items; equally good items are in the order of the question.
+        row: (m,) the row of the judgement from which the comparison follows.
+        better, worse: (m,) the two items; equally good items are in the order of the question.
         target: (m,) 1, or ½ if the two items are equally good.
     """
 
@@ -29,56 +29,63 @@ class SetComparisons(NamedTuple):
 
     @property
     def weight(self) -> F64:
-        """(m,) 1 / the number of comparisons from the same answer: each answer counts once."""
-        weight: F64 = 1 / np.maximum(np.bincount(self.row), 1)[self.row]
+        """Weight of each comparison, (m,); the comparisons of an answer add up to the weight 1."""
+        n_comparisons_of_row = np.maximum(np.bincount(self.row), 1)
+        weight: F64 = 1 / n_comparisons_of_row[self.row]
         return weight
 
 
 def set_comparisons(judgements: Judgements, rows: I64) -> SetComparisons:
-    """Derive comparisons of two items from the answers about sets in the given rows.
+    """Derive comparisons of two items from answers about sets, as `Judgement.comparisons` does.
 
-    The best item is better than each other item, and each other item is better than the worst, as
-    in `Judgement.comparisons`. If all items are equally good, each pair of them is a tie.
+    The best item is better than each other item, and each other item is better than the worst item.
+    If all items are equally good, each pair of items is a tie.
+
+    Args:
+        judgements: a table of judgements.
+        rows: the rows of the answers about sets.
     """
     items = judgements.items(rows).astype(np.int64)
-    # (m, places): the best and the worst item of an answer are repeated for each place.
+    # All arrays are (answers, places). The best and the worst item of an answer are repeated for
+    # each place.
     best = np.broadcast_to(judgements.best[rows].astype(np.int64)[:, None], items.shape)
     worst = np.broadcast_to(judgements.worst[rows].astype(np.int64)[:, None], items.shape)
 
-    def comparisons(is_compared: Bool, better: I64, worse: I64, target: float) -> SetComparisons:
-        """The comparisons at the selected places of the given arrays."""
+    def select(is_compared: Bool, better: I64, worse: I64, *, target: float) -> SetComparisons:
+        """Make comparisons of `better` and `worse` at the selected places."""
         answer, _ = np.nonzero(is_compared)
         targets = np.full(len(answer), target)
         return SetComparisons(rows[answer], better[is_compared], worse[is_compared], targets)
 
     is_not_best = (items >= 0) & (items != best)
     is_between = is_not_best & (items != worst)
-    with_best = comparisons(is_not_best & (best >= 0), best, items, 1.0)
-    with_worst = comparisons(is_between & (worst >= 0), items, worst, 1.0)
+    with_best = select(is_not_best & (best >= 0), best, items, target=1.0)
+    with_worst = select(is_between & (worst >= 0), items, worst, target=1.0)
     first, second = np.triu_indices(items.shape[1], 1)
     left = items[:, first]
     right = items[:, second]
-    # Items fill the first places of a row. So a pair is complete if its second item is there.
-    ties = comparisons((best[:, first] < 0) & (right >= 0), left, right, 0.5)
+    # Items fill the first places of a row. So both items of a pair exist if the second one does.
+    is_tie = (best[:, first] < 0) & (right >= 0)
+    ties = select(is_tie, left, right, target=0.5)
     columns = zip(with_best, with_worst, ties, strict=True)
-    return SetComparisons(*(np.concatenate(parts) for parts in columns))
+    return SetComparisons(*(np.concatenate(column_parts) for column_parts in columns))
 
 
 @dataclass(frozen=True, eq=False)
 class SharedVotes:
-    """Votes about two items, sorted by pair, annotator and time.
+    """The m votes about p pairs of items, sorted by pair, annotator and time.
 
     Attributes:
-        rows: (m,) the row of the judgement; an answer about a set becomes several votes, one for
-            each comparison that follows from the answer.
+        rows: (m,) the row of the judgement. Each comparison that follows from an answer about a set
+            is a vote.
         low, high: (m,) the items, the lower number first.
-        pair: (m,) number of the pair, from 0.
-        annotator: (m,) number of the annotator.
+        pair: (m,) the number of the pair, from 0.
+        annotator: (m,) the number of the annotator.
         better: (m,) 1 if the item with the lower number was preferred, 0 if not, ½ for a tie.
-        first: (m,) whether the vote is the annotator's first answer to the pair.
-        weight: (m,) 1 for an answer about a pair; for a comparison from an answer about a set,
-            1 / the number of comparisons from that answer.
-        starts: (p,) the place of each pair's first vote.
+        first: (m,) whether the vote is the annotator's first answer about the pair.
+        weight: (m,) 1 for an answer about a pair; 1 / n for a comparison from an answer about a
+            set, if n comparisons follow from the answer.
+        starts: (p,) the index of each pair's first vote.
     """
 
     rows: I64
@@ -95,13 +102,13 @@ class SharedVotes:
     def of(
         cls, judgements: Judgements, rows: I64 | None = None, *, sets: bool = False
     ) -> SharedVotes:
-        """Sort the votes in the given rows of a table of judgements.
+        """Sort the votes in a table of judgements.
 
         Args:
-            judgements: the table.
-            rows: rows of answers about two items; None: all such answers about the order that are
-                not undone.
-            sets: whether the comparisons that follow from answers about sets are votes, too.
+            judgements: the table of judgements.
+            rows: the rows of answers about two items. If None, all answers about the order of two
+                items that are not undone.
+            sets: whether to add the comparisons that follow from answers about sets.
         """
         if rows is None:
             rows = np.flatnonzero(judgements.is_vote)
@@ -137,25 +144,29 @@ class SharedVotes:
         )
 
     def answers(self, judgements: Judgements, pair: int) -> list[Judgement]:
-        """The judgements about the pair with the number `pair`, in the order of the table."""
+        """List the judgements about the pair with the number `pair`, in the order of the table."""
         ends = np.append(self.starts[1:], len(self.rows))
         rows = np.sort(self.rows[self.starts[pair] : ends[pair]])
         return [judgements[row] for row in rows.tolist()]
 
     def oldest(self) -> I64:
-        """(p,) the row of the first answer to each pair."""
-        return np.minimum.reduceat(self.rows, self.starts) if len(self.rows) else self.rows
+        """Return the row of the first answer about each pair, (p,)."""
+        if not len(self.rows):
+            return self.rows
+        return np.minimum.reduceat(self.rows, self.starts)
 
     def repeated(self) -> tuple[I64, I64]:
-        """Find repeated answers; return their places, and the places of the first answers.
+        """Find the votes with which an annotator answered a pair again.
 
-        A repeated answer and its first answer are of one annotator about one pair. They are left
-        out if either is a tie.
+        A vote is left out if it is a tie, or if the annotator's first vote about the pair is a tie.
+
+        Returns:
+            The indices of the repeated votes, and the indices of the corresponding first votes.
         """
-        places = np.arange(len(self.rows))
-        # Votes of one annotator about one pair follow each other, so the place of the first of them
-        # is the latest place of a first vote.
-        first_places = np.maximum.accumulate(np.where(self.first, places, 0))
-        has_no_tie = (self.better != 0.5) & (self.better[first_places] != 0.5)
+        indices = np.arange(len(self.rows))
+        # An annotator's votes about a pair follow each other. So the first one is the latest vote
+        # up to here that is marked as `first`.
+        first_indices = np.maximum.accumulate(np.where(self.first, indices, 0))
+        has_no_tie = (self.better != 0.5) & (self.better[first_indices] != 0.5)
         is_repeated = ~self.first & has_no_tie
-        return places[is_repeated], first_places[is_repeated]
+        return indices[is_repeated], first_indices[is_repeated]

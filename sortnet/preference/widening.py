@@ -1,4 +1,4 @@
-"""The annotator whose answers make a ranking less sure."""
+"""Find the annotator whose answers make a ranking less certain."""
 
 from __future__ import annotations
 
@@ -16,36 +16,40 @@ from sortnet.preference.vote_arrays import Votes
 _MOST_ANNOTATORS = 4  # only the least reliable annotators are checked
 _MOST_VOTES = 20_000  # among more answers, the answers of one annotator hardly make a difference
 _MOST_ITEMS = 200  # with more items, a fit takes a second
-# If a third of good answers is removed, the expected share of wrong pairs grows by a half. An
-# annotator counts only if without their answers the share falls below .98 of the share with them,
-# which is more than by chance.
+# An annotator is reported only if the expected share of wrong pairs falls below this share of its
+# value when the answers of the annotator are left out. This is more than chance: if a third of good
+# answers is left out, the share of wrong pairs grows by a half.
 _SURER = 0.98
 
 
 def widened_by(
     posterior: Posterior, features: F64, votes: Votes, groups: Groups, goal: Goal, *, seed: int = 0
 ) -> int | None:
-    """The number of the annotator whose answers made the intervals wider, or None.
+    """Find the annotator whose answers made the intervals of the ranks wider.
 
-    An annotator who contradicts the other annotators makes all scores less sure. A fit without this
-    annotator's answers, with scales chosen again, then expects fewer pairs in the wrong order,
-    although it has fewer answers.
+    An annotator who contradicts the other annotators makes all scores less certain. Then a fit
+    without this annotator's answers, with scales chosen again, expects fewer pairs in the wrong
+    order, although it uses fewer answers.
 
     Args:
         posterior: the posterior given all answers.
-        features: (n, d) the features of the fit.
+        features: (n, d) the features of the n items.
         votes: all answers.
         groups: the groups of the items.
         goal: the goal of the session.
-        seed: the seed of the pairs from which the share is estimated.
+        seed: the seed of the fits, and of the pairs from which the share of wrong pairs is
+            estimated.
+
+    Returns:
+        The number of the annotator; None if there is no such annotator.
 
     Cost: the scales and a fit for each of the four least reliable annotators with at least 20
     answers; nothing with more than 200 items or 20,000 answers, or with one annotator.
     """
     n_annotators = len(posterior.reliability)
     counts = np.bincount(votes.annotator[votes.first], minlength=n_annotators)
-    too_many = len(votes) > _MOST_VOTES or len(features) > _MOST_ITEMS
-    if too_many or np.count_nonzero(counts) < 2:
+    is_too_slow = len(votes) > _MOST_VOTES or len(features) > _MOST_ITEMS
+    if is_too_slow or np.count_nonzero(counts) < 2:
         return None
     widening: int | None = None
     least_wrong = _SURER * progress(posterior, groups, goal, seed=seed).wrong

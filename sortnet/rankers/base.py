@@ -41,13 +41,13 @@ class Ranker(ABC):
     Attributes:
         config: the settings that the ranker was fitted with, among them its `kind`.
         scaler: the scaling of features, fitted on the training part.
-        feature_names: names of the features, if the training data had them.
-        info: record of the fit, as JSON; `quality` is RankQuality on the validation part.
-        describer: makes features from items, for a ranker of items; `save` keeps it.
+        feature_names: names of the features, if the training data had names.
+        info: record of the fit, as JSON values; `quality` is RankQuality on the validation part.
+        describer: makes features from the texts or images of items; None: there are no items.
         columns: the names of columns in the training tables, which new tables must have, too.
 
     Raises:
-        ModelError: if the features of `describer` are not `feature_names`.
+        ModelError: if the features that `describer` makes are not `feature_names`.
     """
 
     config: Settings
@@ -64,13 +64,14 @@ class Ranker(ABC):
 
     @property
     def n_features(self) -> int:
+        """Number of unscaled features of a document."""
         return self.scaler.n_features
 
     @property
     def depends_on_query(self) -> bool:
-        """Whether the margin of a pair changes with the other documents of the query.
+        """Whether the margin of two documents also depends on the rest of their query.
 
-        A scaling by query, such as `rank`, makes it so.
+        It does with a scaling by query, such as `rank`.
         """
         return self.scaler.depends_on_query
 
@@ -85,25 +86,25 @@ class Ranker(ABC):
 
     @abstractmethod
     def scores(self, queries: Queries) -> F32:
-        """Compute scores (n_docs,), higher is better; they are comparable within a query only."""
+        """Compute scores (n_docs,), higher is better, which can be compared within a query."""
 
     def real_scores(self, queries: Queries) -> F32:
-        """Compute scores (n_docs,) whose differences say by how much a document is better.
+        """Compute scores (n_docs,) whose differences tell by how much a document is better.
 
-        A ranker without such scores returns `scores`.
+        A ranker that has no such scores returns the same as `scores`.
         """
         return self.scores(queries)
 
     @abstractmethod
     def learned(self) -> dict[str, Array]:
-        """The learned arrays by name, from which `read` of the settings restores the ranker."""
+        """List the learned arrays by name; the settings' `read` restores the ranker from them."""
 
     def tensors(self) -> dict[str, Array]:
-        """All arrays that `save` writes, by name: the learned ones and the scaling."""
+        """List the arrays of the ranker by name: the learned arrays and the scaling."""
         return self.learned() | scaler_arrays(self.scaler)
 
     def facts(self) -> dict[str, Any]:
-        """Entries of model.json that depend on the kind of ranker."""
+        """List the entries of model.json that depend on the kind of ranker."""
         return {"depends_on_query": self.depends_on_query}
 
     def order(self, queries: Queries) -> I64:
@@ -125,15 +126,22 @@ class Ranker(ABC):
         return differences
 
     def votes(self, queries: Queries, i: int, j: int) -> list[dict[str, float]]:
-        """Outputs of each part of the ranker for the pair (i, j): {name of the output: value}."""
-        return [{"margin": float(self.margins(queries, [i], [j])[0])}]
+        """Compute the outputs of the ranker for documents i and j, {name of the output: value}.
+
+        A committee has a dict for each member; any other ranker has a single dict with its margin.
+        """
+        margins = self.margins(queries, [i], [j])
+        return [{"margin": float(margins[0])}]
 
     def split_shares(self) -> F64 | None:
-        """Share of the splits that use each feature, (n_features,); None without soft trees."""
+        """Compute the share of the trees' splits that use each feature, (n_features,).
+
+        A ranker without soft trees returns None.
+        """
         return None
 
     def differentiable(self) -> Margin:
-        """The margin as a torch function of two scaled documents.
+        """Return the margin as a torch function of two scaled documents.
 
         Raises:
             ModelError: if the ranker has no such function.
@@ -146,12 +154,13 @@ class Ranker(ABC):
     def repeatable(self, queries: Queries) -> tuple[Queries, Callable[[Queries], I64], I64]:
         """Prepare sorting the same documents many times with changed feature columns.
 
-        All orders start from the same arrangement, so that changing a feature that the ranker does
+        Every sort starts from the same arrangement, so that changing a feature that the ranker does
         not use changes no order.
 
         Returns:
-            A copy of the documents as the ranker sees them, a function that orders a changed copy,
-            and the number of the feature that each column of the copy comes from.
+            A copy of the documents as the ranker sees them, scaled or not; a function that sorts
+            the copy after its columns were changed; and for each column of the copy the number of
+            the feature that it is made from.
         """
         start = arrangement(queries)
         copy = queries.with_features(queries.features.copy())
@@ -159,7 +168,10 @@ class Ranker(ABC):
         return copy, lambda changed: self._by_scores(changed, start), sources
 
     def order_before(self, queries: Queries) -> I64:
-        """Sort the documents by the untrained ranker, whose weights are random, (n_docs,)."""
+        """Sort the documents by the ranker before it was trained, (n_docs,).
+
+        A ranker that does not begin with random weights returns an order that ignores the grades.
+        """
         return arrangement(queries)
 
     def check_features(self, queries: Queries) -> None:
@@ -169,18 +181,22 @@ class Ranker(ABC):
                 f"{queries.source}: {queries.n_features} features, "
                 f"but the model was trained on {self.n_features}"
             )
-        ours = self.feature_names
-        theirs = queries.feature_names
-        if ours is not None and theirs is not None and ours != theirs:
-            pairs = zip(ours, theirs, strict=True)
-            k = next(k for k, (our_name, their_name) in enumerate(pairs) if our_name != their_name)
-            raise ModelError(
-                f"{queries.source}: feature {k + 1} is {theirs[k]!r}, "
-                f"but the model was trained with {ours[k]!r} there"
-            )
+        names_in_training = self.feature_names
+        names = queries.feature_names
+        if names_in_training is None or names is None or names == names_in_training:
+            return
+        pairs = zip(names_in_training, names, strict=True)
+        for k, (name_in_training, name) in enumerate(pairs, start=1):
+            if name != name_in_training:
+                raise ModelError(
+                    f"{queries.source}: feature {k} is {name!r}, "
+                    f"but the model was trained with {name_in_training!r} there"
+                )
 
     def save(self, folder: str | Path) -> None:
-        """Write the ranker's folder in one step; every command of `sortnet` reads it.
+        """Write the ranker to a folder, which every command of `sortnet` reads.
+
+        A program that reads the folder at the same time gets the old or the new ranker.
 
         Raises:
             SortNetError: if the folder cannot be written.
@@ -204,19 +220,22 @@ class Ranker(ABC):
         write_folder(folder, document, self._saved_tensors())
 
     def weights_sha256(self) -> str:
-        """SHA-256 of all arrays that `save` writes, including the arrays of a describer."""
+        """Compute the SHA-256 of all arrays that `save` writes."""
         return digest_of(self._saved_tensors())
 
     def _saved_tensors(self) -> dict[str, Array]:
-        if self.describer is None:
-            return self.tensors()
+        """List all arrays that `save` writes: the arrays of the ranker and of its describer."""
         tensors = self.tensors()
-        for name, array in arrays_of(self.describer).items():
-            tensors[f"{ITEMS_PREFIX}{name}"] = array
+        if self.describer is not None:
+            for name, array in arrays_of(self.describer).items():
+                tensors[f"{ITEMS_PREFIX}{name}"] = array
         return tensors
 
     def _by_scores(self, queries: Queries, start: I64) -> I64:
-        """Sort by score, best first; documents with equal scores keep their order in `start`."""
+        """Sort each query by score, the best document first, (n_docs,).
+
+        Documents with equal scores stay in the order of `start`, an order of all documents.
+        """
         self.check_features(queries)
         scores = self.scores(queries)
         if np.isnan(scores).any():

@@ -1,4 +1,4 @@
-"""Fit a comparator and a posterior on judged pairs; keep what predicts held-out pairs better."""
+"""Fit a comparator and a posterior to judged pairs; keep the better predictor of held-out pairs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from sortnet.rankers.posterior_ranker import PosteriorSettings
 
 
 def better_ranker(train: Queries, vali: Queries, config: Config) -> Ranker:
-    """Fit a comparator and a posterior on judged pairs; keep what predicts held-out pairs better.
+    """Fit a comparator and a posterior to judged pairs; return the better predictor.
 
     Args:
         train: queries with judged pairs.
@@ -32,14 +32,15 @@ def better_ranker(train: Queries, vali: Queries, config: Config) -> Ranker:
 
 
 def better_than_posterior(net: Model, train: Queries, vali: Queries) -> Ranker:
-    """Return the comparator, or the posterior of the same judged pairs if that is better.
+    """Fit a posterior to the same judged pairs; return the better of the posterior and `net`.
 
-    Without judged pairs the comparator is returned. `info["kept"]` of the result tells the kind
-    of ranker that was kept, the measure, the figures of both rankers and the reason.
+    Without judged pairs, `net` is returned. `info["kept"]` of the result tells the kind of ranker
+    that was kept, the measure, the figures of both rankers and the reason.
 
     Args:
         net: the comparator, trained on `train` and chosen by `vali`.
-        train, vali: the queries.
+        train: the training queries.
+        vali: the validation queries, whose judged pairs are predicted.
     """
     has_judged_pairs = vali.judged is not None
     rankers: list[Ranker] = [net]
@@ -58,7 +59,7 @@ def better_than_posterior(net: Model, train: Queries, vali: Queries) -> Ranker:
 
 
 def _reason(figures: Mapping[str, float], n_iterations: int, *, has_judged_pairs: bool) -> str:
-    """The reason for keeping the ranker with the highest figure."""
+    """Tell the reason for keeping the ranker with the highest figure, in words for a report."""
     if not has_judged_pairs:
         return f"best on the validation queries of iterations 0 to {n_iterations - 1}"
     if len(set(figures.values())) == 1:

@@ -1,9 +1,9 @@
 """Choose the feature scaling by short trial trainings; with judged pairs also the weight decay.
 
-The candidates are equation 5 and ranks within the query, or the quantiles of each feature as normal
-deviates, or both: three trials at most. Without trials the settings are `Config.with_defaults`.
-No trial is run if answers are limited or a judge is to be asked: a trial would look at answers that
-the budget does not count.
+There are three candidates for the scaling: the paper's equation 5 and ranks within the query
+(`query+rank`), normal deviates of each feature's quantiles (`normal`), and both together. Without
+trials the settings are `Config.with_defaults`. No trial is run if answers are limited or a judge is
+to be asked, because a trial would use answers that the limit does not count.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ _HEADS = 2
 _EPOCHS = 6
 _ITERATIONS = 3
 _EPOCH_STEPS = 8
-_TRIED_ON = 20_000  # documents of a part, at most: a trial then takes seconds
-# A setting replaces the first candidate only if it is better by this many standard errors. With two
-# standard errors, small tables would keep the first scaling even where another scaling sorts them
-# much better. With judged pairs less certainty is asked for, because too weak a weight decay does
-# more harm than too strong a weight decay.
+_MOST_DOCS = 20_000  # documents of a part in a trial, which then takes seconds
+# Another candidate replaces the first candidate only if it is better by this many standard errors.
+# With two standard errors, small tables would keep the first scaling even where another scaling
+# sorts them much better. The weight decay needs less certainty, because too weak a weight decay
+# does more harm than too strong a weight decay.
 _SURE = 1.0
 _SURE_OF_FEW = 0.5
 
@@ -59,16 +59,17 @@ def choose(
         train: labelled queries, not scaled.
         vali: labelled queries that trials are measured on.
         config: settings with a RankQuality.
-        make_for: makes a custom comparator.
-        ended: trials of an interrupted choice with the same arguments, as `on_trial` got them;
-            they are not repeated. The result is the same as without the interruption.
-        on_trial: called with each new trial when it is done.
+        make_for: makes a custom comparator; None: the comparator of `config`.
+        progress: called with a line of text before each trial.
+        ended: finished trials of an earlier call that was interrupted, as `on_trial` was called
+            with them. They are not run again, and the result is the same as without interruption.
+        on_trial: called with each new trial when the trial is done.
 
     Returns:
-        The settings, with nothing left open; and the trials, as JSON values: `scaling`,
-        `weight_decay`, the `outcomes`, and as `quality` their mean, the RankQuality. If answers are
-        limited (`judgements`) or a judge would be asked, there are no new trials, and a scaling
-        left open is all of `INPUTS` together.
+        The settings, with nothing left open, and the trials. A trial has JSON values: its `scaling`
+        and `weight_decay`; its `outcomes`, the RankQuality of each validation query; and their mean
+        as `quality`. If answers are limited (`judgements`) or a judge would be asked, there are no
+        new trials, and an open scaling becomes all of `INPUTS` together.
 
     Cost: at most three short trainings of a small committee, two more with judged pairs; a training
     has at most 20,000 documents of each part.
@@ -82,30 +83,31 @@ def choose(
         return best.changed(scaling=config.scaling or INPUTS[-1] + missing), trials
     if config.scaling is not None and not chooses_weight_decay:
         return best, trials
-    split = _split(train, vali, config)
-    if split is None:
+    parts = _parts_of_trials(train, vali, config)
+    if parts is None:
         return best, trials
-    T, V = split
+    tried_train, tried_vali = parts
 
     def outcome(candidate: Config) -> F64:
-        """RankQuality of a trial for each query of V; a trial that has ended is not run again."""
+        """Run a trial, unless it has ended; return RankQuality of each validation query."""
         settings = {"scaling": candidate.scaling, "weight_decay": candidate.training.weight_decay}
         for trial in trials:
             if settings.items() <= trial.items():
                 return np.array(trial["outcomes"], np.float64)  # JSON's null becomes NaN
         progress(f"choosing the inputs, trial {len(trials) + 1}")
-        values = _outcomes(T, V, candidate, make_for or make_comparator)
+        values = _outcomes(tried_train, tried_vali, candidate, make_for or make_comparator)
         quality = average(values, candidate.empty)
-        numbers = [None if np.isnan(value) else value for value in values.tolist()]
-        trials.append({**settings, "quality": quality, "outcomes": numbers})
-        on_trial(trials[-1])
+        json_values = [None if np.isnan(value) else value for value in values.tolist()]
+        trial = {**settings, "quality": quality, "outcomes": json_values}
+        trials.append(trial)
+        on_trial(trial)
         return values
 
     if config.scaling is None:
         best = first_best([best.changed(scaling=inputs + missing) for inputs in INPUTS], outcome)
     if chooses_weight_decay:
         weight_decay = best.training.weight_decay or 0.0
-        stronger = [best.changed(weight_decay=weight_decay * times) for times in STRONGER]
+        stronger = [best.changed(weight_decay=weight_decay * factor) for factor in STRONGER]
         best = first_best([best, *stronger], outcome, _SURE_OF_FEW)
     return best, trials
 
@@ -113,10 +115,15 @@ def choose(
 def first_best(
     candidates: Sequence[Config], outcome: Callable[[Config], F64], sure: float = _SURE
 ) -> Config:
-    """The candidate with the best mean outcome if it is surely better, else the first candidate.
+    """Choose the candidate with the best mean outcome, but the first unless the gain is sure.
 
-    A candidate is surely better than the first if the mean difference of their outcomes, query by
-    query, is more than `sure` standard errors.
+    The gain over the first candidate is sure if the mean difference of the two candidates'
+    outcomes, query by query, is more than `sure` standard errors.
+
+    Args:
+        candidates: settings to choose from.
+        outcome: function that returns the RankQuality of a candidate for each query.
+        sure: number of standard errors.
     """
     outcomes_by_query = [outcome(candidate) for candidate in candidates]
     # The outcome of a query without a RankQuality is NaN, for every candidate.
@@ -132,49 +139,56 @@ def _outcomes(train: Queries, vali: Queries, config: Config, make_for: MakeFor) 
 
     If `vali` has judged pairs, the result has a value for each judged pair.
     """
-    config = _short(train, config)
+    config = _shortened(train, config)
     scaler = fit_scaler(str(config.scaling), train, seed=config.seed)
-    T, V = scaler(train), scaler(vali)
-    state = learn_to_sort(T, V, make_for(config, scaler.n_columns), config)
+    scaled_vali = scaler(vali)
+    make = make_for(config, scaler.n_columns)
+    state = learn_to_sort(scaler(train), scaled_vali, make, config)
     assert state.best is not None  # the loop has run at least one iteration
-    return outcomes(config.rank_quality, V, sort(state.best, V).order)
+    order = sort(state.best, scaled_vali).order
+    return outcomes(config.rank_quality, scaled_vali, order)
 
 
-def _short(train: Queries, config: Config) -> Config:
+def _shortened(train: Queries, config: Config) -> Config:
     """Reduce the settings to the size of a trial: fewer heads, epochs, iterations, mini-batches."""
-    epoch_pairs = Budget.of(train, config).epoch_pairs
-    max_iter = 2  # sorts with random weights, and after a single training
+    max_iter = 2  # with random weights a sort before the only training, and a sort after it
     if config.start == "warm":
         max_iter = min(_ITERATIONS, config.trainings)
+    epoch_pairs = Budget.of(train, config).epoch_pairs
+    batch_size = max(SMALLEST_BATCH, epoch_pairs // _EPOCH_STEPS)
     return config.changed(
         committee=min(_HEADS, config.committee),
         epochs=min(_EPOCHS, config.training.epochs or _EPOCHS),
         max_iter=max_iter,
-        batch_size=config.training.batch_size or max(SMALLEST_BATCH, epoch_pairs // _EPOCH_STEPS),
+        batch_size=config.training.batch_size or batch_size,
     )
 
 
-def _split(train: Queries, vali: Queries, config: Config) -> tuple[Queries, Queries] | None:
-    """Select the queries T that trials learn from, and the queries V that measure the trials.
+def _parts_of_trials(
+    train: Queries, vali: Queries, config: Config
+) -> tuple[Queries, Queries] | None:
+    """Select the training queries and the validation queries of all trials.
 
-    Returns None if nothing can be learned from T, or no query of V has a RankQuality.
+    If both parts are the same graded queries, they are divided in halves. The result is None if
+    nothing can be learned from the training queries, or if RankQuality cannot choose.
     """
-    T = _sample(train, config.seed)
-    V = _sample(vali, config.seed)
-    if vali is train and T.judged is None:
-        if len(T) < 2:
+    tried_train = _sample(train, config.seed)
+    tried_vali = _sample(vali, config.seed)
+    if vali is train and tried_train.judged is None:
+        if len(tried_train) < 2:
             return None
-        T, V = next(iter(query_folds(T, 2, seed=config.seed)))
-    if can_be_learned(T) and can_choose(config.rank_quality, V).any():
-        return T, V
+        halves = query_folds(tried_train, 2, seed=config.seed)
+        tried_train, tried_vali = next(iter(halves))
+    if can_be_learned(tried_train) and can_choose(config.rank_quality, tried_vali).any():
+        return tried_train, tried_vali
     return None
 
 
 def _sample(queries: Queries, seed: int) -> Queries:
-    """Draw random queries with `_TRIED_ON` documents at most, but always one query at least."""
-    if queries.n_docs <= _TRIED_ON:
+    """Draw random queries with at most `_MOST_DOCS` documents, but always at least one query."""
+    if queries.n_docs <= _MOST_DOCS:
         return queries
     order = np.random.default_rng(seed).permutation(len(queries))
-    is_sampled = np.cumsum(queries.sizes[order]) <= _TRIED_ON
+    is_sampled = np.cumsum(queries.sizes[order]) <= _MOST_DOCS
     is_sampled[0] = True
     return queries.take(np.sort(order[is_sampled]))

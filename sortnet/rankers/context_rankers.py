@@ -23,8 +23,8 @@ from sortnet.rankers.model_folder import Array, Saved
 from sortnet.rankers.weights import arrays_of, load_weights, refuse_few
 from sortnet.threads import one_thread_an_operation
 
-_DOCUMENTS = 1 << 14  # documents scored at once; a query is not divided
-# Values of settings that are left open.
+_DOCUMENTS = 1 << 14  # documents scored at once; a longer query is scored alone
+# Default values of settings that are left open, by architecture.
 _FIXED: dict[str, dict[str, Any]] = {
     "fate": {"hidden": (128, 128, 128), "units": "relu", "weight_decay": 0.5},
     "feta": {"hidden": (32, 32), "units": "selu"},
@@ -33,7 +33,7 @@ _FIXED: dict[str, dict[str, Any]] = {
 
 @dataclass(frozen=True, eq=False)
 class SetRanker(Ranker):
-    """Ranks by the scores of a net of whole queries."""
+    """Ranker by the scores of a net that sees all documents of a query at once."""
 
     config: ContextSettings
     net: nn.Module
@@ -56,7 +56,7 @@ class SetRanker(Ranker):
 
 @dataclass(frozen=True)
 class ContextSettings(Settings):
-    """Settings of a net of whole queries."""
+    """Settings of a net that scores the documents of a whole query at once."""
 
     ranker: ClassVar[type[SetRanker]] = SetRanker
     nesterov: ClassVar[bool] = True
@@ -85,7 +85,7 @@ class ContextSettings(Settings):
 
     @property
     def query_loss(self) -> Loss:
-        """The loss of a query."""
+        """The loss of a query as a function of its scores and grades."""
         return LOSSES[self.loss]
 
     def net(self, n_columns: int) -> Any:
@@ -93,18 +93,21 @@ class ContextSettings(Settings):
         raise NotImplementedError
 
     def scores_of(self, net: Any, part: Queries) -> Tensor:
-        """Scores (n_docs,) of scaled queries, with gradients."""
+        """Compute the net's scores (n_docs,) of scaled queries, with gradients."""
         raise NotImplementedError
 
     def least_numbers(self, n_columns: int) -> int:
-        """A lower bound on the number of the net's weights, for `refuse_few`."""
+        """Compute a lower bound on the number of the net's weights, for `refuse_few`."""
         raise NotImplementedError
 
     def solve(self, T: Queries, V: Queries, progress: Progress) -> tuple[Any, dict[str, Any]]:
-        """Minimise the mean loss of the queries; keep the epoch best by RankQuality on `V`.
+        """Train a net on the queries T; keep the epoch with the best RankQuality on the queries V.
 
-        Cost: an epoch passes over all documents; if the net or the loss compares pairs, over all
-        pairs of documents of a query.
+        Returns:
+            The net, and the epoch that was kept with the number of epochs.
+
+        Cost: an epoch passes over all documents. If the net or the loss compares pairs, it passes
+        over all pairs of documents of each query.
         """
         net = self.net(T.n_features)
 
@@ -114,6 +117,7 @@ class ContextSettings(Settings):
         return net, descend(net, T, V, self, score, progress)
 
     def read(self, saved: Saved, n_columns: int) -> Any:
+        """Make the net with the weights of a model folder."""
         refuse_few(saved.tensors, self.least_numbers(n_columns), saved.weights)
         net = self.net(n_columns)
         load_weights(net, "", saved.tensors, saved.weights)

@@ -1,4 +1,4 @@
-"""Fitting of a ranker of any kind."""
+"""Fit a ranker of any kind."""
 
 from __future__ import annotations
 
@@ -25,18 +25,19 @@ def fit_ranker(
     progress: Progress = lambda text: None,
     **loop_arguments: Any,
 ) -> Ranker:
-    """Fit a ranker of the kind that the settings are for.
+    """Fit the kind of ranker that the settings belong to.
 
     Args:
         train: labelled queries, not scaled.
-        vali: labelled queries with the same features; settings and epochs are chosen on them.
-        config: settings; a RankQuality left open is chosen first, see `choose_quality`.
+        vali: labelled queries with the same features; settings and epochs are chosen by them.
+        config: settings; if they leave RankQuality open, it is chosen first by `choose_quality`.
+        progress: called with a line of text at each step.
         loop_arguments: arguments that only `sortnet.rankers.sortnet.fit` has, such as `callbacks`.
 
     Raises:
-        DataError: if the parts have different features, if RankQuality scores every ranking of
-            `vali` alike, or if the kind cannot learn from the training part: no query has documents
-            of two grades, or there are judged pairs or weights that the kind does not take.
+        DataError: if the parts have different features, if RankQuality gives every ranking of
+            `vali` the same score, or if the ranker cannot learn from `train`: no query has
+            documents of two grades, or there are judged pairs or weights that it does not take.
 
     >>> import numpy as np
     >>> from sortnet.config import Config
@@ -59,7 +60,7 @@ def fit_ranker(
 
 
 def _fit(train: Queries, vali: Queries, config: Any, *, progress: Progress) -> Ranker:
-    """Fit every candidate of the settings; return the ranker that is best on `vali`."""
+    """Fit a ranker for each candidate of the settings; return the best ranker by RankQuality."""
     check_graded(train, config)
     rankers = list[Ranker]()
     for candidate in config.candidates(train):
@@ -68,8 +69,9 @@ def _fit(train: Queries, vali: Queries, config: Any, *, progress: Progress) -> R
         if scaling is not None:
             scaler = fit_scaler(scaling, train, seed=config.seed)
         learned, info = candidate.solve(scaler(train), scaler(vali), progress)
-        names = train.feature_names
-        ranker = candidate.ranker(candidate, scaler, learned, feature_names=names, info=info)
+        ranker = candidate.ranker(
+            candidate, scaler, learned, feature_names=train.feature_names, info=info
+        )
         rankers.append(ranker)
     if len(rankers) == 1:
         return rankers[0]
@@ -77,13 +79,11 @@ def _fit(train: Queries, vali: Queries, config: Any, *, progress: Progress) -> R
 
 
 def check_graded(train: Queries, config: Settings) -> None:
-    """Refuse training data that the kind cannot learn from.
-
-    The data need two grades in some query; judged pairs and weights are refused if the kind does
-    not take them.
+    """Refuse training data that the ranker of these settings cannot learn from.
 
     Raises:
-        DataError: naming the kinds that take judged pairs.
+        DataError: if there are judged pairs or weights that the ranker does not take, or if no
+            query has documents of two grades.
     """
     if train.judged is not None and not config.takes_judged:
         raise DataError(
@@ -96,12 +96,12 @@ def check_graded(train: Queries, config: Settings) -> None:
 
 
 def check_same_features(train: Queries, vali: Queries) -> None:
-    """Refuse two parts whose features differ."""
+    """Raise a DataError if the two parts differ in the number or the names of their features."""
     if train.n_features != vali.n_features:
         raise DataError(
             f"{train.source} has {train.n_features} features, {vali.source} {vali.n_features}"
         )
-    if None not in (train.feature_names, vali.feature_names) and (
-        train.feature_names != vali.feature_names
-    ):
+    if train.feature_names is None or vali.feature_names is None:
+        return
+    if train.feature_names != vali.feature_names:
         raise DataError(f"{train.source} and {vali.source} name their features differently")

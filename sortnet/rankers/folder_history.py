@@ -17,13 +17,15 @@ def upgraded_folder(
 ) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
     """Convert the model.json and the arrays of version 0.1.0 to the present format.
 
-    Version 0.1.0 knew one kind of ranker, and scalings of one part; it did not store which features
-    varied in training. Its settings are converted where they are read, in `sortnet.history`.
+    Version 0.1.0 had a single kind of ranker and scalings of a single part. It did not store which
+    features varied in training, so all features are marked as varying. The settings in model.json
+    are converted when they are read, by `sortnet.history`.
     """
     upgraded_tensors = dict(tensors)
     table = upgraded_tensors.pop("scaler", None)
     if table is not None:
-        upgraded_tensors[f"scaler.{document['config'].get('scaling')}"] = table
+        scaling = document["config"].get("scaling")
+        upgraded_tensors[f"scaler.{scaling}"] = table
         varying = np.ones((2, *table.shape[1:]), np.bool_)
         upgraded_tensors["scaler.varying"] = varying
     return {**document, "kind": "sortnet"}, upgraded_tensors

@@ -1,7 +1,7 @@
-"""A ranker whose score is a sum of decision trees; every boosted kind of ranker becomes one.
+"""Rank by a sum of decision trees, to which all boosted rankers are converted.
 
-A model folder is read and checked without the library that fitted it, and ranks where that library
-is not installed.
+The libraries that boost trees are needed only for fitting. A saved forest is read, checked and
+evaluated by numpy alone.
 """
 
 from __future__ import annotations
@@ -18,38 +18,41 @@ from sortnet.errors import ModelError
 from sortnet.rankers.base import Ranker, order_by
 from sortnet.rankers.model_folder import Array, Saved
 
-# A node has the feature, the threshold, the numbers of the left and the right child, and whether a
-# document without the feature goes left.
+# A node is a tuple of a feature, a threshold, the numbers of the left and the right child, and
+# whether a document with a missing value goes left.
 Node: TypeAlias = tuple[int, float, int, int, bool]
+_LEAF = -1  # in place of the feature of a leaf
+# Types of the arrays of a `Forest`; all other arrays are int64.
+_DTYPES: dict[str, type] = {"threshold": np.float64, "missing": np.bool_}
 
 
 def leaf(value: float) -> Node:
-    """Make a leaf: its feature is -1, and it has its value in place of the threshold."""
-    return (-1, value, 0, 0, False)
+    """Make a leaf, a node with `_LEAF` in place of a feature and its value as the threshold."""
+    return (_LEAF, value, 0, 0, False)
 
 
 @dataclass(frozen=True, eq=False)
 class Forest:
-    """Decision trees as arrays. At a node, values up to the threshold go left.
+    """Decision trees as arrays. At a node, documents with values up to the threshold go left.
 
     >>> stump = Forest.stumps([(0, 0.5, 2.0, True)])
     >>> stump(np.array([[0.5], [0.6], [np.nan]], np.float32)).tolist()
     [0.0, 2.0, 0.0]
     """
 
-    # The arrays have the nodes of all trees, one tree after the other.
-    feature: I64  # (n,) int64, -1 at a leaf
-    threshold: F64  # (n,) float64; a leaf has its value here
-    left: I64  # (n,) int64 number of the left child, which is greater than the number of the node
-    right: I64  # (n,) int64 number of the right child, which is greater, too
-    missing: Bool  # (n,) bool, whether a document without the feature goes left
-    roots: I64  # (n_trees,) int64 numbers of the roots
+    # Each array but `roots` has the n nodes of all trees, tree by tree.
+    feature: I64  # (n,) number of the feature that is compared, `_LEAF` at a leaf
+    threshold: F64  # (n,) threshold of the feature; at a leaf, the value of the leaf
+    left: I64  # (n,) number of the left child, greater than the number of the node
+    right: I64  # (n,) number of the right child, greater than the number of the node
+    missing: Bool  # (n,) whether a document without a value of the feature goes left
+    roots: I64  # (n_trees,) numbers of the roots
 
     @classmethod
     def of(cls, trees: Iterable[list[Node]]) -> Forest:
-        """Build a forest from trees: lists of nodes (feature, threshold, left, right, missing).
+        """Build a forest from trees; a tree is a list of nodes, the root first.
 
-        The numbers of the children count within the tree. For leaves see `leaf`.
+        The numbers of the children count from the root of their tree.
         """
         nodes: list[Node] = []
         roots = []
@@ -72,8 +75,8 @@ class Forest:
     def stumps(cls, stumps: Iterable[tuple[int, float, float, bool]]) -> Forest:
         """Build a forest from stumps (feature, threshold, value, missing).
 
-        Documents above `threshold` get `value`, documents below it 0. `missing` says whether a
-        document without the feature gets 0, too.
+        A document above `threshold` gets `value`, any other document gets 0. If `missing` is true,
+        a document without a value of the feature gets 0; if not, it gets `value`.
         """
         return cls.of(
             [(feature, threshold, 1, 2, missing), leaf(0.0), leaf(value)]
@@ -81,7 +84,7 @@ class Forest:
         )
 
     def __call__(self, X: F32) -> F64:
-        """Score the documents, (n_docs,): the sum of the values of the leaves that they reach.
+        """Score documents with features X (n_docs, n_features): the sum of the trees' values.
 
         Cost: a step for each document, tree and level.
         """
@@ -90,33 +93,43 @@ class Forest:
     def each(self, X: F32) -> Iterator[F64]:
         """Yield for each tree the values (n_docs,) of the leaves that the documents reach."""
         for root in self.roots:
-            node = np.full(len(X), root)
+            node = np.full(len(X), root)  # (n_docs,) the node that each document has reached
             docs = np.arange(len(X))
             docs_at_inner = docs[self.feature[node] >= 0]
             while len(docs_at_inner):
                 parent = node[docs_at_inner]
                 x = X[docs_at_inner, self.feature[parent]]
                 goes_left = np.where(np.isnan(x), self.missing[parent], x <= self.threshold[parent])
-                node[docs_at_inner] = np.where(goes_left, self.left[parent], self.right[parent])
-                docs_at_inner = docs_at_inner[self.feature[node[docs_at_inner]] >= 0]
+                child = np.where(goes_left, self.left[parent], self.right[parent])
+                node[docs_at_inner] = child
+                docs_at_inner = docs_at_inner[self.feature[child] >= 0]
             yield self.threshold[node]
 
     def first(self, n_trees: int) -> Forest:
-        """The forest of the first `n_trees` trees."""
-        end = len(self.feature) if n_trees >= len(self.roots) else int(self.roots[n_trees])
-        nodes = {f.name: getattr(self, f.name)[:end] for f in fields(self)}
-        return Forest(**{**nodes, "roots": self.roots[:n_trees]})
+        """Copy the first `n_trees` trees, at most all trees, to a forest."""
+        n_nodes = len(self.feature)
+        if n_trees < len(self.roots):
+            n_nodes = int(self.roots[n_trees])
+        arrays = {f.name: getattr(self, f.name)[:n_nodes] for f in fields(self)}
+        arrays["roots"] = self.roots[:n_trees]
+        return Forest(**arrays)
 
     def fault(self, n_features: int) -> str | None:
-        """Say what is wrong with the arrays; None if they are trees over `n_features` features."""
+        """Check that the arrays are trees over `n_features` features.
+
+        Returns:
+            The fault in words; None if there is no fault.
+        """
         is_inner = self.feature >= 0
         n_nodes = len(self.feature)
         number = np.arange(n_nodes)
-        if ((self.feature < -1) | (self.feature >= n_features)).any():
+        is_unknown = (self.feature < _LEAF) | (self.feature >= n_features)
+        if is_unknown.any():
             return "a feature that is not there"
         for child in (self.left, self.right):
-            # Every path from a root ends, because a child has a greater number than its parent.
-            if (is_inner & ((child <= number) | (child >= n_nodes))).any():
+            # A child must have a greater number than its parent, so that every path ends.
+            is_outside = (child <= number) | (child >= n_nodes)
+            if (is_inner & is_outside).any():
                 return "a node that is not there"
         if not len(self.roots) or self.roots[0] != 0 or (np.diff(self.roots) <= 0).any():
             return "roots out of order"
@@ -127,7 +140,7 @@ class Forest:
 
 @dataclass(frozen=True, eq=False)
 class ForestRanker(Ranker):
-    """Ranks by the sum of decision trees over the unscaled features."""
+    """Ranker by a sum of decision trees over the unscaled features."""
 
     forest: Forest
 
@@ -145,15 +158,15 @@ class ForestRanker(Ranker):
 
 @dataclass(frozen=True)
 class ForestSettings(Settings):
-    """Settings of every ranker that is a sum of trees."""
+    """Settings that all rankers by a sum of trees have."""
 
     ranker: ClassVar[type[ForestRanker]] = ForestRanker
 
     def best_trees(self, forest: Forest, vali: Queries) -> tuple[Forest, int]:
-        """Keep the first trees only: the number of trees with the best RankQuality on `vali`.
+        """Choose the number of first trees with the best RankQuality on `vali`; drop the rest.
 
         Returns:
-            The forest, and its number of trees, at least one.
+            The forest of the first trees, and their number, at least one.
         """
         scores = np.zeros(vali.n_docs)
         qualities = []
@@ -164,20 +177,22 @@ class ForestSettings(Settings):
         return forest.first(n_trees), n_trees
 
     def read(self, saved: Saved, n_columns: int) -> Forest:
-        """Read the trees of a folder.
+        """Read the trees of a model folder, over `n_columns` features.
 
         Raises:
             ModelError: if the arrays are no trees.
         """
         arrays = {}
-        for f in fields(Forest):
-            array = saved.tensors.get(f.name)
-            size = array.size if array is not None else 0
-            dtype = {"threshold": np.float64, "missing": np.bool_}.get(f.name, np.int64)
-            arrays[f.name] = saved.take(f.name, dtype, size)
-        lengths = {len(array) for name, array in arrays.items() if name != "roots"}
+        for name in (f.name for f in fields(Forest)):
+            # `take` checks that the array has one dimension and the type; any length is allowed.
+            unchecked = saved.tensors.get(name)
+            size = 0 if unchecked is None else unchecked.size
+            arrays[name] = saved.take(name, _DTYPES.get(name, np.int64), size)
         forest = Forest(**arrays)
-        fault = "arrays of different lengths" if len(lengths) > 1 else forest.fault(n_columns)
+        lengths = {len(array) for name, array in arrays.items() if name != "roots"}
+        fault: str | None = "arrays of different lengths"
+        if len(lengths) == 1:
+            fault = forest.fault(n_columns)
         if fault is not None:
             raise ModelError(f"{saved.weights}: these are no trees: {fault}")
         return forest

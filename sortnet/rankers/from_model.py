@@ -1,8 +1,8 @@
-"""Train a model further: the settings and the first comparator of a run from its weights.
+"""Train a model further: make the settings and the first comparator of a run from a model.
 
-The weights fit only the inputs and the architecture of their model, so the run keeps the model's
-scaling, comparator and features. No trials are run. The seed and the weight decay are the model's,
-too, unless the caller sets them.
+The weights of a model fit only its inputs and its architecture, so the run has the model's scaling,
+comparator and features, and no trials choose them. The run also has the model's seed and weight
+decay, unless the caller sets others.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from sortnet.errors import DataError
 from sortnet.learning.step_budget import MOST_OF_RUN, MOST_OF_TRAINING, Budget, default_epochs
 
 # Trained weights fit only a comparator that is made with the same values of these settings. Dropout
-# is among them because it is a part of the comparator, though the help lists it with the training.
+# is a part of the comparator, though the help lists dropout among the settings of the training.
 _WEIGHT_SETTINGS = (*(s.name for s in own_settings(Config) if s.section == COMPARATOR), "dropout")
 
 
@@ -30,21 +30,21 @@ def settings_from_model(learned: Config, **given: Any) -> Config:
 
     Args:
         learned: the settings of the model to begin with.
-        given: settings by name. The scaling and the settings of the comparator must be the model's,
-            because the weights were learned with them. Settings that are left out have their
-            defaults; the seed and the weight decay are the model's by default.
+        given: settings of the run by name. The scaling and the settings of the comparator must be
+            the settings of the model. All other settings have their usual defaults, but the default
+            of the seed and of the weight decay is the model's value.
 
     Raises:
-        DataError: if a given setting differs from the setting that the weights were learned with,
-            or begins trainings from random weights; if a name is no setting.
+        DataError: if a setting does not fit the weights of the model, if it begins trainings from
+            random weights, or if a name is no setting.
     """
     config = Config().changed(**given)
-    fitting = _weight_settings(learned)
-    for name in _WEIGHT_SETTINGS:
+    model_settings = _weight_settings(learned)
+    for name, value_of_model in model_settings.items():
         value = config.flat()[name]
-        if name in given and value is not None and value != fitting[name]:
-            property_of_model = f"has {name} {_as_text(fitting[name])}"
-            if fitting[name] is None:
+        if name in given and value is not None and value != value_of_model:
+            property_of_model = f"has {name} {_as_text(value_of_model)}"
+            if value_of_model is None:
                 property_of_model = f"has no {name}"
             raise DataError(
                 f"{name} {_as_text(value)} does not fit the model to begin with, "
@@ -52,19 +52,22 @@ def settings_from_model(learned: Config, **given: Any) -> Config:
             )
     _refuse_fresh(config)
     flat = learned.with_defaults.flat()
-    inherited = {**fitting, "seed": flat["seed"], "weight_decay": flat["weight_decay"]}
+    inherited = {**model_settings, "seed": flat["seed"], "weight_decay": flat["weight_decay"]}
     for name, value in given.items():
-        if name not in fitting:
+        if name not in model_settings:
             inherited[name] = value
     return config.changed(**inherited)
 
 
 def checked_settings(learned: Config, config: Config | None) -> Config:
-    """Check that a run with these settings can begin with a model's weights; fill in the scaling.
+    """Check that a run with these settings can begin with a model's weights.
 
     Args:
         learned: the settings of the model to begin with.
-        config: the settings of the run; None: `settings_from_model`.
+        config: the settings of the run; None: take the settings of `settings_from_model`.
+
+    Returns:
+        The settings of the run, with the model's scaling.
 
     Raises:
         DataError: if the settings are for another comparator or scaling, or begin trainings from
@@ -73,21 +76,21 @@ def checked_settings(learned: Config, config: Config | None) -> Config:
     if config is None:
         return settings_from_model(learned)
     _refuse_fresh(config)
-    fitting = _weight_settings(learned)
+    model_settings = _weight_settings(learned)
     run_settings = _weight_settings(config)
     if config.scaling is None:
-        run_settings["scaling"] = fitting["scaling"]
-    for name in _WEIGHT_SETTINGS:
-        if run_settings[name] != fitting[name]:
+        run_settings["scaling"] = model_settings["scaling"]
+    for name, value_of_model in model_settings.items():
+        if run_settings[name] != value_of_model:
             raise DataError(
                 f"{name} {_as_text(run_settings[name])} does not fit the model to begin with, "
-                f"which has {_as_text(fitting[name])}: settings_from_model gives settings that fit"
+                f"which has {_as_text(value_of_model)}: settings_from_model gives settings that fit"
             )
-    return config.changed(scaling=fitting["scaling"])
+    return config.changed(scaling=model_settings["scaling"])
 
 
 def with_epochs(train: Queries, config: Config) -> Config:
-    """Set the number of epochs, if `config` does not, to half of the default for random weights.
+    """Set an open number of epochs to half of the default for a run from random weights.
 
     In experiments with the same learning rate, half of the epochs were as good as all epochs.
     """
@@ -101,7 +104,7 @@ def with_epochs(train: Queries, config: Config) -> Config:
 def first_comparator(
     trained: TrainableComparator | FittedTrees, config: Config
 ) -> TrainableComparator:
-    """Copy the comparator of a model to the device of the run, which begins with the copy."""
+    """Copy the trained comparator of a model to the device of a run."""
     comparator = copy.deepcopy(trainable(trained))
     device = resolve_device(config.device)
     for member in comparator.members:
@@ -110,7 +113,7 @@ def first_comparator(
 
 
 def _weight_settings(config: Config) -> dict[str, Any]:
-    """The settings that decide which weights fit, by name, with their defaults filled in."""
+    """List the settings that decide which weights fit the comparator, with defaults filled in."""
     flat = config.with_defaults.flat()
     return {name: flat[name] for name in _WEIGHT_SETTINGS}
 

@@ -1,4 +1,4 @@
-"""Rankers with scores linear in the scaled features: RankSVM, ERR, ES-Rank and its relatives.
+"""Rankers by scores that are linear in the scaled features: RankSVM, ERR and ES-Rank.
 
 `ranksvm` minimises ½|w|² + C Σ max(0, 1 - w·(x_i - x_j))² over the pairs of grade i > grade j by
 truncated Newton (Chapelle and Keerthi 2010, Efficient Algorithms for Ranking with SVMs). `err` is
@@ -32,14 +32,15 @@ if TYPE_CHECKING:
     from sortnet.comparators.base import Margin
 
 _GRADIENT_LEFT = 1e-8  # RankSVM ends at a gradient this small, relative to the gradient at w = 0
+_STEP_GROWTH = 1.5  # factor of the step of the evolution strategy after a success
 _SCALINGS = ["query+rank", "query", "normal"]
 
 
 @dataclass(frozen=True, eq=False)
 class LinearRanker(Ranker):
-    """Ranks by the score w · x, with learned weights w and scaled features x."""
+    """Ranker by the score w · x, with learned weights w and scaled features x."""
 
-    w: F64  # (n_columns,)
+    w: F64  # (n_columns,) a weight for each column of the scaled features
 
     def scores(self, queries: Queries) -> F32:
         scores: F32 = (self.scaled(queries).features @ self.w).astype(np.float32)
@@ -57,7 +58,7 @@ class LinearRanker(Ranker):
 
 @dataclass(frozen=True)
 class LinearSettings(Settings):
-    """Settings of every linear ranker; `solve` of a subclass finds the weights w, (n_columns,)."""
+    """Settings that all linear rankers have; `solve` of a subclass finds the weights w."""
 
     ranker: ClassVar[type[LinearRanker]] = LinearRanker
     grids = ({"scaling": _SCALINGS},)
@@ -70,18 +71,25 @@ class LinearSettings(Settings):
 def ranksvm(part: Queries, C: float, progress: Progress = lambda text: None) -> F64:
     """Find the weights w (d,) that minimise ½|w|² + C Σ max(0, 1 - w·(x_i - x_j))².
 
-    The sum is over the pairs of a better document i and a worse document j. The matrix A has a row
-    for each pair, 1 at i and -1 at j; A_s has the rows of the pairs inside the margin. The Hessian
-    is I + 2C X'A_s'A_s X; only its products with vectors are computed.
+    The sum is over the pairs of a better document i and a worse document j with features x_i and
+    x_j, rows of the matrix X (n_docs, d). The matrix A has a row for each pair, 1 at i and -1 at j.
+    The pairs inside the margin have w·(x_i - x_j) < 1; A_s has only their rows. The Hessian is
+    I + 2C X'A_s'A_s X, but only its products with vectors are computed.
 
-    Cost: memory of about 100 bytes a pair at the peak, of which the row of A takes 28; differences
-    of features are never stored. A step of the conjugate gradients is a product with X and with A.
+    Args:
+        part: graded queries, scaled.
+        C: weight of the loss of a pair.
+        progress: called with a line of text at the start.
+
+    Cost: memory of about 100 bytes a pair at the peak, 28 bytes of them for the row of A;
+    differences of features are never stored. A step of the conjugate gradients is a product with X
+    and a product with A.
     """
     progress("solving")
     X = part.features.astype(np.float64)
     A = _pair_matrix(part)
 
-    def loss(w: F64) -> tuple[float, F64]:
+    def loss_and_gradient(w: F64) -> tuple[float, F64]:
         slack = np.maximum(0, 1 - A @ (X @ w))  # how far each pair is inside the margin
         gradient = w - 2 * C * (X.T @ (A.T @ slack))
         return float(w @ w / 2 + C * slack @ slack), gradient
@@ -91,14 +99,16 @@ def ranksvm(part: Queries, C: float, progress: Progress = lambda text: None) -> 
         product: F64 = v + 2 * C * (X.T @ (A_s.T @ (A_s @ (X @ v))))
         return product
 
-    @lru_cache(maxsize=1)  # many products are taken at the same w
-    def rows_inside_margin(w: bytes) -> csr_array:
-        return A[A @ (X @ np.frombuffer(w)) < 1]
+    @lru_cache(maxsize=1)  # many products are taken at the same w; the cache needs a hashable key
+    def rows_inside_margin(bytes_of_w: bytes) -> csr_array:
+        margins = A @ (X @ np.frombuffer(bytes_of_w))
+        return A[margins < 1]
 
     start = np.zeros(X.shape[1])
-    tolerance = _GRADIENT_LEFT * float(np.linalg.norm(loss(start)[1]))
+    _, gradient_at_start = loss_and_gradient(start)
+    tolerance = _GRADIENT_LEFT * float(np.linalg.norm(gradient_at_start))
     minimum = minimize(
-        loss, start, method="trust-ncg", jac=True, hessp=hessian_product,
+        loss_and_gradient, start, method="trust-ncg", jac=True, hessp=hessian_product,
         options={"gtol": tolerance},
     )  # fmt: skip
     w: F64 = minimum.x
@@ -106,37 +116,46 @@ def ranksvm(part: Queries, C: float, progress: Progress = lambda text: None) -> 
 
 
 def _pair_matrix(part: Queries) -> csr_array:
-    """Make the matrix A (m, n_docs) of all pairs: 1 at the better document, -1 at the worse."""
+    """Make the matrix A (m, n_docs) of the m pairs of different grades in a query.
+
+    A row has 1 at the better document of the pair, and -1 at the worse document.
+    """
     pairs = pairs_of_grades(part)
     m = len(pairs)
     index = np.int32 if 2 * m < 2**31 else np.int64  # int32 takes half the memory
     columns = np.stack((pairs.i, pairs.j), axis=1, dtype=index, casting="same_kind").ravel()
     signs = np.tile([1.0, -1.0], m)
-    starts = np.arange(0, 2 * m + 1, 2, dtype=index)
-    return csr_array((signs, columns, starts), shape=(m, part.n_docs))
+    row_starts = np.arange(0, 2 * m + 1, 2, dtype=index)  # a row has two numbers
+    return csr_array((signs, columns, row_starts), shape=(m, part.n_docs))
 
 
 def expected_ranks(part: Queries) -> F64:
-    """Expected place of each document in its query, divided by n + 1 in a query of n, (n_docs,).
+    """Compute the expected rank of each document in its query, divided by n + 1, (n_docs,).
 
-    Documents are ordered by grade, from place 1 for the best; documents of the same grade share the
-    mean of their places.
+    The n documents of the query are ranked by grade, from 1 for the best. Documents of the same
+    grade share the mean of their ranks.
 
     >>> q = Queries.from_arrays([[0.0]] * 3, [1, 0, 1])
     >>> expected_ranks(q).tolist()
     [0.375, 0.75, 0.375]
     """
-    # Documents are sorted by query, then by grade, the best first.
-    place = rankdata(packed(part.query_of_docs(), part.grades.max(initial=0) - part.grades))
-    place -= np.repeat(part.offsets[:-1], part.sizes)
-    ranks: F64 = place / (np.repeat(part.sizes, part.sizes) + 1)
+    # Documents are ranked by query, then by grade, the best first.
+    grades_below_best = part.grades.max(initial=0) - part.grades
+    rank_in_all = rankdata(packed(part.query_of_docs(), grades_below_best))
+    rank = rank_in_all - np.repeat(part.offsets[:-1], part.sizes)
+    n_docs_of_query = np.repeat(part.sizes, part.sizes)
+    ranks: F64 = rank / (n_docs_of_query + 1)
     return ranks
 
 
 def regression(X: F32, y: F64, ridge: float) -> F64:
-    """Find the weights w (d,) of a ridge regression, whose intercept is not penalised."""
+    """Find the weights w (d,) of the ridge regression of y (n_docs,) on X (n_docs, d).
+
+    The weights minimise |y - Xw - b|² + ridge |w|²; the intercept b is not penalised.
+    """
     Z = X.astype(np.float64) - X.mean(axis=0, dtype=np.float64)
     penalised = Z.T @ Z + ridge * np.eye(Z.shape[1])
+    # Columns of Z may depend on each other, so the system is solved by least squares.
     w: F64 = np.linalg.lstsq(penalised, Z.T @ (y - y.mean()), rcond=None)[0]
     return w
 
@@ -146,22 +165,30 @@ def evolution(
 ) -> Iterator[tuple[int, F64]]:
     """Evolve the weights w; yield (number of the generation, weights) at each improvement.
 
-    A child differs from its parent by Gaussian steps in a random half of the weights. The step
-    grows by 1.5 after a success and shrinks by 1.5^¼ after a failure, so that about a fifth of the
-    children succeed (Rechenberg).
+    A child differs from its parent by Gaussian steps in a random half of the weights. The step size
+    grows by the factor 1.5 after a success and shrinks by 1.5^¼ after a failure, so that about a
+    fifth of the children succeed (Rechenberg).
+
+    Args:
+        w: (d,) initial weights.
+        quality: function of weights (d,) to maximise.
+        generations: number of children.
+        rng: random generator.
     """
     best_quality = quality(w)
-    step = float(np.sqrt(np.mean(w**2))) or 1.0
+    step_size = float(np.sqrt(np.mean(w**2))) or 1.0
     for generation in range(1, generations + 1):
-        child = w + step * rng.standard_normal(len(w)) * (rng.random(len(w)) < 0.5)
+        step = step_size * rng.standard_normal(len(w))
+        is_changed = rng.random(len(w)) < 0.5
+        child = w + step * is_changed
         child_quality = quality(child)
         if child_quality > best_quality:
-            step *= 1.5
+            step_size *= _STEP_GROWTH
             w = child
             best_quality = child_quality
             yield generation, w
         else:
-            step *= 1.5**-0.25
+            step_size *= _STEP_GROWTH**-0.25
 
 
 def cma_evolution(
@@ -169,8 +196,16 @@ def cma_evolution(
 ) -> Iterator[tuple[int, F64]]:
     """Evolve the weights w by CMA-ES; yield (number of the generation, its best candidate).
 
-    It ends after `generations`, or when the library `cma` sees no progress. The library's defaults
-    are used, with a first step size of 1: no ranking depends on the length of w.
+    The evolution ends after `generations`, or when the library sees no progress. The step size is 1
+    at first, because no ranking depends on the length of w. All other options of the library have
+    their defaults.
+
+    Args:
+        cma: the library, an imported module.
+        w: (d,) initial weights.
+        quality: function of weights (d,) to maximise.
+        generations: largest number of generations.
+        rng: random generator.
     """
     options = {"seed": np.nan, "randn": lambda *shape: rng.standard_normal(shape), "verbose": -10}
     strategy = cma.CMAEvolutionStrategy(w, 1.0, options)
@@ -230,7 +265,10 @@ class EsSettings(LinearSettings):
         return "cma" if self.algorithm == "cma" else None
 
     def solve(self, T: Queries, V: Queries, progress: Progress) -> tuple[F64, dict[str, Any]]:
-        """Maximise RankQuality on T by an evolution strategy; keep the weights that are best on V.
+        """Maximise RankQuality on the training queries T by an evolution strategy.
+
+        Returns:
+            The weights of the generation with the best RankQuality on the validation queries V.
 
         Cost: the initial weights, then a ranking of T for each candidate.
         """
@@ -259,6 +297,7 @@ class EsSettings(LinearSettings):
         return best_w, {}
 
 
+# Functions that compute the initial weights (d,) of an evolution strategy from training queries.
 INITIAL: dict[str, Callable[[Queries], F64]] = {
     "zeros": lambda part: np.zeros(part.n_features),
     "regression": lambda part: regression(part.features, part.grades.astype(np.float64), 1.0),

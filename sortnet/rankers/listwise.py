@@ -1,7 +1,7 @@
-"""RankNet, ListNet and LambdaRank: a net g(x) trained by a loss of whole queries.
+"""RankNet, ListNet and LambdaRank: a net that scores documents, trained by a loss of whole queries.
 
-They differ in the loss and in how it is minimised, as in the papers: RankNet and ListNet by
-gradient descent, ListNet* and LambdaRank by Adam with weight decay.
+The rankers differ in their loss and, as in their papers, in the optimizer: gradient descent for
+RankNet and ListNet, Adam with weight decay for ListNet* and LambdaRank.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from sortnet.rankers.base import order_by
 from sortnet.rankers.pairwise import NetSettings
 from sortnet.threads import one_thread_an_operation
 
-_PLACES = 1 << 22  # pairs of documents at once, padding included, which bounds memory
+_PAIRS_AT_ONCE = 1 << 22  # pairs of documents in memory, including pairs with padding
 _BYTES = 64  # memory of a pair with its gradient
 EPOCHS = "Passes over the training queries."
 QUERIES = "Number of queries of a mini-batch."
@@ -64,24 +64,26 @@ class ListwiseSettings(NetSettings):
 
     @property
     def query_loss(self) -> Loss:
-        """The loss of a query."""
+        """The loss of a query as a function of its scores and grades."""
         if self.algorithm == "lambdarank":
             return partial(lambdarank, weighting=self.weighting)
-        return ranknet if self.algorithm == "ranknet" else listnet
+        if self.algorithm == "ranknet":
+            return ranknet
+        return listnet
 
     def solve(
         self, T: Queries, V: Queries, progress: Progress
     ) -> tuple[NeuralComparator, dict[str, Any]]:
-        """Minimise the mean loss of the queries; keep the epoch best by RankQuality on `V`.
+        """Train a net on the queries T; keep the epoch with the best RankQuality on the queries V.
 
-        A query with one document or one grade teaches nothing, or only that its documents are
-        alike.
+        Returns:
+            The net, and the epoch that was kept with the number of epochs.
 
         Raises:
             DivergedError: if the loss is no longer a number.
 
         Cost: an epoch passes over all documents; with RankNet and LambdaRank over all pairs of
-        documents of a query.
+        documents of each query.
         """
         longest = int(T.sizes.max())
         refuse_too_large(_BYTES * longest**2, f"the pairs of a query of {longest} documents")
@@ -101,18 +103,18 @@ def descend(
     score: Callable[[Queries], Tensor],
     progress: Progress,
 ) -> dict[str, int]:
-    """Train a net by the mean loss of its queries, and keep the weights of the best epoch.
+    """Train a net by the mean loss of the training queries, and keep the weights of the best epoch.
 
     Args:
         net: the net, whose weights are changed in place.
         T: the training queries, scaled.
         V: the validation queries, scaled; the best epoch has the highest RankQuality on V.
         config: the settings of the ranker.
-        score: (n_docs,) scores of queries by the net, with gradients.
-        progress: called with a line at each epoch.
+        score: function that computes the net's scores (n_docs,) of queries, with gradients.
+        progress: called with a line of text at each epoch.
 
     Returns:
-        The epoch that was kept, and the number of epochs.
+        The epoch that was kept and the number of epochs, as `epoch` and `epochs`.
 
     Raises:
         DivergedError: if the loss is no longer a number.
@@ -132,10 +134,10 @@ def descend(
             progress(f"training, epoch {epoch}/{config.epochs}")
             net.train()
             order = rng.permutation(len(T))
-            for k in range(0, len(T), config.queries):
+            for first in range(0, len(T), config.queries):
                 optimizer.zero_grad()
-                batch = order[k : k + config.queries]
-                _backward(score, T, batch, config.query_loss, epoch, config.lr)
+                batch = order[first : first + config.queries]
+                _add_loss_gradient(score, T, batch, config.query_loss, epoch, config.lr)
                 _add_l1_gradient(net, config.l1)
                 optimizer.step()
                 schedule.step()
@@ -151,7 +153,7 @@ def descend(
 
 
 def _make_optimizer(net: Any, config: Any) -> Any:
-    """The optimizer of the settings; SGD has ten times the learning rate of Adam."""
+    """Make the optimizer of the settings; SGD has ten times the learning rate of Adam."""
     options: dict[str, Any] = {"lr": config.lr / 10}
     if config.optimizer == "sgd":
         options = {"lr": config.lr, "momentum": 0.9, "nesterov": config.nesterov}
@@ -160,15 +162,15 @@ def _make_optimizer(net: Any, config: Any) -> Any:
 
 
 def _add_l1_gradient(net: Any, l1: float) -> None:
-    """Add the gradient of the L1 penalty of the weights, if there is a penalty."""
-    if not l1:
+    """Add the gradient of the penalty l1 Σ |weight| to the gradients of a net's weights."""
+    if l1 == 0:
         return
     for weights in net.parameters():
         if weights.grad is not None:
             weights.grad.add_(weights.detach().sign(), alpha=l1)
 
 
-def _backward(
+def _add_loss_gradient(
     score: Callable[[Queries], Tensor],
     part: Queries,
     batch: I64,
@@ -176,20 +178,34 @@ def _backward(
     epoch: int,
     lr: float,
 ) -> None:
-    """Add the gradient of the mean loss of a batch of queries, in runs that fit into memory."""
-    # Queries of similar length stand together, so that little is padded.
+    """Add the gradient of the mean loss of a batch of queries to the gradients of the weights.
+
+    The queries are scored a few at a time, as many as fit into memory.
+
+    Args:
+        score: function that computes the net's scores of queries, with gradients.
+        part: all training queries.
+        batch: numbers of the queries of the batch.
+        loss: function that computes the losses of queries.
+        epoch, lr: number of the epoch and learning rate, for the message of an error.
+
+    Raises:
+        DivergedError: if the loss is not a number.
+    """
+    # Queries of similar length are scored together, so that little is padded.
     batch = batch[np.argsort(part.sizes[batch], kind="stable")]
     longest = max(int(part.sizes[batch[-1]]), 1)
-    n_queries = max(1, _PLACES // longest**2)
-    for k in range(0, len(batch), n_queries):
-        run = part.take(batch[k : k + n_queries])
-        if not run.n_docs:
+    n_queries = max(1, _PAIRS_AT_ONCE // longest**2)
+    for first in range(0, len(batch), n_queries):
+        queries = part.take(batch[first : first + n_queries])
+        if not queries.n_docs:
             continue
-        numbers, is_document = padded(run, np.arange(len(run)))
-        grades = torch.from_numpy(np.where(is_document, run.grades[numbers], 0).astype(np.float32))
+        numbers, is_document = padded(queries, np.arange(len(queries)))
+        padded_grades = np.where(is_document, queries.grades[numbers], 0)
+        grades = torch.from_numpy(padded_grades.astype(np.float32))
         mask = torch.from_numpy(is_document)
         scores = torch.zeros(mask.shape)
-        scores[mask] = score(run)
+        scores[mask] = score(queries)
         total = loss(scores, grades, mask).sum() / len(batch)
         if not torch.isfinite(total):
             raise DivergedError(
@@ -200,12 +216,18 @@ def _backward(
 
 
 def padded(part: Queries, batch: I64) -> tuple[I64, Bool]:
-    """Document numbers of a batch of queries, padded with 0 to the length of the longest query.
+    """List the document numbers of queries in rows that are padded with 0 to the longest query.
+
+    Args:
+        part: all queries.
+        batch: (q,) numbers of the queries to list.
 
     Returns:
-        (q, n) document numbers, and (q, n) whether a place has a document and is no padding.
+        Document numbers (q, n), where n is the length of the longest query; and a mask (q, n) that
+        is true for a document and false for padding.
     """
     sizes = part.sizes[batch, None]
-    place = np.arange(sizes.max())
-    is_document = place < sizes
-    return np.where(is_document, part.offsets[batch, None] + place, 0), is_document
+    position = np.arange(sizes.max())
+    is_document = position < sizes
+    numbers = np.where(is_document, part.offsets[batch, None] + position, 0)
+    return numbers, is_document

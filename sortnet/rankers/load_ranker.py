@@ -23,7 +23,9 @@ _MODEL = "sortnet.rankers.model"  # module whose `load` reads a ranker of kind s
 def load_ranker(folder: str | Path, **model_arguments: Any) -> Ranker:
     """Read the folder of a ranker of any kind.
 
-    `model_arguments` are arguments that only `sortnet.rankers.model.load` has.
+    Args:
+        folder: a folder that `Ranker.save` has written.
+        model_arguments: arguments that only `sortnet.rankers.model.load` has.
 
     Raises:
         ModelError: if a file is missing, damaged, foreign, of an unknown kind or another version.
@@ -40,8 +42,8 @@ def _make_ranker(saved: Saved, model_arguments: Mapping[str, Any]) -> Ranker:
     describer_document = saved.about.get("items")
     describer_arrays = {}
     if describer_document is not None:
-        names = [name for name in saved.tensors if name.startswith(ITEMS_PREFIX)]
-        for name in names:
+        describer_names = [name for name in saved.tensors if name.startswith(ITEMS_PREFIX)]
+        for name in describer_names:
             describer_arrays[name.removeprefix(ITEMS_PREFIX)] = saved.tensors.pop(name)
     ranker: Ranker
     if settings is Config:

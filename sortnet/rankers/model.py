@@ -1,6 +1,7 @@
-"""A model: a feature scaling and a comparator, which sort documents with or without torch.
+"""A model: a feature scaling and a comparator, which sort documents.
 
-Trees are kept as arrays, `FittedTrees`; torch is loaded only for a net or a gradient.
+A comparator of trees is kept as arrays, `FittedTrees`, and needs no torch. Torch is loaded only for
+a net or a gradient.
 """
 
 from __future__ import annotations
@@ -32,21 +33,21 @@ if TYPE_CHECKING:
 
 Learned: TypeAlias = Union["TrainableComparator", FittedTrees]  # the comparator of a model
 
-_PAIRS = 1 << 17  # pairs compared at a time, which bounds the memory of hidden units
+_PAIRS_AT_ONCE = 1 << 17  # pairs that are compared together, which limits the memory
 OWN = "own"  # kind of a comparator that the caller has written
 _TREES = "comparator.0."  # prefix of the names of the weights of trees
 
 
 @dataclass(frozen=True, eq=False)
 class Model(Ranker):
-    """Ranks documents: scales their features, then sorts with the comparator.
+    """Ranker that scales the features of documents, then sorts with a comparator.
 
     Attributes:
         config: the settings of the training.
         scaler: the scaling of features, fitted on the training part.
-        comparator: C*, the best comparator of the training.
-        feature_names: names of the features, if the training data had them.
-        info: record of the training (iteration, RankQuality, seed, versions, data), as JSON.
+        comparator: the best comparator of the training.
+        feature_names: names of the features, if the training data had names.
+        info: record of the training (iteration, RankQuality, seed, versions, data), as JSON values.
     """
 
     config: Config
@@ -66,76 +67,85 @@ class Model(Ranker):
         return self.sort(queries).order
 
     def scores(self, queries: Queries) -> F32:
-        """Number of documents below each document in its query, (n_docs,): 0 for the last.
+        """Count the documents below each document in its query, (n_docs,); 0 for the last document.
 
-        A comparator gives an order and need not have scores, so the places serve as scores.
+        A comparator gives an order and need not have scores, so these counts serve as scores.
         """
         order = self.order(queries)
         scores = np.empty(queries.n_docs, np.float32)
-        last_place = np.repeat(queries.offsets[1:], queries.sizes) - 1
-        scores[order] = last_place - np.arange(queries.n_docs)
+        last_of_query = np.repeat(queries.offsets[1:], queries.sizes) - 1
+        scores[order] = last_of_query - np.arange(queries.n_docs)
         return scores
 
     def real_scores(self, queries: Queries) -> F32:
-        """Sum of the scores g(x) of all nets, (n_docs,), or the mean margins if a net has no g.
+        """Sum the scores g(x) that all members of the comparator give a document x, (n_docs,).
 
-        A sum of g(x) can be compared across queries if the scaling does not depend on the query.
-        A committee of nets sorts by margins; its order may differ from the order by the sum.
+        If a member has no scores g(x), the result is `mean_margins`. The sum can be compared across
+        queries if the scaling does not depend on the query. A committee of nets sorts by margins,
+        so its order may differ from the order by the sum.
 
-        Cost: one pass over the documents; without g see `mean_margins`.
+        Cost: a pass over the documents; without g see `mean_margins`.
         """
         X = self.scaled(queries).features
         scores = []
-        for net in self.comparator.members:
-            g = net.scores(X)
-            if g is not None:
-                scores.append(g)
-        if len(scores) < len(self.comparator.members):
-            return self.mean_margins(queries)
+        for member in self.comparator.members:
+            member_scores = member.scores(X)
+            if member_scores is None:
+                return self.mean_margins(queries)
+            scores.append(member_scores)
         total: F32 = np.sum(scores, axis=0, dtype=np.float32)
         return total
 
     def mean_margins(self, queries: Queries) -> F32:
-        """Mean margin of each document over the rest of its query, (n_docs,); 0 if it is alone.
+        """Average the margins of each document over the rest of its query, (n_docs,).
 
-        Mean margins cannot be compared across queries. If a margin is the difference of two scores,
-        the mean margins order documents as the comparator does; an intransitive comparator may sort
-        otherwise.
+        The mean is 0 for the only document of a query. Mean margins cannot be compared across
+        queries. If a margin is the difference of two scores, the mean margins order documents as
+        the comparator does; an intransitive comparator may order them in another way.
 
-        Cost: n^2 comparisons a query, 2^17 or n at a time.
+        Cost: n^2 comparisons for a query of n documents, of which 2^17 or n are in memory.
         """
         comparator: Comparator = self.comparator
         prepared = comparator.prepare(self.scaled(queries).features)
         # A document is compared with all documents of its query, and with itself for simplicity.
-        n_pairs = np.repeat(queries.sizes, queries.sizes)
+        n_pairs_of_doc = np.repeat(queries.sizes, queries.sizes)
         first_of_query = np.repeat(queries.offsets[:-1], queries.sizes)
-        pair_offsets = np.append(0, np.cumsum(n_pairs))  # where each document's pairs begin
+        pair_offsets = np.append(0, np.cumsum(n_pairs_of_doc))  # where each document's pairs begin
         means = np.zeros(queries.n_docs)
-        for start, stop in runs_of_queries(pair_offsets, _PAIRS):
-            begin = pair_offsets[start:stop] - pair_offsets[start]
-            n = n_pairs[start:stop]
-            i = np.repeat(np.arange(start, stop), n)
-            j = np.arange(len(i)) + np.repeat(first_of_query[start:stop] - begin, n)
+        for start, stop in runs_of_queries(pair_offsets, _PAIRS_AT_ONCE):
+            first_pair = pair_offsets[start:stop] - pair_offsets[start]
+            n_pairs = n_pairs_of_doc[start:stop]
+            i = np.repeat(np.arange(start, stop), n_pairs)
+            # The pairs of a document count j from the first document of its query.
+            j = np.arange(len(i)) + np.repeat(first_of_query[start:stop] - first_pair, n_pairs)
             margins = comparator.prefer(prepared, i, j).astype(np.float64)
             margins[i == j] = 0
-            means[start:stop] = np.add.reduceat(margins, begin) / np.maximum(n - 1, 1)
+            margin_sums = np.add.reduceat(margins, first_pair)
+            means[start:stop] = margin_sums / np.maximum(n_pairs - 1, 1)
         return means.astype(np.float32)
 
     def margins(self, queries: Queries, i: ArrayLike, j: ArrayLike) -> F32:
         """Compute the margins (m,) of document i[k] over document j[k]: above 0, i[k] is better.
 
-        With a scaling by the query (`query`, `zscore`, `rank`) a margin depends on all documents of
-        the query, see `depends_on_query`.
+        With a scaling by query (`query`, `zscore`, `rank`) a margin depends on all documents of the
+        query, see `depends_on_query`.
         """
         comparator: Comparator = self.comparator
         prepared = comparator.prepare(self.scaled(queries).features)
         return comparator.prefer(prepared, np.asarray(i), np.asarray(j))
 
     def votes(self, queries: Queries, i: int, j: int) -> list[dict[str, float]]:
-        """Outputs of every net for the pair (i, j): its margin; a CmpNN has two more outputs."""
+        """Compute the outputs of every member for documents i and j, {name of the output: value}.
+
+        A net has one dict with its margin and, for a CmpNN, two more outputs. Trees have a dict for
+        each head.
+        """
         X = self.scaler(queries).features[[i, j]]
-        nets: tuple[Any, ...] = self.comparator.members
-        return [verdict for net in nets for verdict in net.verdicts(net.prepare(X), 0, 1)]
+        members: tuple[Any, ...] = self.comparator.members
+        votes: list[dict[str, float]] = []
+        for member in members:
+            votes += member.verdicts(member.prepare(X), 0, 1)
+        return votes
 
     def split_shares(self) -> F64 | None:
         shares = self.comparator.members[0].feature_shares()
@@ -150,8 +160,8 @@ class Model(Ranker):
         return margin_of(trainable(self.comparator))
 
     def repeatable(self, queries: Queries) -> tuple[Queries, Callable[[Queries], I64], I64]:
-        # The features are scaled once, before they are shuffled within a query: with every scaling
-        # the result is the same as when they are shuffled first.
+        # The features are scaled once, before they are shuffled within a query. With every scaling
+        # the result is the same as if they were shuffled first.
         scaled = self.scaler(queries)
         start = arrangement(scaled)
 
@@ -161,7 +171,7 @@ class Model(Ranker):
         return scaled, order, self.scaler.sources
 
     def untrained(self) -> Model:
-        """The same model with random weights: the comparator C0 that the training began with."""
+        """Copy the model with random weights: the comparator that the training began with."""
         from sortnet.comparators.make import make_comparator
 
         make = make_comparator(self.config, self.scaler.n_columns)
@@ -191,11 +201,11 @@ class Model(Ranker):
 
         Args:
             folder: folder that `save` wrote.
-            make: makes the comparator from a seed, if the caller has written its architecture.
+            make: makes the comparator from a seed; needed if the comparator is the caller's own.
 
         Raises:
-            ModelError: if a file is missing, damaged, foreign, of another kind of ranker (which
-                `load_ranker` reads) or of another format version.
+            ModelError: if a file is missing, damaged, foreign or of another format version, or if
+                the ranker is of another kind, which `load_ranker` reads.
         """
         if make is None:
             ranker = load_ranker(folder)
@@ -210,13 +220,17 @@ class Model(Ranker):
 
 
 def as_model(ranker: Ranker, source: object) -> Model:
-    """Return the ranker as a `Model`, after a check that a run can begin with its weights.
+    """Check that a run can begin with the weights of a ranker, and return the ranker as a `Model`.
+
+    Args:
+        ranker: a ranker of any kind.
+        source: name of the ranker in messages.
 
     Raises:
         ModelError: if the ranker is of another kind than SortNet.
     """
     if not (isinstance(ranker, Model) and isinstance(ranker.config, Config)):
-        # DirectRanker, RankNet and their like are a `Model`, too, but without a `Config`.
+        # DirectRanker, RankNet and similar rankers are also a `Model`, but without a `Config`.
         raise ModelError(
             f"{source}: a ranker of kind {name_of(ranker.config)} cannot be trained further; a "
             "model of kind sortnet can (trees, cmpnn, directranker, and committees of them)"
@@ -233,7 +247,7 @@ def load(saved: Saved, *, make_for: MakeFor | None = None) -> Model:
 
 
 def _comparator(saved: Saved, config: Config, n_columns: int, make_for: MakeFor | None) -> Learned:
-    """Make the comparator of a saved model: trees of the saved arrays, all others of nets.
+    """Make the comparator of a saved model: arrays for trees, nets for any other comparator.
 
     Raises:
         ModelError: if the saved weights do not fit, or a custom comparator has no `make_for`.

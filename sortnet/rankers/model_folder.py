@@ -32,8 +32,9 @@ from sortnet.rankers.folder_history import VERSION_OF_0_1, WEIGHTS_OF_0_1, upgra
 FORMAT = "sortnet-model"
 FORMAT_VERSION = 3
 _JSON = "model.json"
-_LONGEST_DOCUMENT = 100_000_000  # bytes: 100,000 features with names of 1,000 letters
-_COPIES = 2  # reading holds tensors twice: as the bytes of the file, and parsed
+_LONGEST_DOCUMENT = 100_000_000  # bytes; enough for 100,000 features with names of 1,000 letters
+_COPIES = 2  # copies of the tensors in memory while they are read: the file's bytes and the arrays
+_LIMIT_OF_FEATURES = 2**60  # so that a byte count of a row fits an int64
 _SHA256 = re.compile("[0-9a-f]{64}")
 _FIELDS: dict[str, Any] = {
     "n_features": int,
@@ -55,16 +56,27 @@ S = TypeVar("S", bound=Settings)
 
 @dataclass(frozen=True, eq=False)
 class Saved:
-    """The content of a model folder, after the checks that are the same for all rankers."""
+    """The content of a model folder, after the checks that are the same for all rankers.
 
-    kind: str  # kind of the ranker
-    about: dict[str, Any]  # all of model.json
-    n_features: int  # number of features of the training data
-    feature_names: tuple[str, ...] | None  # names of the features, if the training data had them
-    info: dict[str, Any]  # record of the fit
-    tensors: dict[str, Array]  # by name; `take` removes them, and a tensor that remains is refused
-    path: Path  # model.json, for messages
-    weights: Path  # the file of the tensors, for messages
+    Attributes:
+        kind: kind of the ranker.
+        about: all of model.json.
+        n_features: number of features of the training data.
+        feature_names: names of the features, if the training data had names.
+        info: record of the fit.
+        tensors: arrays by name. `take` removes an array; `read_folder` refuses arrays that remain.
+        path: path of model.json, for messages.
+        weights: path of the file with the arrays, for messages.
+    """
+
+    kind: str
+    about: dict[str, Any]
+    n_features: int
+    feature_names: tuple[str, ...] | None
+    info: dict[str, Any]
+    tensors: dict[str, Array]
+    path: Path
+    weights: Path
 
     def settings(self, kind: type[S]) -> S:
         """Read the settings that the ranker was fitted with.
@@ -78,7 +90,7 @@ class Saved:
             raise ModelError(f"{self.path}: {error}") from None
 
     def take(self, name: str, dtype: DTypeLike, *shape: int) -> Array:
-        """Take an array of finite numbers out of `tensors`.
+        """Take an array with a type and a shape out of `tensors`.
 
         Raises:
             ModelError: if the array is missing, has another type or shape, NaN or infinity.
@@ -89,10 +101,16 @@ class Saved:
 def write_folder(
     folder: str | Path, fields: Mapping[str, Any], tensors: Mapping[str, Array]
 ) -> None:
-    """Write the weights under a new name, then `model.json` with `fields` and this name.
+    """Write the folder of a ranker; a program that reads it gets the old or the new ranker.
 
-    So a folder holds the old or the new ranker whenever it is read. Files that a killed save has
-    left are removed. One process at a time may save into a folder.
+    The weights are written to a file with a new name first, and then `model.json`, which names this
+    file. The old weights and files that a killed save has left are removed last. Only one process
+    at a time may save into a folder.
+
+    Args:
+        folder: the folder, which is made if it does not exist.
+        fields: entries of `model.json`.
+        tensors: the weights by name.
 
     Raises:
         SortNetError: if the folder cannot be written.
@@ -101,8 +119,8 @@ def write_folder(
     make_folder(folder)
     old_weights = None
     with suppress(ModelError):
-        old_document = _document(read_bytes(folder / _JSON), folder / _JSON)
-        old_weights = _weights_of(old_document, folder)
+        old_document = _parse(read_bytes(folder / _JSON), folder / _JSON)
+        old_weights = _weights_path(old_document, folder)
     raw = tensors_as_bytes(tensors)
     document = {
         "format": FORMAT,
@@ -110,7 +128,7 @@ def write_folder(
         **fields,
         "weights_sha256": hashlib.sha256(raw).hexdigest(),
     }
-    weights = _weights_of(document, folder)
+    weights = _weights_path(document, folder)
     text = json.dumps(document, indent=2) + "\n"
     if len(text) > _LONGEST_DOCUMENT:
         size = f"{len(text):,} bytes"
@@ -134,28 +152,34 @@ def _has_content(path: Path, content: bytes) -> bool:
 
 
 def digest_of(tensors: Mapping[str, Array]) -> str:
-    """SHA-256 of tensors as a folder holds them."""
+    """Compute the SHA-256 of the file in which a folder stores these tensors."""
     return hashlib.sha256(tensors_as_bytes(tensors)).hexdigest()
 
 
 def tensors_as_bytes(tensors: Mapping[str, Array], metadata: dict[str, str] | None = None) -> bytes:
-    """Content of a safetensors file with these arrays and metadata."""
+    """Convert arrays and metadata to the content of a safetensors file."""
     contiguous = {name: np.asarray(array, order="C") for name, array in tensors.items()}
     return save_contiguous(contiguous, metadata)
 
 
 def read_folder(folder: str | Path, make: Callable[[Saved], R]) -> R:
-    """Read a folder and make a value of its content; start again if a save replaces the content.
+    """Read a model folder, and call `make` with its content; return the result.
+
+    If another process saves into the folder in the meantime, the new content is read.
+
+    Args:
+        folder: the folder.
+        make: makes the result; it must take all tensors out of the content.
 
     Raises:
-        ModelError: if a file is missing, damaged, foreign, or of another format version; if
+        ModelError: if a file is missing, damaged, foreign or of another format version, or if
             `make` leaves a tensor.
     """
     path = Path(folder) / _JSON
     while True:
         raw = read_bytes(path)
         try:
-            saved = _saved(raw, path)
+            saved = _read_weights(raw, path)
             result = make(saved)
             refuse_rest(saved.tensors, saved.weights)
             return result
@@ -165,16 +189,16 @@ def read_folder(folder: str | Path, make: Callable[[Saved], R]) -> R:
         # A save has just replaced this ranker and removed its weights: read the new ranker.
 
 
-def _saved(raw: bytes, path: Path) -> Saved:
-    """Check model.json, whose content is `raw`, and read the weights that it names."""
-    document = _document(raw, path)
+def _read_weights(raw: bytes, path: Path) -> Saved:
+    """Check the content `raw` of the model.json at `path`, and read the weights that it names."""
+    document = _parse(raw, path)
     n_features = int(document["n_features"])
     names = document["feature_names"]
-    if not 0 <= n_features < 2**60:
+    if not 0 <= n_features < _LIMIT_OF_FEATURES:
         raise ModelError(f"{path}: n_features cannot be {shown(n_features)}")
     if names is not None and len(names) != n_features:
         raise ModelError(f"{path}: {len(names)} feature names of {n_features} features")
-    weights = _weights_of(document, path.parent)
+    weights = _weights_path(document, path.parent)
     raw_weights = read_bytes(weights)
     tensors = parse_tensors(raw_weights, weights)
     if hashlib.sha256(raw_weights).hexdigest() != document["weights_sha256"]:
@@ -193,12 +217,13 @@ def _saved(raw: bytes, path: Path) -> Saved:
     )
 
 
-def _document(raw: bytes, path: Path) -> dict[str, Any]:
+def _parse(raw: bytes, path: Path) -> dict[str, Any]:
+    """Parse the content of model.json of this version or of version 0.1.0."""
     return parse_document(raw, path, FORMAT, (VERSION_OF_0_1, FORMAT_VERSION), _FIELDS)
 
 
-def _weights_of(document: Mapping[str, Any], folder: Path) -> Path:
-    """The file with the weights that a model.json was written with."""
+def _weights_path(document: Mapping[str, Any], folder: Path) -> Path:
+    """Return the path of the weights that belong to a model.json in a folder."""
     digest = document["weights_sha256"]
     if not _SHA256.fullmatch(digest):
         raise ModelError(f"{folder / _JSON}: weights_sha256 cannot be {shown(digest)}")
@@ -211,17 +236,17 @@ def read_bytes(path: Path) -> bytes:
     """Read a file of a model folder: a `.json` document, or else tensors.
 
     Raises:
-        ModelError: if the file is missing, no regular file, or too large: a document above
-            100 MB, tensors larger than their header says or than the free memory. A file that is
-            too large is not read.
+        ModelError: if the file is missing, no regular file, or too large. A document may have
+            100 MB. Tensors must have the size that their header tells, and must fit into memory. A
+            file that is too large is not read.
     """
     is_document = path.suffix == ".json"
     most = _LONGEST_DOCUMENT if is_document else free_memory() // _COPIES
     try:
         refuse_irregular(path, most=most, error=ModelError)
         if not is_document:
-            # Opening reads the header, and refuses a file whose size it does not give.
-            with _faults_of_tensors(path), safe_open(path, framework="numpy"):
+            # Opening reads the header, and fails if the file has another size than in the header.
+            with _tensor_faults(path), safe_open(path, framework="numpy"):
                 pass
         return path.read_bytes()
     except OSError as error:
@@ -235,16 +260,17 @@ def parse_tensors(raw: bytes, path: Path) -> dict[str, Array]:
     Raises:
         ModelError: if the content is damaged.
     """
-    with _faults_of_tensors(path):
+    with _tensor_faults(path):
         return load(raw)
 
 
 @contextmanager
-def _faults_of_tensors(path: Path) -> Iterator[None]:
+def _tensor_faults(path: Path) -> Iterator[None]:
+    """Turn every error of reading a safetensors file into a ModelError of one line."""
     try:
         yield
-    # Safetensors accepts types that numpy does not have, and shapes too large for an array, even of
-    # size 0.
+    # Safetensors accepts types that numpy does not have, and shapes that are too large for an array
+    # even if the array is empty.
     except (SafetensorError, KeyError, ValueError, OverflowError, TypeError) as error:
         reason = str(error).partition("\n")[0]
         raise ModelError(f"{path}: not a readable safetensors file: {reason}") from None
@@ -253,14 +279,14 @@ def _faults_of_tensors(path: Path) -> Iterator[None]:
 def take(
     tensors: dict[str, Array], name: str, dtype: DTypeLike, shape: Sequence[int], path: Path
 ) -> Array:
-    """Take an array of finite numbers out of tensors that were read from `path`.
+    """Take an array with a type and a shape out of tensors that were read from `path`.
 
     Raises:
         ModelError: if the array is missing, has another type or shape, NaN or infinity.
     """
     array = tensors.pop(name, None)
     if array is None or (array.dtype, tuple(array.shape)) != (dtype, tuple(shape)):
-        expected = _described(dtype, shape)
+        expected = _type_and_shape(dtype, shape)
         raise ModelError(f"{path}: {name} is {described(array)}, not {expected}")
     if not np.isfinite(array).all():
         raise ModelError(f"{path}: {name} has NaN or infinity")
@@ -268,7 +294,7 @@ def take(
 
 
 def refuse_rest(tensors: Mapping[str, Array], path: Path) -> None:
-    """Refuse tensors that no `take` has removed."""
+    """Raise a ModelError if there are tensors left that no `take` has removed."""
     if tensors:
         raise ModelError(
             f"{path}: not the weights of this ranker: {shown(min(tensors))} is none of its own"
@@ -276,9 +302,11 @@ def refuse_rest(tensors: Mapping[str, Array], path: Path) -> None:
 
 
 def described(array: Array | None) -> str:
-    """Type and shape of an array for messages, such as `float32 3x20`."""
-    return "missing" if array is None else _described(array.dtype, array.shape)
+    """Describe the type and the shape of an array in a message, such as `float32 3x20`."""
+    return "missing" if array is None else _type_and_shape(array.dtype, array.shape)
 
 
-def _described(dtype: DTypeLike, shape: Sequence[int]) -> str:
-    return f"{np.dtype(dtype)} {'x'.join(map(str, shape)) or '1'}"
+def _type_and_shape(dtype: DTypeLike, shape: Sequence[int]) -> str:
+    """Write a type and a shape for a message; a single number has the shape 1."""
+    sizes = "x".join(map(str, shape)) or "1"
+    return f"{np.dtype(dtype)} {sizes}"

@@ -2,10 +2,12 @@
 
     r(x, y) = τ(w · (f(x) - f(y)))
 
-DirectRanker is RankNet*. By transitivity pairs of neighbouring grades suffice; by antisymmetry the
-higher grade can always come first. (Köppel et al. 2019, Pairwise Learning to Rank by Neural
-Networks Revisited; RankNet*: the same authors 2025.) The pairs are chosen once, before the
-training; the loop of SortNet chooses pairs by the comparator's margins.
+The preference r of document x over document y depends on a net f, a weight vector w and an
+activation function τ. This is DirectRanker (Köppel et al. 2019, Pairwise Learning to Rank by Neural
+Networks Revisited), which the same authors call RankNet* in 2025. Because r is transitive, pairs of
+neighbouring grades suffice; because r is antisymmetric, the document of the higher grade can always
+come first. The pairs are chosen once, before the training, while the loop of SortNet chooses pairs
+by the comparator's margins.
 """
 
 from __future__ import annotations
@@ -35,7 +37,7 @@ from sortnet.sorting import sort
 
 @dataclass(frozen=True, eq=False)
 class NetRanker(Model):
-    """Ranks by the score g(x) that the net of a `DirectRanker` gives a document."""
+    """Ranker by the score that the net of a `DirectRanker` gives a document."""
 
     config: NetSettings  # type: ignore[assignment]
 
@@ -52,9 +54,9 @@ class NetRanker(Model):
 
 @dataclass(frozen=True)
 class NetSettings(Settings):
-    """Settings of a net g(x) that scores documents; `solve` of a subclass finds its weights.
+    """Settings of a net that scores documents; `solve` of a subclass finds the weights of the net.
 
-    A setting that SortNet has, too, has the same default here.
+    Settings that SortNet also has have the same defaults as SortNet's settings.
     """
 
     ranker: ClassVar[type[NetRanker]] = NetRanker
@@ -75,6 +77,7 @@ class NetSettings(Settings):
     def make(self, n_columns: int) -> Make:
         """Return a function that makes the net for `n_columns` columns from a seed."""
         fixed = self.fixed
+        # Only DirectRanker has a setting for the output activation.
         tau = self.flat().get("tau", "identity") or fixed["tau"]
 
         def make_net(seed: int) -> DirectRanker:
@@ -91,15 +94,16 @@ class NetSettings(Settings):
         return make_net
 
     def feature_part(self, n_columns: int, seed: int) -> nn.Module | None:
-        """The module that replaces the layers of `hidden`; None: keep the layers of `hidden`."""
+        """Make a module to use in place of the hidden layers; None: use the hidden layers."""
         return None
 
     def read(self, saved: Saved, n_columns: int) -> TrainableComparator:
+        """Make the net with the weights of a model folder."""
         refuse_few(saved.tensors, self.least_numbers(n_columns), saved.weights)
         return filled(self.make(n_columns), "comparator", saved.tensors, saved.weights)
 
     def least_numbers(self, n_columns: int) -> int:
-        """A lower bound on the number of the net's weights, for `refuse_few`."""
+        """Compute a lower bound on the number of the net's weights, for `refuse_few`."""
         widths = (n_columns, *(self.hidden or ()))
         return sum(n_inputs * n_units for n_inputs, n_units in pairwise(widths))
 
@@ -134,6 +138,7 @@ class PairwiseSettings(NetSettings):
     def least_numbers(self, n_columns: int) -> int:
         if self.part == "net":
             return super().least_numbers(n_columns)
+        # The number of products of 1 to `degree` features.
         return comb(n_columns + self.degree, self.degree) - 1
 
     @property
@@ -143,38 +148,52 @@ class PairwiseSettings(NetSettings):
     def solve(
         self, T: Queries, V: Queries, progress: Progress
     ) -> tuple[TrainableComparator, dict[str, Any]]:
-        """Train on the chosen pairs of `T`; keep the epoch with the best RankQuality on `V`.
+        """Train a net on pairs of the queries T; keep the epoch that ranks the queries V best.
+
+        Returns:
+            The net of the epoch with the best RankQuality on V; and the number of training pairs,
+            the epoch that was kept and the number of epochs.
 
         Cost: see `train_on_pairs`; 8 bytes a pair.
         """
-        net = self.make(T.n_features)(self.seed)
+        make_net = self.make(T.n_features)
+        net = make_net(self.seed)
         rng = np.random.default_rng(self.seed)
-        TP = chosen_pairs(T, net, self.pairs_from, rng)
-        VP = ComparedPairs.empty()
+        training_pairs = chosen_pairs(T, net, self.pairs_from, rng)
+        validation_pairs = ComparedPairs.empty()
         if can_be_learned(V):
-            VP = chosen_pairs(V, net, self.pairs_from, rng)
+            validation_pairs = chosen_pairs(V, net, self.pairs_from, rng)
         trained = train_on_pairs(
-            net, T, TP, V, VP, self.training,
+            net, T, training_pairs, V, validation_pairs, self.training,
             score=lambda net: self.quality_of(V, sort(net, V).order),
             seed=self.seed, progress=progress,
         )  # fmt: skip
-        return net, {"pairs": len(TP), "epoch": trained.kept_epoch, "epochs": trained.epochs}
+        info = {
+            "pairs": len(training_pairs),
+            "epoch": trained.kept_epoch,
+            "epochs": trained.epochs,
+        }
+        return net, info
 
 
 def chosen_pairs(
     part: Queries, net: TrainableComparator, strategy: str, rng: np.random.Generator
 ) -> ComparedPairs:
-    """Choose the pairs of the queries to learn from.
+    """Choose the pairs of documents to learn from.
 
-    Judged pairs are all learned from, by every strategy. The strategy "random" draws as many pairs
-    as a sort would compare.
+    Args:
+        part: queries with grades or judged pairs; judged pairs are all chosen.
+        net: the net before the training.
+        strategy: name of the strategy for graded queries. The strategy "random" draws as many pairs
+            as a sort compares at most, n ⌈log2 n⌉ for a query of n documents.
+        rng: random generator.
     """
     if part.judged is not None:
-        key = np.sort(unordered(part.judged.winner, part.judged.loser))
+        keys = np.sort(unordered(part.judged.winner, part.judged.loser))
     else:
         n_pairs = None
         if strategy == "random":
             n = part.sizes[part.sizes > 1]
             n_pairs = int((n * np.ceil(np.log2(n))).sum())
-        key, _ = selected(strategy, SortedPart(part, net, n_pairs, rng))
-    return answered_pairs(part, key)
+        keys, _ = selected(strategy, SortedPart(part, net, n_pairs, rng))
+    return answered_pairs(part, keys)

@@ -1,10 +1,11 @@
-"""Rank by the posterior of a preference model: scores linear in the features, with spreads.
+"""Rank by the posterior of a preference model, in which scores are linear in the features.
 
     s = Φw + u,   w ~ N(μ, Σ) given the judged pairs,   u ~ N(0, υ²) for each document
     margin of i over j = E[s_i - s_j] / √(Var[s_i - s_j])
 
-With features and few judgements it learns faster than a net. It learns only scores that are linear
-in the scaled features.
+The scores s of the documents depend on the matrix Φ of their scaled features, on weights w and on a
+residual u. With few judgements this model learns faster than a net, but it cannot learn scores that
+are not linear in the scaled features.
 """
 
 from __future__ import annotations
@@ -30,33 +31,35 @@ if TYPE_CHECKING:
     from sortnet.comparators.base import Margin
 
 _SCALINGS_TRIED = ("standard", "normal", "zscore")  # tried if the settings have no scaling
+_LEAST_SPREAD = 1e-12  # lower limit of the standard deviation of a difference
 
 
 @dataclass(frozen=True, eq=False)
 class Scores:
     """A comparator that compares documents by the posterior of their scores."""
 
-    mean: F64  # (d,) posterior mean of the weights w
-    draws: F64  # (k, d) draws of w from the posterior
+    mean: F64  # (d,) posterior mean of the weights w of the d features
+    draws: F64  # (k, d) k draws of the weights w from the posterior
     residual: float  # υ², variance of a score that the features do not explain
 
     def prepare(self, X: F32) -> F64:
-        """Compute scores (n, 1 + k): a column of expected scores, then a column for each draw."""
+        """Compute scores (n, 1 + k) of n documents: expected scores, then scores of each draw."""
         weights = np.vstack((self.mean, self.draws))
         scores: F64 = X.astype(np.float64) @ weights.T
         return scores
 
     def prefer(self, prepared: F64, i: I64, j: I64) -> F32:
-        """Compute the margins (m,): E[s_i - s_j] divided by its standard deviation."""
-        difference = prepared[i] - prepared[j]
-        spread = np.sqrt(difference[:, 1:].var(axis=1) + 2 * self.residual)
-        margin: F32 = (difference[:, 0] / np.maximum(spread, 1e-12)).astype(np.float32)
+        """Compute the margins (m,) of documents i over j: E[s_i - s_j] / √(Var[s_i - s_j])."""
+        differences = prepared[i] - prepared[j]  # (m, 1 + k)
+        variance = differences[:, 1:].var(axis=1) + 2 * self.residual
+        spread = np.maximum(np.sqrt(variance), _LEAST_SPREAD)
+        margin: F32 = (differences[:, 0] / spread).astype(np.float32)
         return margin
 
 
 @dataclass(frozen=True, eq=False)
 class PosteriorRanker(Ranker):
-    """Ranks by expected scores; a margin is E[s_i - s_j] divided by its standard deviation."""
+    """Ranker by expected scores; a margin is E[s_i - s_j] divided by its standard deviation."""
 
     comparator: Scores
 
@@ -71,13 +74,15 @@ class PosteriorRanker(Ranker):
     def differentiable(self) -> Margin:
         import torch
 
-        mean, draws = (torch.from_numpy(w) for w in (self.comparator.mean, self.comparator.draws))
+        mean = torch.from_numpy(self.comparator.mean)
+        draws = torch.from_numpy(self.comparator.draws)
         residual = self.comparator.residual
 
         def margin(x: Tensor, y: Tensor) -> Tensor:
             difference = x - y
-            spread = (difference @ draws.T).var(dim=-1, correction=0) + 2 * residual
-            return (difference @ mean) / spread.clamp_min(1e-24).sqrt()
+            variance = (difference @ draws.T).var(dim=-1, correction=0) + 2 * residual
+            # The limit is applied before the root, because the root has no gradient at 0.
+            return (difference @ mean) / variance.clamp_min(1e-24).sqrt()
 
         return margin
 
@@ -103,10 +108,12 @@ class PosteriorSettings(Settings):
         return [self.changed(scaling=scaling) for scaling in _SCALINGS_TRIED]
 
     def solve(self, T: Queries, V: Queries, progress: Progress) -> tuple[Scores, dict[str, Any]]:
-        """Fit the posterior of the weights to the judged pairs of `T`.
+        """Fit the posterior of the weights to the judged pairs of the training queries T.
+
+        The validation queries V are not used.
 
         Raises:
-            DataError: if the data are graded, not judged pairs.
+            DataError: if T has grades and no judged pairs.
 
         Cost: see `sortnet.preference.laplace.fit`; the fit has an unknown for each document.
         """
@@ -118,6 +125,8 @@ class PosteriorSettings(Settings):
         return Scores(weights.mean, weights.draws, weights.residual), {"answers": len(T.judged)}
 
     def read(self, saved: Saved, n_columns: int) -> Scores:
+        """Read the posterior of the weights from a model folder."""
+        # `take` refuses draws that do not have two dimensions, whatever their number here.
         unchecked = saved.tensors.get("draws")
         n_draws = len(unchecked) if unchecked is not None and unchecked.ndim == 2 else 0
         mean = saved.take("mean", np.float64, n_columns)
@@ -127,14 +136,15 @@ class PosteriorSettings(Settings):
 
 
 def _votes(pairs: Pairs) -> Votes:
-    """Make votes of one annotator from soft targets.
+    """Convert judged pairs to the votes of one annotator.
 
-    A target p becomes p wins and 1 - p losses of the winner, or a tie if p is ½.
+    A target p, the probability that the winner is better, becomes p wins and 1 - p losses of the
+    winner, or a tie if p is ½.
     """
     # The document with the lower number is put on the left. If all winners were on the left, the
     # fit would find that the annotator prefers the left side.
     left, right = unpacked(unordered(pairs.winner, pairs.loser))
-    # Each pair makes a tie, a win and a loss, and votes without weight are left out.
+    # Each pair becomes a tie, a win and a loss, and votes without weight are left out.
     is_tie = pairs.target == 0.5
     p_winner = pairs.target.astype(np.float64)
     p_left = np.where(left == pairs.winner, p_winner, 1 - p_winner)

@@ -1,14 +1,16 @@
 """Registry of the rankers: the kinds and their variants by name.
 
-`KINDS` gives each kind of ranker a name and a subclass of `sortnet.config.Settings` with
+`KINDS` gives the settings class of each kind of ranker by name: a subclass of
+`sortnet.config.Settings` with
 
-    ranker                                              subclass of `Ranker`, made of `learned`
+    ranker                                              the subclass of `Ranker`
+    solve(train, vali, progress)      -> learned, info  fit the ranker on scaled queries
+    read(saved, n_columns)            -> learned        read the ranker from a model folder
     grids, fixed, candidates(train)                     if they differ from the base class
-    solve(train, vali, progress)      -> learned, info  fit on scaled queries
-    read(saved, n_columns)            -> learned        read a folder, `model_folder.Saved`
 
-Features are scaled if the settings have a `scaling`. Only SortNet has its own `fit` and `load`, in
-`sortnet.rankers.sortnet` and `sortnet.rankers.model`.
+A ranker is made of the settings, the scaling and the learned value. Features are scaled if the
+settings have a `scaling`. SortNet has no `solve` and `read`: it is fitted and loaded by functions
+in `sortnet.rankers.sortnet` and `sortnet.rankers.model`.
 """
 
 from __future__ import annotations
@@ -20,6 +22,7 @@ from sortnet.config import Settings
 from sortnet.errors import DataError, ModelError
 from sortnet.files import shown
 
+# {name of a kind: module and name of its settings class}
 KINDS: dict[str, str] = {
     "sortnet": "sortnet.config:Config",
     "posterior": "sortnet.rankers.posterior_ranker:PosteriorSettings",
@@ -67,7 +70,7 @@ def kind_settings(kind: object) -> Any:
 
 
 def settings_for(name: str) -> Settings:
-    """Default settings of the kind of ranker, or of the variant, with a name.
+    """Make the default settings of the kind of ranker or the variant with a name.
 
     Raises:
         ModelError: if no kind and no variant has the name.
@@ -81,7 +84,7 @@ def settings_for(name: str) -> Settings:
 
 
 def kinds_of_pairs() -> list[str]:
-    """The kinds of rankers that learn from judged pairs with their default settings.
+    """List the kinds of rankers that learn from judged pairs with their default settings.
 
     >>> kinds_of_pairs()
     ['sortnet', 'posterior', 'directranker']
@@ -90,9 +93,9 @@ def kinds_of_pairs() -> list[str]:
 
 
 def kind_and_changes(name: object) -> tuple[Any, dict[str, Any]]:
-    """Split a name into the kind of ranker and the changes of its default settings.
+    """Find the kind of ranker that a name belongs to, and the changes of its default settings.
 
-    The changes are empty for the name of a kind; an unknown name is returned as the kind.
+    Only a variant has changes. A name that is not known is returned as the kind.
     """
     if isinstance(name, str) and name in VARIANTS:
         return VARIANTS[name]
@@ -100,7 +103,7 @@ def kind_and_changes(name: object) -> tuple[Any, dict[str, Any]]:
 
 
 def name_of(settings: Settings) -> str:
-    """Name of the variant that the settings belong to, or of their kind if no variant fits.
+    """Find the name of the variant with these settings, or else the name of their kind.
 
     >>> name_of(settings_for("xgboost"))
     'xgboost'
@@ -113,10 +116,13 @@ def name_of(settings: Settings) -> str:
 
 
 def library_of(config: Settings) -> Any:
-    """Import the library that fits the ranker, `config.library`.
+    """Import the library that fits the ranker of these settings.
+
+    Args:
+        config: settings that have the name of the library in their property `library`.
 
     Raises:
-        DataError: if the library is not installed; the message says what to install.
+        DataError: if the library is not installed; the message tells what to install.
     """
     library: str = config.library  # type: ignore[attr-defined]
     try:

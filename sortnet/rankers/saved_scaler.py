@@ -13,7 +13,7 @@ _VARYING = "scaler.varying"
 
 
 def scaler_arrays(scaler: Scaler) -> dict[str, Array]:
-    """Convert a scaling to arrays by name, from which `take_scaler` restores it."""
+    """Convert a scaling to arrays by name, from which `take_scaler` restores the scaling."""
     if not scaler.tables:
         return {}
     tables: dict[str, Array] = {f"{_SCALER}.{part}": table for part, table in scaler.tables.items()}
@@ -21,17 +21,24 @@ def scaler_arrays(scaler: Scaler) -> dict[str, Array]:
 
 
 def take_scaler(saved: Saved, spec: str | None) -> Scaler:
-    """Restore the scaling named by `spec` from the saved arrays; None: features are not scaled."""
+    """Restore a feature scaling from the saved arrays.
+
+    Args:
+        saved: the content of a model folder.
+        spec: name of the scaling, such as `query+rank`; None: the features are not scaled.
+
+    Raises:
+        ModelError: if an array is missing, or has a wrong type or shape.
+    """
     if spec is None:
         return unscaled(saved.n_features)
-    parts = scaling_parts(spec)
     tables = {}
-    for part in parts:
+    for part in scaling_parts(spec):
         name = f"{_SCALER}.{part}"
         table = saved.tensors.get(name)
         n_rows = len(table) if table is not None and table.ndim else 0
-        low, high = table_rows(part)
-        if not low <= n_rows <= high:
-            n_rows = int(low)  # `take` refuses the table with this number in its message
+        fewest, most = table_rows(part)
+        if not fewest <= n_rows <= most:
+            n_rows = int(fewest)  # `take` refuses the table with this number in its message
         tables[part] = saved.take(name, np.float64, n_rows, saved.n_features)
     return Scaler(tables, saved.take(_VARYING, np.bool_, 2, saved.n_features))

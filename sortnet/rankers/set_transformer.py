@@ -23,9 +23,9 @@ from sortnet.core.memory import refuse_too_large
 from sortnet.rankers.context_rankers import ContextSettings
 from sortnet.rankers.listwise import padded
 
-_MANY = 300  # documents of a query, above which attention goes through learned points by default
-_POINTS = 32
-_NUMBERS = 1 << 22  # numbers in the attention or the hidden units of a batch, which bounds memory
+_MANY = 300  # a query with more documents has attention through learned points by default
+_POINTS = 32  # default number of learned points
+_NUMBERS = 1 << 22  # numbers in the attention or the hidden units of a batch, to limit memory
 _BYTES = 8  # memory of a number of the attention and of its softmax
 # Defaults of each algorithm. ListNet has a weight decay because the net overfits soon without it.
 _FIXED: dict[str, dict[str, Any]] = {
@@ -75,6 +75,7 @@ class SetSettings(ContextSettings):
         return listnet if self.algorithm == "listnet" else super().query_loss
 
     def candidates(self, train: Queries) -> list[Self]:
+        """List the settings to fit, with a number of points for the longest training query."""
         points = self.points
         if points is None:
             points = _POINTS if train.sizes.max() > _MANY else 0
@@ -89,7 +90,9 @@ class SetSettings(ContextSettings):
         ).eval()  # fmt: skip
 
     def scores_of(self, net: SetEncoder, part: Queries) -> Tensor:
-        """Score scaled queries, (n_docs,), with gradients, in batches of queries of similar sizes.
+        """Compute the net's scores (n_docs,) of scaled queries, with gradients.
+
+        Queries of similar sizes are scored together, as many as fit into memory.
 
         Raises:
             DataError: if the attention among the documents of a query does not fit into memory.
@@ -106,7 +109,8 @@ class SetSettings(ContextSettings):
                     _BYTES * heads * longest**2,
                     f"{part.source}: the attention among {longest} documents of a query",
                 )
-            numbers_a_query = longest * max(width, heads * (self.points or longest))
+            n_attended = self.points or longest
+            numbers_a_query = longest * max(width, heads * n_attended)
             n_queries = max(1, _NUMBERS // numbers_a_query)
             batch = order[::-1][:n_queries]  # begins with the longest query that is left
             order = order[:-n_queries]
@@ -115,7 +119,8 @@ class SetSettings(ContextSettings):
             mask = torch.from_numpy(is_document)
             docs.append(numbers[is_document])
             scores.append(net(x, mask)[mask])
-        return torch.cat(scores)[torch.from_numpy(np.argsort(np.concatenate(docs)))]
+        number_order = np.argsort(np.concatenate(docs))
+        return torch.cat(scores)[torch.from_numpy(number_order)]
 
     def least_numbers(self, n_columns: int) -> int:
         width, _, layers = self._sizes

@@ -1,4 +1,4 @@
-"""SortNet as a ranker: scale, run Algorithm 3.1, keep the best comparator, sort with it."""
+"""SortNet as a ranker: scale the features, run Algorithm 3.1, and keep the best comparator."""
 
 from __future__ import annotations
 
@@ -47,22 +47,23 @@ def fit(
     from_model: Model | None = None,
     are_checked: bool = False,
 ) -> Model:
-    """Learn to sort the queries of `train`; `vali` chooses epoch and iteration.
+    """Learn to sort the queries of `train`; the best epoch and iteration are chosen by `vali`.
 
     Args:
-        train: labelled queries; scaling and pairs are learned from them.
+        train: labelled queries; the scaling and the comparator are learned from them.
         vali: labelled queries with the same features.
-        config: settings; settings left open are chosen first, see `choose_quality` and
+        config: settings; settings that are left open are chosen first, see `choose_quality` and
             `choose_inputs`.
-        make_for: for a custom comparator: the settings and the scaling's number of columns -> a
-            function that makes the comparator from a seed.
-        sink: store of mis-compared pairs; by default in memory.
-        extra_parts: more queries, measured in every iteration under these names.
-        metrics: more measures, besides RankQuality and `sortnet.metrics.measured`.
-        callbacks: see `learn_to_sort`.
+        make_for: makes a custom comparator: function (settings, number of columns of the scaling)
+            -> function that makes the comparator from a seed.
+        sink: store of mis-compared pairs; None: the pairs are kept in memory.
+        extra_parts: {name: queries} that are also measured in every iteration.
+        metrics: names of measures, in addition to RankQuality and `sortnet.metrics.measured`.
+        callbacks: functions that are called after every iteration, see `learn_to_sort`.
         save: called with the model after every iteration that found a better model, before
             `callbacks`.
-        state: state of an interrupted run to resume from.
+        progress: called with a line of text at each step.
+        state: state of an interrupted run, which is resumed.
         info: entries to add to the model's `info`.
         group: the processes that share the work. All processes call `fit` with the same arguments;
             only the first process calls `save`.
@@ -73,9 +74,10 @@ def fit(
         are_checked: whether `checked_config` has already checked these parts and settings.
 
     Raises:
-        DataError: if the parts have different features, there is nothing to learn, RankQuality
-            scores every ranking of `vali` alike, or the settings do not fit `from_model`.
-        ModelError: if the features are not those of `from_model`.
+        DataError: if the parts have different features, if there is nothing to learn, if
+            RankQuality gives every ranking of `vali` the same score, or if the settings do not fit
+            `from_model`.
+        ModelError: if the features are not the features of `from_model`.
 
     >>> import numpy as np
     >>> X = np.arange(12, dtype=np.float32)[:, None]
@@ -94,10 +96,7 @@ def fit(
     config = Config() if config is None else config
     if not are_checked:
         config = checked_config(train, vali, config)
-    if group.rank == 0:
-        config = choose(train, vali, config, make_for=make_for, progress=progress)[0]
-    if group.size > 1:
-        config = Config.from_json(broadcast(group, config.to_json()))
+    config = _choose_settings(train, vali, config, make_for, group, progress)
     if from_model is None:
         scaler = fit_scaler(str(config.scaling), train, seed=config.seed)
     else:
@@ -106,45 +105,73 @@ def fit(
         state = state or State(0, first_comparator(from_model.comparator, config), is_trained=True)
         info = {"from": {"run": from_model.info.get("run")}, **(info or {})}
 
-    model_of = partial(_model_of, config=config, scaler=scaler, train=train, info=info)
+    best_model = partial(_best_model, config=config, scaler=scaler, train=train, info=info)
 
-    def save_better(record: Iteration, state: State) -> None:
+    def save_if_better(record: Iteration, state: State) -> None:
         if save is not None and record.best and group.rank == 0:
-            save(model_of(state))
+            save(best_model(state))
 
-    # The whole part decides, so that the result does not depend on the number of processes.
+    # The size of the whole part counts, so that the result does not depend on the number of
+    # processes.
     halved = scaler.is_large(train)
 
-    def part_of(queries: Queries) -> Queries:
+    def share_of(queries: Queries) -> Queries:
+        """Scale the queries of this process."""
         return scaler(sharded(queries, group), halved=halved)
 
-    first_callbacks = [save_better, _return_freed_memory] if halved else [save_better]
+    first_callbacks: list[Callback] = [save_if_better]
+    if halved:
+        first_callbacks.append(_return_freed_memory)
+    make = (make_for or make_comparator)(config, scaler.n_columns)
+    metric_names = [*measured(config.rank_quality), *metrics]
     state = learn_to_sort(
-        part_of(train),
-        part_of(vali),
-        (make_for or make_comparator)(config, scaler.n_columns),
+        share_of(train),
+        share_of(vali),
+        make,
         config,
-        metrics=[config.metric(name) for name in (*measured(config.rank_quality), *metrics)],
+        metrics=[config.metric(name) for name in metric_names],
         sink=sink,
-        extra_parts={name: part_of(part) for name, part in (extra_parts or {}).items()},
+        extra_parts={name: share_of(part) for name, part in (extra_parts or {}).items()},
         callbacks=[*first_callbacks, *callbacks],
         progress=progress,
         state=state,
         are_checked=True,
     )
-    return model_of(state)
+    return best_model(state)
+
+
+def _choose_settings(
+    train: Queries,
+    vali: Queries,
+    config: Config,
+    make_for: MakeFor | None,
+    group: Group,
+    progress: Progress,
+) -> Config:
+    """Choose the settings that are left open; see `fit` for the arguments.
+
+    Only the first process of the group runs trials, and it sends the settings to the others.
+    """
+    if group.rank == 0:
+        config, _ = choose(train, vali, config, make_for=make_for, progress=progress)
+    if group.size > 1:
+        config = Config.from_json(broadcast(group, config.to_json()))
+    return config
 
 
 def _return_freed_memory(record: Iteration, state: State) -> None:
+    """Return the memory that an iteration has freed to the system; a callback of the loop."""
     return_freed()
 
 
 def checked_config(train: Queries, vali: Queries, config: Config) -> Config:
     """Check the training and validation queries; return the settings with a RankQuality.
 
+    Pairs that a judge will answer are checked later.
+
     Raises:
-        DataError: if the parts have different features, there is nothing to learn, or RankQuality
-            scores every ranking of `vali` alike. Pairs that a judge will answer are checked later.
+        DataError: if the parts have different features, if there is nothing to learn, or if
+            RankQuality gives every ranking of `vali` the same score.
     """
     check_same_features(train, vali)
     if train.judge is None:
@@ -152,10 +179,21 @@ def checked_config(train: Queries, vali: Queries, config: Config) -> Config:
     return choose_quality(train, vali, config)
 
 
-def _model_of(
+def _best_model(
     state: State, config: Config, scaler: Scaler, train: Queries, info: Mapping[str, Any] | None
 ) -> Model:
-    """The best model of a run, with a record of the run."""
+    """Make a model of the best comparator of a run, with a record of the run.
+
+    Args:
+        state: the state of the run, with its best comparator so far.
+        config: the settings of the run.
+        scaler: the scaling of the features.
+        train: the training queries, which name the features.
+        info: further entries of the record.
+
+    Raises:
+        DataError: if no iteration has a RankQuality.
+    """
     if state.best is None:
         raise DataError("no iteration has a RankQuality: does the validation part have grades?")
     record = {

@@ -2,9 +2,9 @@
 
 `rankboost` follows Freund et al. 2003, An Efficient Boosting Algorithm for Combining Preferences.
 `frank` minimises the fidelity loss of Tsai et al. 2007, FRank: A Ranking Method with Fidelity Loss,
-with the same weight for every query; the choice of a stump and its weight are derived here from
-the loss, see `by_fidelity` and `boosted`. The bins of all values are computed once, before the
-first round.
+with the same weight for every query. The stumps of `frank` and their weights are derived here from
+the loss, see `by_fidelity` and `boosted`. The values of each feature are divided into bins once,
+before the first round.
 """
 
 from __future__ import annotations
@@ -20,9 +20,10 @@ from sortnet.core import F32, F64, I64, Progress, Queries
 from sortnet.learning.pairs_to_ask import pairs_of_grades
 from sortnet.rankers.forest import Forest, ForestSettings
 
-_THRESHOLDS = 255  # at most, for each feature: quantiles of its training values
-_TINY = 1e-12
+_THRESHOLDS = 255  # largest number of thresholds of a feature, quantiles of its training values
+_TINY = 1e-12  # a sum of weights that counts as 0
 _SMOOTH = 1e-6  # added to both sums of weights, so that a stump that is never wrong stays finite
+_LARGEST_EXPONENT = 500  # exp of a larger number may overflow
 
 
 @dataclass(frozen=True)
@@ -36,7 +37,10 @@ class StumpSettings(ForestSettings):
     rounds: int = setting(300, "Largest number of weak rankers.", TRAINING, least=1)
 
     def solve(self, T: Queries, V: Queries, progress: Progress) -> tuple[Forest, dict[str, Any]]:
-        """Boost stumps on `T`; keep the number of stumps with the best RankQuality on `V`.
+        """Boost stumps on the queries T; keep the number of stumps that ranks the queries V best.
+
+        Returns:
+            The forest of stumps with the best RankQuality on V, and the number of its rounds.
 
         Cost: memory of about 100 bytes a pair of different grades at the peak; a round passes over
         all pairs of different grades, and over all features of all documents.
@@ -46,15 +50,17 @@ class StumpSettings(ForestSettings):
         return forest, {"rounds": n_rounds}
 
 
-# The arguments are the margins of the pairs, (m,), and their weights at the start, (m,). The result
-# is the weights of the pairs in the next round, (m,).
+# Function (margins of the m pairs, weights of the m pairs before the first round) -> weights of the
+# m pairs in the next round.
 Weigh = Callable[[F64, F64], F64]
 
 
 def by_exponential(margin: F64, start: F64) -> F64:
     """Weigh the pairs by start exp(-margin), scaled to a sum of 1: RankBoost's distribution D.
 
-    Cost: linear in the pairs.
+    Args:
+        margin: (m,) margins of the pairs.
+        start: (m,) weights of the pairs before the first round.
     """
     weight = start * np.exp(margin.min() - margin)
     distribution: F64 = weight / weight.sum()
@@ -62,14 +68,16 @@ def by_exponential(margin: F64, start: F64) -> F64:
 
 
 def by_fidelity(margin: F64, start: F64) -> F64:
-    """Weigh the pairs by start e^(margin/2) / (1 + e^margin)^(3/2), scaled to a sum of 1.
+    """Weigh the pairs by start sqrt(P) (1 - P), scaled to a sum of 1.
 
-    The fidelity loss of a pair with a known order is 1 - sqrt(P), P = 1 / (1 + exp(-margin)); its
-    derivative is -½ sqrt(P) (1 - P). A weight is twice its size, times `start`.
+    P = 1 / (1 + exp(-margin)) is the probability of a pair's order. The fidelity loss of a pair
+    whose order is known is 1 - sqrt(P), with the derivative -½ sqrt(P) (1 - P) by the margin.
 
-    Cost: linear in the pairs.
+    Args:
+        margin: (m,) margins of the pairs.
+        start: (m,) weights of the pairs before the first round.
     """
-    P = 1 / (1 + np.exp(-np.clip(margin, -500, 500)))
+    P = 1 / (1 + np.exp(-np.clip(margin, -_LARGEST_EXPONENT, _LARGEST_EXPONENT)))
     weight = start * np.sqrt(P) * (1 - P)
     weights: F64 = weight / max(weight.sum(), _TINY)
     return weights
@@ -78,31 +86,48 @@ def by_fidelity(margin: F64, start: F64) -> F64:
 def boosted(
     train: Queries, weigh: Weigh, rounds: int, progress: Progress = lambda text: None
 ) -> list[tuple[int, float, float, bool]]:
-    """Boost stumps h, which are 1 above a threshold of a feature, else 0.
+    """Boost stumps on the pairs of documents of different grades.
 
-    Returns a list of (feature, threshold, weight, True) for `Forest.stumps`. A round weighs the
-    pairs i over j by W and chooses the stump with the largest |r|, r = Σ W (h_i - h_j). The stump's
-    weight is α = ½ ln(W+ / W-), where W+ and W- are the sums of W over the pairs that the stump
-    orders rightly and wrongly. RankBoost adds half of the undecided pairs to both sums, so that
-    W± = (1 ± r) / 2.
+    A stump h has the value 1 above a threshold of a feature, else 0. A round gives each pair of a
+    better document i and a worse document j a weight W, and chooses the stump with the largest |r|,
+    where r = Σ W (h_i - h_j). The score of a document is the sum Σ α h over the rounds, where
+
+        α = ½ ln(W+ / W-)
+
+    with the sums W+ and W- of the weights of the pairs that the stump orders rightly and wrongly.
+    RankBoost adds half of the weights of undecided pairs to both sums: W+ = (1 + r) / 2 and
+    W- = (1 - r) / 2.
+
+    Args:
+        train: graded queries.
+        weigh: function that weighs the pairs.
+        rounds: largest number of rounds.
+        progress: called with a line of text in each round.
+
+    Returns:
+        The stumps (feature, threshold, α, True) for `Forest.stumps`, at least one.
     """
     pairs = pairs_of_grades(train)
     winner = pairs.i
     loser = pairs.j
-    query = train.query_of_docs()[winner]
-    start = 1 / np.bincount(query)[query] if weigh is by_fidelity else np.ones(len(pairs))
+    if weigh is by_fidelity:  # the pairs of each query have a sum of 1
+        query = train.query_of_docs()[winner]
+        start = 1 / np.bincount(query)[query]
+    else:
+        start = np.ones(len(pairs))
     codes, thresholds = _binned(train.features)
     score = np.zeros(train.n_docs)
     stumps = []
-    for k in range(rounds):
-        progress(f"boosting, round {k + 1}/{rounds}")
+    for boosting_round in range(1, rounds + 1):
+        progress(f"boosting, round {boosting_round}/{rounds}")
         W = weigh(score[winner] - score[loser], start)
+        # r is the sum of the potentials of the documents above the threshold.
         potential: F64 = np.bincount(winner, W, train.n_docs).astype(np.float64)
         potential -= np.bincount(loser, W, train.n_docs)
-        feature, bin_, r = best_stump(codes, potential, len(thresholds))
+        feature, threshold, r = best_stump(codes, potential, len(thresholds))
         if abs(r) < _TINY:
             break
-        h = (codes[:, feature] > bin_).astype(np.float64)
+        h = (codes[:, feature] > threshold).astype(np.float64)
         if weigh is by_exponential:
             W_right = (1 + r) / 2
             W_wrong = (1 - r) / 2
@@ -112,48 +137,63 @@ def boosted(
             W_wrong = float(W @ (difference < 0))
         alpha = 0.5 * np.log((W_right + _SMOOTH) / (W_wrong + _SMOOTH))
         score += alpha * h
-        stumps.append((feature, float(thresholds[bin_, feature]), float(alpha), True))
+        stumps.append((feature, float(thresholds[threshold, feature]), float(alpha), True))
     return stumps or [(0, 0.0, 0.0, True)]
 
 
-def best_stump(codes: I64, potential: F64, n_bins: int) -> tuple[int, int, float]:
-    """Find the feature and the threshold b with the largest |r|, r = Σ potential above b.
+def best_stump(codes: I64, potential: F64, n_thresholds: int) -> tuple[int, int, float]:
+    """Find the feature and the threshold with the largest |r|.
 
-    Returns the number of the feature, the number b of the threshold, and r.
+    r is the sum of the potentials of the documents with values above the threshold.
 
     Args:
-        codes: (n_docs, d) the bin of each value, from 0.
-        potential: (n_docs,) summand of each document in r, where its value is above b.
-        n_bins: number of thresholds of a feature; a code of b + 1 or more is above threshold b.
+        codes: (n_docs, d) number of the bin of each value; a value with code c is above the
+            thresholds 0 to c - 1 of its feature.
+        potential: (n_docs,) summand of each document in r.
+        n_thresholds: number of thresholds of a feature.
 
-    Cost: linear in the values: a sum for each bin, then sums from above.
+    Returns:
+        The number of the feature, the number of the threshold, and r.
+
+    Cost: linear in the number of values: a sum for each bin, then cumulative sums of the bins.
     """
     d = codes.shape[1]
-    flat = (codes + (n_bins + 1) * np.arange(d)).ravel()
-    sums = np.bincount(flat, np.repeat(potential, d), (n_bins + 1) * d).reshape(d, -1)
+    n_bins = n_thresholds + 1
+    bin_of_value = (codes + n_bins * np.arange(d)).ravel()
+    potential_of_value = np.repeat(potential, d)
+    sums = np.bincount(bin_of_value, potential_of_value, n_bins * d).reshape(d, n_bins)
     sums_from_above = np.flip(np.flip(sums, axis=1).cumsum(axis=1), axis=1)
-    above = sums_from_above[:, 1:]  # column b sums the codes of b + 1 or more
+    above = sums_from_above[:, 1:]  # (d, n_thresholds) r of each threshold
     number = int(np.argmax(np.abs(above)))
-    feature, bin_ = divmod(number, n_bins)
-    return feature, bin_, float(above.ravel()[number])
+    feature, threshold = divmod(number, n_thresholds)
+    return feature, threshold, float(above[feature, threshold])
 
 
 def _binned(X: F32) -> tuple[I64, F64]:
-    """Divide the values of each feature into bins: codes (n_docs, d), thresholds (b, d).
+    """Divide the values of each feature into bins at thresholds, quantiles of the values.
 
-    The code of a value is the number of thresholds below the value, 0 for a missing value.
+    Args:
+        X: (n_docs, d) features; NaN is a missing value.
+
+    Returns:
+        Codes (n_docs, d): the number of thresholds below each value, 0 for a missing value; and
+        thresholds (n_thresholds, d), where infinity stands for a threshold that is not needed.
     """
-    b = min(_THRESHOLDS, len(X) + 1)
-    thresholds = np.full((b, X.shape[1]), np.inf)
+    n_thresholds = min(_THRESHOLDS, len(X) + 1)
+    thresholds = np.full((n_thresholds, X.shape[1]), np.inf)
     codes = np.zeros(X.shape, np.int64)
-    for k in range(X.shape[1]):
-        x = X[:, k][~np.isnan(X[:, k])]
-        if len(x):
-            cuts = np.quantile(x, np.linspace(0, 1, b)[:-1], method="lower")
-            # A threshold below all values separates documents with a value from documents without.
-            cuts = np.unique(np.append(cuts, np.nextafter(x.min(), np.float32(-np.inf))))
-            thresholds[: len(cuts), k] = cuts
-            codes[:, k] = np.where(np.isnan(X[:, k]), 0, np.searchsorted(cuts, X[:, k]))
+    for feature in range(X.shape[1]):
+        column = X[:, feature]
+        is_missing = np.isnan(column)
+        x = column[~is_missing]
+        if not len(x):
+            continue
+        quantiles = np.quantile(x, np.linspace(0, 1, n_thresholds)[:-1], method="lower")
+        # A threshold below all values separates documents with a value from documents without.
+        below_all = np.nextafter(x.min(), np.float32(-np.inf))
+        cuts = np.unique(np.append(quantiles, below_all))
+        thresholds[: len(cuts), feature] = cuts
+        codes[:, feature] = np.where(is_missing, 0, np.searchsorted(cuts, column))
     return codes, thresholds
 
 

@@ -1,8 +1,8 @@
 """LambdaMART by LightGBM and XGBoost: boosted trees, kept as a `Forest`.
 
-`lambdamart` is LightGBM's `lambdarank` (Burges 2010), `xendcg` its `rank_xendcg` (Bruch 2021, An
-Alternative Cross Entropy Loss for Learning-to-Rank), `xgboost` the `rank:ndcg` of XGBoost. Only
-fitting needs the library.
+`lambdamart` is LightGBM's objective `lambdarank` (Burges 2010), `xendcg` is LightGBM's objective
+`rank_xendcg` (Bruch 2021, An Alternative Cross Entropy Loss for Learning-to-Rank), and `xgboost` is
+XGBoost's objective `rank:ndcg`. The libraries are needed only for fitting.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ from sortnet.rankers.registry import library_of
 Tree: TypeAlias = list[Node]
 
 _HIGHEST = 30  # highest grade for which both libraries can compute the gain 2^grade - 1
-_LEFT, _RIGHT = 2, 3  # places of the children in a node of a `Tree`
+_LEFT, _RIGHT = 2, 3  # positions of the left and the right child in a `Node`
+_NO_PARENT = -1  # in place of the number of the root's parent
 
 
 @dataclass(frozen=True)
@@ -48,7 +49,10 @@ class TreeSettings(ForestSettings):
         return "xgboost" if self.algorithm == "xgboost" else "lightgbm"
 
     def solve(self, T: Queries, V: Queries, progress: Progress) -> tuple[Forest, dict[str, Any]]:
-        """Boost trees on `T`; keep the number of trees with the best RankQuality on `V`.
+        """Boost trees on the queries T; keep the number of trees that ranks the queries V best.
+
+        Returns:
+            The forest with the best RankQuality on V, and the number of its trees.
 
         Raises:
             DataError: if the library is not installed, or a grade is too high.
@@ -69,7 +73,7 @@ class TreeSettings(ForestSettings):
 
 
 def _lightgbm(lightgbm: Any, train: Queries, config: TreeSettings) -> list[Tree]:
-    """Fit the trees by LightGBM."""
+    """Fit the trees by the library `lightgbm`, an imported module."""
     parameters = {
         "objective": _OBJECTIVES[config.algorithm], "num_leaves": config.leaves,
         "learning_rate": config.shrinkage, "min_data_in_leaf": config.min_docs,
@@ -78,31 +82,35 @@ def _lightgbm(lightgbm: Any, train: Queries, config: TreeSettings) -> list[Tree]
     }  # fmt: skip
     data = lightgbm.Dataset(train.features, train.grades, group=train.sizes[train.sizes > 0])
     booster = lightgbm.train(parameters, data, config.trees)
-    return [_flat(tree["tree_structure"]) for tree in booster.dump_model()["tree_info"]]
+    trees = booster.dump_model()["tree_info"]
+    return [_nodes_of_lightgbm(tree["tree_structure"]) for tree in trees]
 
 
-def _flat(root: dict[str, Any]) -> Tree:
+def _nodes_of_lightgbm(root: dict[str, Any]) -> Tree:
     """Convert a tree of LightGBM, nested dicts, to a list of nodes, parents before children."""
     nodes: list[list[Any]] = []
-    waiting = [(root, -1, 0)]  # (node, number of its parent, side of the parent)
+    # Each entry is a node, the number of its parent, and the side on which it is a child.
+    waiting = [(root, _NO_PARENT, _LEFT)]
     while waiting:
         node, parent, side = waiting.pop()
-        if parent >= 0:
+        if parent != _NO_PARENT:
             nodes[parent][side] = len(nodes)
         if "leaf_value" in node:
             nodes.append([*leaf(float(node["leaf_value"]))])
             continue
         threshold = float(node["threshold"])
-        # If no value was missing in training, LightGBM treats a missing value as 0.
-        missing = node["default_left"] if node["missing_type"] == "NaN" else threshold >= 0
+        if node["missing_type"] == "NaN":
+            missing_goes_left = bool(node["default_left"])
+        else:  # no value was missing in training, and LightGBM treats a missing value as 0
+            missing_goes_left = threshold >= 0
         waiting.append((node["right_child"], len(nodes), _RIGHT))
         waiting.append((node["left_child"], len(nodes), _LEFT))
-        nodes.append([node["split_feature"], threshold, 0, 0, bool(missing)])
+        nodes.append([node["split_feature"], threshold, 0, 0, missing_goes_left])
     return [tuple(node) for node in nodes]
 
 
 def _xgboost(xgboost: Any, train: Queries, config: TreeSettings) -> list[Tree]:
-    """Fit the trees by XGBoost."""
+    """Fit the trees by the library `xgboost`, an imported module."""
     parameters = {
         "objective": _OBJECTIVES[config.algorithm], "max_leaves": config.leaves, "max_depth": 0,
         "grow_policy": "lossguide", "tree_method": "hist", "eta": config.shrinkage,
@@ -113,11 +121,11 @@ def _xgboost(xgboost: Any, train: Queries, config: TreeSettings) -> list[Tree]:
     booster = xgboost.train(parameters, data, config.trees)
     model = json.loads(bytes(booster.save_raw("json")))
     trees = model["learner"]["gradient_booster"]["model"]["trees"]
-    return [_nodes(tree) for tree in trees]
+    return [_nodes_of_xgboost(tree) for tree in trees]
 
 
-def _nodes(tree: dict[str, Any]) -> Tree:
-    """Convert a tree of XGBoost, parallel lists, to a list of nodes."""
+def _nodes_of_xgboost(tree: dict[str, Any]) -> Tree:
+    """Convert a tree of XGBoost, lists with an entry for each node, to a list of nodes."""
     columns = [
         tree["left_children"],
         tree["right_children"],
@@ -130,10 +138,10 @@ def _nodes(tree: dict[str, Any]) -> Tree:
         if left < 0:  # a leaf has no children, and its value in place of the split
             nodes.append(leaf(float(split)))
             continue
-        # A value that equals the threshold goes right in XGBoost, but left in a `Forest`: the
+        # A value that equals the threshold goes right in XGBoost, but left in a `Forest`. So the
         # threshold of the `Forest` is the largest number below the threshold of XGBoost.
-        below = np.nextafter(np.float32(split), np.float32(-np.inf))
-        nodes.append((feature, float(below), left, right, bool(default_left)))
+        threshold = np.nextafter(np.float32(split), np.float32(-np.inf))
+        nodes.append((feature, float(threshold), left, right, bool(default_left)))
     return nodes
 
 

@@ -20,18 +20,21 @@ from sortnet.data.divide import joined, query_folds
 from sortnet.errors import DataError, SortNetError
 from sortnet.rankers.fit_ranker import fit_ranker
 
-Grid: TypeAlias = Mapping[str, Sequence[Any]]  # the values of each setting to try
-Trial: TypeAlias = dict[str, Any]
+Grid: TypeAlias = Mapping[str, Sequence[Any]]  # {name of a setting: values to try}
+Trial: TypeAlias = dict[str, Any]  # the settings that were tried, their quality and iteration
 
 SEARCHES = ("grid", "optuna")
-_TRIALS = 20  # default for a search by Optuna, which has no end of its own
-_STOPPED_ON = 0.2  # share of an inner part's training queries that only stop the training
+_TRIALS = 20  # default number of trials of a search by Optuna, which would never end
+_STOPPING_SHARE = 0.2  # share of an inner part's queries to learn from that stop the training
 
 
 class Part(NamedTuple):
-    """The data of a trial: queries to learn from, to stop the training by, and to score.
+    """The data of a trial.
 
-    Without queries to score, the trial is scored by RankQuality on the queries to stop by.
+    Attributes:
+        learned: queries to learn from.
+        stopping: queries that choose epoch and iteration.
+        scored: queries on which the trial is scored; None: it is scored on `stopping`.
     """
 
     learned: Queries
@@ -40,10 +43,16 @@ class Part(NamedTuple):
 
 
 class Tuned(NamedTuple):
-    """The settings that tuning chose, and its trials."""
+    """The result of tuning.
+
+    Attributes:
+        config: the chosen settings.
+        trials: the trials. A trial has the settings that any grid names, its `quality`, and its
+            `iteration` if the ranker has iterations and there are no inner parts.
+    """
 
     config: Settings
-    trials: list[Trial]  # the settings of all grids, `quality` and `iteration` of each
+    trials: list[Trial]
 
 
 @dataclass
@@ -51,12 +60,12 @@ class _Trials:
     """Trials of settings on the same data; settings that were tried are not tried again.
 
     Attributes:
-        parts: the data of each trial.
-        names: the settings that trials differ in.
+        parts: the data of each trial; a trial fits a ranker on every part.
+        names: the names of the settings that differ between trials.
         most: the maximum number of trials; None: no limit.
-        seconds: time after which no trial is started; None: no limit.
-        done: the finished trials; the key is the `repr` of their settings.
-        began: time of the start on the monotonic clock.
+        seconds: time in seconds after which no trial is started; None: no limit.
+        done: the finished trials; the key is the `repr` of a trial's settings.
+        began: time of the first trial in seconds, on the monotonic clock.
     """
 
     parts: Sequence[Part]
@@ -67,7 +76,11 @@ class _Trials:
     began: float = field(default_factory=time.monotonic)
 
     def quality(self, candidate: Settings) -> float | None:
-        """Try the settings: their mean RankQuality over the parts; None if the budget is spent."""
+        """Try the settings; return the mean RankQuality over the parts.
+
+        Settings that were tried before are not tried again. The result is None if no further trial
+        may be started.
+        """
         flat = candidate.flat()
         values = {}
         for name in self.names:
@@ -75,23 +88,31 @@ class _Trials:
             values[name] = list(value) if isinstance(value, tuple) else value
         key = repr(values)
         if key not in self.done:
-            is_late = self.seconds is not None and time.monotonic() - self.began > self.seconds
-            is_full = self.most is not None and len(self.done) >= self.most
-            if self.done and (is_late or is_full):
+            if self.done and self._has_ended():  # the first trial is always run
                 return None
-            self.done[key] = values | self._result(candidate)
+            self.done[key] = values | self._run(candidate)
         quality: float = self.done[key]["quality"]
         return quality
 
-    def _result(self, candidate: Settings) -> Trial:
-        """Fit a ranker on every part; return the mean RankQuality, and the iteration if known."""
+    def _has_ended(self) -> bool:
+        """Check whether the number of trials or the time has reached its limit."""
+        if self.most is not None and len(self.done) >= self.most:
+            return True
+        return self.seconds is not None and time.monotonic() - self.began > self.seconds
+
+    def _run(self, candidate: Settings) -> Trial:
+        """Fit a ranker on every part; return its `quality`, the mean RankQuality over the parts.
+
+        Without inner parts, the `iteration` is also returned if the ranker has iterations.
+        """
         qualities = []
         for part in self.parts:
             ranker = fit_ranker(part.learned, part.stopping, candidate)
             if part.scored is None:
                 facts = ("quality", "iteration")
                 return {name: ranker.info[name] for name in facts if name in ranker.info}
-            qualities.append(candidate.quality_of(part.scored, ranker.order(part.scored)))
+            order = ranker.order(part.scored)
+            qualities.append(candidate.quality_of(part.scored, order))
         return {"quality": sum(qualities) / len(qualities)}
 
 
@@ -109,24 +130,25 @@ def tune(
     """Fit a ranker with every combination of a grid; choose the settings with the best RankQuality.
 
     Args:
-        train: labelled queries.
-        vali: labelled queries to choose by; no other data may be used for it.
-        config: all other settings, of any kind of ranker.
-        grid: names of settings (also of training settings) and the values to try. With several
-            grids, a grid starts from the settings that the grid before it chose. None: the `grids`
-            of the kind of ranker.
-        inner: number of parts to cross-validate each trial in. The queries of `train` and `vali`
-            are divided; a part is scored by a ranker that learns from four fifths of the remaining
-            queries and is stopped by one fifth, so that settings with more points to stop at are
-            not favoured. 0: learn from `train`, choose by `vali`.
+        train: labelled queries to learn from.
+        vali: labelled queries to choose by, which should be used for nothing else.
+        config: settings of any kind of ranker, for all settings that no grid names.
+        grid: {name of a setting: values to try}; the setting may be a setting of the training. With
+            several grids, a grid starts from the settings that the grid before it chose. None: the
+            `grids` of the kind of ranker.
+        inner: number of parts of a cross-validation. The queries of `train` and `vali` together are
+            divided into these parts, and each trial fits a ranker for each part, on which the
+            ranker is scored. The ranker learns from four fifths of the remaining queries and is
+            stopped by one fifth, so that settings with more points to stop at have no advantage. 0:
+            learn from `train`, choose by `vali`.
         search: "grid" tries every combination; "optuna" draws `trials` combinations, 20 by default,
-            from the values of all grids at once (Tree-structured Parzen Estimator).
-        trials: number of trials, at most; the first is always run.
-        seconds: time after which no trial is started.
+            from the values of all grids together (Tree-structured Parzen Estimator).
+        trials: largest number of trials; the first trial is always run.
+        seconds: time in seconds after which no trial is started.
 
     Raises:
-        DataError: on a grid with an unknown setting, or with one of RankQuality.
-        SortNetError: on an unknown search, or if Optuna is not installed.
+        DataError: if a grid names an unknown setting, or a setting that defines RankQuality.
+        SortNetError: if the search is unknown, or if Optuna is not installed.
 
     >>> import numpy as np
     >>> X = np.arange(12, dtype=np.float32)[:, None]
@@ -142,7 +164,9 @@ def tune(
     settings: Settings = Config() if config is None else config
     grid = settings.grids if grid is None else grid
     grids = [grid] if isinstance(grid, Mapping) else list(grid)
-    names = list(dict.fromkeys(name for grid in grids for name in grid))
+    names: list[str] = []
+    for grid_of_names in grids:
+        names += [name for name in grid_of_names if name not in names]
     _check_names(settings, names)
     if search not in SEARCHES:
         raise SortNetError(f"unknown search {search!r}; known are {', '.join(SEARCHES)}")
@@ -162,25 +186,26 @@ def tune(
 def _check_names(settings: Settings, names: Sequence[str]) -> None:
     """Raise a DataError if a name is no setting, or is a setting that defines RankQuality."""
     settings.check_names(names)
-    for a_setting in settings_of(type(settings)).values():  # type: ignore[arg-type]
-        if a_setting.section == MEASURES and a_setting.name in names:
+    for setting in settings_of(type(settings)).values():  # type: ignore[arg-type]
+        if setting.section == MEASURES and setting.name in names:
             raise DataError(
-                f"a grid cannot name {a_setting.name!r}, which defines the RankQuality that the "
+                f"a grid cannot name {setting.name!r}, which defines the RankQuality that the "
                 "trials are compared by: set it in config"
             )
 
 
 def _inner_parts(queries: Queries, n_parts: int, seed: int) -> list[Part]:
-    """Divide the queries for cross-validation: in each part other queries are scored.
+    """Divide the queries for a cross-validation; each query is scored in exactly one part.
 
-    A part has at least one query to learn from, and at least one to stop the training by.
+    Raises:
+        DataError: if a part has no query to learn from or no query to stop the training by.
     """
     parts: list[Part] = []
     for fitted, scored in query_folds(queries, n_parts, seed=seed):
         order = np.random.default_rng(seed).permutation(len(fitted))
         if len(order) < 2:
             raise DataError(f"{fitted.source}: too few queries to divide them into inner parts")
-        n_stopping = max(1, round(_STOPPED_ON * len(order)))
+        n_stopping = max(1, round(_STOPPING_SHARE * len(order)))
         learned = fitted.take(np.sort(order[n_stopping:]))
         stopping = fitted.take(np.sort(order[:n_stopping]))
         parts.append(Part(learned, stopping, scored))
@@ -190,35 +215,44 @@ def _inner_parts(queries: Queries, n_parts: int, seed: int) -> list[Part]:
 def _by_grid(trials: _Trials, settings: Settings, grids: Sequence[Grid]) -> Settings:
     """Try every combination of each grid, starting from the settings of the grid before it."""
     for grid in grids:
-        candidates = [
-            settings.changed(**dict(zip(grid, values, strict=True)))
-            for values in product(*grid.values())
-        ]
-        scored = [(trials.quality(candidate), candidate) for candidate in candidates]
+        scored = []
+        for values in product(*grid.values()):
+            combination = dict(zip(grid, values, strict=True))
+            candidate = settings.changed(**combination)
+            scored.append((trials.quality(candidate), candidate))
         settings = _best(settings, scored)
     return settings
 
 
 def _best(settings: Settings, scored: Iterable[tuple[float | None, Settings]]) -> Settings:
-    """The first of the scored settings with the highest quality; `settings` if none was tried."""
+    """Find the first candidate with the highest quality; `settings` if no candidate was tried.
+
+    Args:
+        settings: the settings before the trials.
+        scored: quality and settings of each candidate; None: the candidate was not tried.
+    """
+    best = settings
     best_quality = -np.inf
     for quality, candidate in scored:
         if quality is not None and quality > best_quality:
             best_quality = quality
-            settings = candidate
-    return settings
+            best = candidate
+    return best
 
 
 def _by_optuna(trials: _Trials, settings: Settings, grids: Sequence[Grid]) -> Settings:
-    """Try combinations that Optuna draws from the values of all grids.
+    """Try combinations that Optuna draws from the values of all grids; return the best settings.
 
-    Optuna draws the numbers of the values, because it cannot store values that are tuples.
+    Optuna draws the position of a value in its list, because it cannot store values that are
+    tuples.
     """
     try:
         import optuna
     except ImportError:
         raise SortNetError("a search by Optuna needs: pip install 'sortnet[optuna]'") from None
-    space = {name: list(values) for grid in grids for name, values in grid.items()}
+    space: dict[str, list[Any]] = {}
+    for grid in grids:
+        space |= {name: list(values) for name, values in grid.items()}
     if not space:
         return settings
     optuna.logging.set_verbosity(optuna.logging.WARNING)
@@ -230,8 +264,8 @@ def _by_optuna(trials: _Trials, settings: Settings, grids: Sequence[Grid]) -> Se
         trial = study.ask()
         combination = {}
         for name, values in space.items():
-            number = trial.suggest_categorical(name, range(len(values)))
-            combination[name] = values[number]
+            position = trial.suggest_categorical(name, range(len(values)))
+            combination[name] = values[position]
         candidate = settings.changed(**combination)
         quality = trials.quality(candidate)
         if quality is None:

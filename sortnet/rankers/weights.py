@@ -1,4 +1,4 @@
-"""Convert the weights of nets to arrays and back, for models and for runs to be resumed."""
+"""Convert the weights of nets to arrays and back; save and load the state of a run."""
 
 from __future__ import annotations
 
@@ -25,19 +25,24 @@ from sortnet.rankers.model_folder import (
     tensors_as_bytes,
 )
 
-_ASKED = "asked"
+_ASKED = "asked"  # name of the array of pairs that the judge was asked about
 _STATE = {"iteration": int, "best_iteration": int, "best_right": float, "finished": bool}
-_OPTIMISER = "optimiser"
-_MOMENTS = ({"step", "exp_avg", "exp_avg_sq"}, {"momentum_buffer"})  # torch's names, Adam and SGD
+_OPTIMISER = "optimiser"  # prefix of the names of the optimiser's arrays
+# Names of the arrays that torch's optimisers keep for a weight: Adam, and SGD with momentum.
+_MOMENTS = ({"step", "exp_avg", "exp_avg_sq"}, {"momentum_buffer"})
 
 
 def save_state(path: str | Path, state: State) -> None:
-    """Write the state from which a run can be resumed to a file, in one step."""
+    """Write to a file the state from which a run can be resumed.
+
+    The file appears complete or not at all.
+    """
     tensors = weights_of(state.comparator, "current") | {_ASKED: state.asked}
     if state.best is not None:
         tensors |= weights_of(state.best, "best")
     for member, moments in enumerate(state.optimiser.moments):
-        tensors |= {f"{_OPTIMISER}.{member}.{k}": _array(value) for k, value in moments.items()}
+        for name, moment in moments.items():
+            tensors[f"{_OPTIMISER}.{member}.{name}"] = _array(moment)
     fields = {name: getattr(state, name) for name in (*_STATE, "best_quality")}
     fields["has_best"] = state.best is not None
     fields["steps"] = state.optimiser.steps
@@ -50,9 +55,9 @@ def load_state(path: str | Path, make: Make, *, least: int = 0, raw: bytes | Non
 
     Args:
         path: the file.
-        make: makes the comparator of the run.
+        make: makes the comparator of the run from a seed.
         least: the least number of weights; a file with fewer numbers is refused.
-        raw: the content of the file, if it has been read already.
+        raw: the content of the file, if it has been read already; None: the file is read.
 
     Raises:
         ModelError: if the file is missing, damaged, or of another comparator.
@@ -78,7 +83,9 @@ def load_state(path: str | Path, make: Make, *, least: int = 0, raw: bytes | Non
 
 def _state_fields(raw: bytes, path: Path) -> dict[str, Any]:
     """Read the fields of a state that are no arrays, from the header of the safetensors file."""
-    header = json.loads(raw[8 : 8 + int.from_bytes(raw[:8], "little")])
+    # The file begins with the length of the header in 8 bytes, and continues with the header.
+    length = int.from_bytes(raw[:8], "little")
+    header = json.loads(raw[8 : 8 + length])
     metadata = header.get("__metadata__") or {}
     fields = parse_json(metadata.get("state", "null"), path)
     if not isinstance(fields, dict):
@@ -96,7 +103,14 @@ def _state_fields(raw: bytes, path: Path) -> dict[str, Any]:
 def _optimiser_state(
     learner: TrainableComparator, steps: int, tensors: dict[str, Array], path: Path
 ) -> OptimiserState:
-    """Restore the state of the optimiser of every member from the tensors."""
+    """Take the state of the optimisers of all members out of the tensors.
+
+    Args:
+        learner: the comparator that is trained.
+        steps: number of steps of the training so far.
+        tensors: the arrays of the file by name.
+        path: the file, for messages.
+    """
     if steps < 0:
         raise ModelError(f"{path}: steps cannot be {shown(steps)}")
     if not any(name.startswith(f"{_OPTIMISER}.") for name in tensors):
@@ -111,32 +125,49 @@ def _optimiser_state(
 def _take_moments(
     member: nn.Module, prefix: str, tensors: dict[str, Array], path: Path
 ) -> dict[str, torch.Tensor]:
-    """Take the moments of a member's weights out of the tensors; the keys are `WEIGHT:MOMENT`."""
+    """Take the moments that an optimiser keeps for a member's weights out of the tensors.
+
+    Args:
+        member: a net of the comparator.
+        prefix: beginning of the tensors' names, which continue with `WEIGHT:MOMENT`.
+        tensors: the arrays of the file by name.
+        path: the file, for messages.
+
+    Returns:
+        The moments as torch's tensors; the keys are `WEIGHT:MOMENT`.
+
+    Raises:
+        ModelError: if a weight is unknown, or its moments are not the moments of an optimiser.
+    """
     weights = dict(member.named_parameters())
-    names = [name.removeprefix(prefix) for name in tensors if name.startswith(prefix)]
-    moments_of_weights: dict[str, set[str]] = {}
-    for name in names:
-        weight, _, moment = name.rpartition(":")
-        moments_of_weights.setdefault(weight, set()).add(moment)
-    for weight, moments_of_weight in moments_of_weights.items():
-        if weight not in weights or moments_of_weight not in _MOMENTS:
+    keys = [name.removeprefix(prefix) for name in tensors if name.startswith(prefix)]
+    moments_of_weight: dict[str, set[str]] = {}
+    for key in keys:
+        weight, _, moment = key.rpartition(":")
+        moments_of_weight.setdefault(weight, set()).add(moment)
+    for weight, moment_names in moments_of_weight.items():
+        if weight not in weights or moment_names not in _MOMENTS:
             raise ModelError(f"{path}: not the state of an optimiser: {shown(weight)}")
     moments = {}
-    for name in names:
-        weight, _, moment = name.rpartition(":")
+    for key in keys:
+        weight, _, moment = key.rpartition(":")
+        # The step is a single number, any other moment has the shape of its weight.
         shape = [] if moment == "step" else list(weights[weight].shape)
-        array = take(tensors, prefix + name, np.float32, shape, path)
-        moments[name] = torch.from_numpy(array.copy())
+        array = take(tensors, f"{prefix}{key}", np.float32, shape, path)
+        moments[key] = torch.from_numpy(array.copy())
     return moments
 
 
 def weights_of(learner: TrainableComparator, prefix: str) -> dict[str, Array]:
-    """Copy the weights of all nets; the keys are `PREFIX.NUMBER_OF_NET.NAME_OF_WEIGHT`."""
-    return {
-        f"{prefix}.{k}.{name}": array
-        for k, member in enumerate(learner.members)
-        for name, array in arrays_of(member).items()
-    }
+    """Copy the weights of all nets of a comparator to arrays.
+
+    The keys are `PREFIX.NUMBER_OF_NET.NAME_OF_WEIGHT`.
+    """
+    weights = {}
+    for k, member in enumerate(learner.members):
+        for name, array in arrays_of(member).items():
+            weights[f"{prefix}.{k}.{name}"] = array
+    return weights
 
 
 def arrays_of(net: nn.Module) -> dict[str, Array]:
@@ -145,31 +176,44 @@ def arrays_of(net: nn.Module) -> dict[str, Array]:
 
 
 def _array(tensor: torch.Tensor) -> Array:
+    """Copy a tensor on any device to an array."""
     array: Array = tensor.detach().cpu().numpy().copy()
     return array
 
 
 def filled(make: Make, prefix: str, tensors: dict[str, Array], path: Path) -> TrainableComparator:
-    """Make a comparator and load its weights, whose names begin with `prefix`."""
-    learner = make(0)
-    for k, member in enumerate(learner.members):
+    """Make a comparator, and move the arrays with its weights out of the tensors into it.
+
+    Args:
+        make: makes the comparator from a seed.
+        prefix: beginning of the names of the arrays, see `weights_of`.
+        tensors: the arrays by name.
+        path: the file of the arrays, for messages.
+    """
+    comparator = make(0)  # with random weights, which are replaced
+    for k, member in enumerate(comparator.members):
         load_weights(member, f"{prefix}.{k}.", tensors, path)
-    return learner
+    return comparator
 
 
 def load_weights(net: nn.Module, prefix: str, tensors: dict[str, Array], path: Path) -> None:
-    """Move the arrays whose names begin with `prefix` into a net; every weight must be there."""
-    weights = {
-        name: take(tensors, prefix + name, random_weights.dtype, random_weights.shape, path)
-        for name, random_weights in arrays_of(net).items()
-    }
-    net.load_state_dict({name: torch.from_numpy(array.copy()) for name, array in weights.items()})
+    """Move the arrays whose names begin with `prefix` out of the tensors into a net.
+
+    Raises:
+        ModelError: if a weight of the net is missing or has another shape.
+    """
+    weights = {}
+    for name, random_weights in arrays_of(net).items():
+        array = take(tensors, f"{prefix}{name}", random_weights.dtype, random_weights.shape, path)
+        weights[name] = torch.from_numpy(array.copy())
+    net.load_state_dict(weights)
 
 
 def refuse_few(tensors: Mapping[str, Array], least: int, path: Path) -> None:
-    """Raise a ModelError if there are fewer weights than the comparator has at least.
+    """Raise a ModelError if the tensors have fewer than `least` numbers.
 
-    The check comes first, so that a small file cannot make a comparator of any size.
+    This check is made before the comparator is made, so that a small file that asks for a huge
+    comparator cannot fill the memory.
     """
     n_numbers = sum(tensor.size for tensor in tensors.values())
     if n_numbers < least:

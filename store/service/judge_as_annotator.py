@@ -196,14 +196,14 @@ class Judging(WorkerPool[Lease]):
         return question.question.strategy in CHECKS
 
     @property
-    def _some_time(self) -> float:
+    def _idle_seconds(self) -> float:
         return self.service.lease_seconds / 4
 
-    def _hold(self) -> None:
+    def _on_idle(self) -> None:
         """Renew the annotator's leases, so that nobody else gets the same questions meanwhile."""
         self._patience.do(partial(self.service.held, self.annotator))
 
-    def _keep_up(self) -> None:
+    def _after_answers(self) -> None:
         self.service.keep_up(side_by_side=not self.judge.in_caller_thread)
 
     def _keep_answer(self, question: Lease, verdicts: Sequence[Verdict]) -> None:
