@@ -257,6 +257,6 @@ class Asking:
         return "   ".join(parts)
 
 
-# Function that asks an annotator for a number of answers; None: until the goal is reached. It returns
-# a sentence that says why the asking ended, and further facts.
+# Function that asks an annotator for a number of answers, or for None until the goal is reached. It
+# returns a sentence that says why the asking ended, and further facts.
 Asker: TypeAlias = Callable[[Asking, int | None], tuple[str, dict[str, Any]]]
