@@ -1,10 +1,10 @@
 """Load the command `sortnet` and run it; `python -m cli` is the same.
 
 Modules take a fraction of a second to load, or some seconds on a busy machine. A signal that comes
-during this time ends the process with one line on stderr. A KeyboardInterrupt would be raised in
-the middle of an import, and some imports lose the exception or print a traceback. Commands load
-large libraries later, when they need them; so SIGTERM and SIGHUP end a command in the same way as
-long as it has nothing to clean up.
+during this time ends the process with one line on stderr. A KeyboardInterrupt in the middle of an
+import would not do, because some imports lose the exception or print a traceback. Commands load
+large libraries later, when they need them. So SIGTERM and SIGHUP end a command in the same way, as
+long as the command has nothing to clean up.
 """
 
 from __future__ import annotations
@@ -20,26 +20,26 @@ from types import FrameType
 
 _SIGNALS = ("SIGINT", "SIGTERM", "SIGHUP")
 _MOMENT = 0.05  # seconds until a lost interrupt is raised again
-_CODE = 2  # exit code of every command that is interrupted
+_INTERRUPTED = 2  # exit code of every command that is interrupted
 
 
 def main() -> None:
     """Load the command group and run the command."""
     interrupt_handler = signal.getsignal(signal.SIGINT)
-    _end_at_once()
+    _let_signals_end_process()
     from cli.main import main as command
 
-    if interrupt_handler is not None:  # None: the handler was not set from Python
+    if interrupt_handler is not None:  # a handler that was not set from Python cannot be restored
         signal.signal(signal.SIGINT, interrupt_handler)
     sys.unraisablehook = _interrupt_again_if_lost
     try:
         command()
     except SystemExit as ending:
-        _end_silently(ending.code)
+        _let_signals_end_silently(ending.code)
         raise
 
 
-def _end_at_once() -> None:
+def _let_signals_end_process() -> None:
     """Let signals that are not ignored end this process with one line on stderr."""
     process = os.getpid()
 
@@ -47,21 +47,26 @@ def _end_at_once() -> None:
         if os.getpid() != process:  # a fork of this process must report nothing
             signal.signal(number, signal.SIG_DFL)
             signal.raise_signal(number)
-        _end(number)
+        _report_and_end(number)
 
     _handle_signals(end)
 
 
-def _end_silently(code: object) -> None:
+def _let_signals_end_silently(code: object) -> None:
     """Let signals end this process without a message, with the exit code of its finished command.
 
     The command has reported already why it ends. The interpreter takes a moment to end, and a
     signal in that moment would print a second reason.
+
+    Args:
+        code: the code of the command's SystemExit.
     """
     with suppress(OSError, ValueError):  # the reader may have closed the pipe
         sys.stdout.flush()
-    # As in the interpreter: no code is success, a code that is not a number is a failure.
-    exit_code = code if isinstance(code, int) else int(code is not None)
+    # The interpreter has the same rule: no code is success, and a text is a failure.
+    exit_code = 0 if code is None else 1
+    if isinstance(code, int):
+        exit_code = code
 
     def end(number: int, frame: object) -> None:
         os._exit(exit_code)
@@ -72,26 +77,29 @@ def _end_silently(code: object) -> None:
 def _handle_signals(handler: Callable[[int, FrameType | None], None]) -> None:
     """Set the handler of the signals that end a command; ignored signals stay ignored."""
     for name in _SIGNALS:
-        number = getattr(signal, name, None)  # not every system has SIGHUP
-        if number is not None and signal.getsignal(number) not in (signal.SIG_IGN, None):
+        number = getattr(signal, name, None)
+        if number is None:  # not every system has SIGHUP
+            continue
+        # The handler is None if it was not set from Python: it stays as well.
+        if signal.getsignal(number) not in (signal.SIG_IGN, None):
             signal.signal(number, handler)
 
 
-def _end(number: int) -> None:
-    """Print which signal came, and end the process without any cleanup."""
+def _report_and_end(number: int) -> None:
+    """Print which signal came on stderr, and end the process without any cleanup."""
     name = signal.Signals(number).name
     reason = "interrupted" if name == "SIGINT" else f"ended by {name}"
+    stderr = 2  # the stream object `sys.stderr` may be in use: a signal can come at any time
     try:
-        os.write(2, f"sortnet: {reason}\n".encode())
+        os.write(stderr, f"sortnet: {reason}\n".encode())
     finally:
-        os._exit(_CODE)
+        os._exit(_INTERRUPTED)
 
 
 def _interrupt_again_if_lost(unraisable: sys.UnraisableHookArgs) -> None:
     """Interrupt the command again, a moment later, if a KeyboardInterrupt was lost in a callback.
 
-    In callbacks of imports and finalisers, Python prints a traceback of the exception and
-    continues.
+    Python prints an exception in a callback of an import or a finaliser, and continues.
     """
     if issubclass(unraisable.exc_type, KeyboardInterrupt):
         timer = threading.Timer(_MOMENT, _thread.interrupt_main)

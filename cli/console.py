@@ -1,4 +1,4 @@
-"""Output of commands: results on stdout, messages on stderr, files written in one step."""
+"""Print results on stdout and messages on stderr, format tables, and write files in one step."""
 
 from __future__ import annotations
 
@@ -18,17 +18,24 @@ from sortnet.core import Progress
 from sortnet.files import write_file
 from sortnet.messages import cut, printable
 
-BAR = 20  # characters of the longest bar of a table
-LEAST_BAR = 8  # characters of the longest bar if a table has no room for more
-DEFAULT_WIDTH = 80  # of tables, if the width of a line is unknown
-_SHORTEST_CELL = 12  # least number of characters that are left of a cut cell
+BAR = 20  # length of a table's longest bar, in characters
+LEAST_BAR = 8  # length of the longest bar if the line has no place for more
+DEFAULT_WIDTH = 80  # width of tables if the width of a line is unknown
+_SHORTEST_CELL = 12  # fewest characters to which a cell is cut
 
 
 def put(text: str = "", *, err: bool = False, bold: bool = False) -> None:
-    """Print a line on stdout or stderr; in a terminal above the spinner line of `progress`."""
+    """Print a line on stdout; in a terminal the line is above the spinner line of `progress`.
+
+    Args:
+        err: whether the line is printed on stderr instead.
+        bold: whether the line is bold in a terminal.
+    """
     stream = sys.stderr if err else sys.stdout
-    # Not click.echo: it would bypass rich and write into the spinner line.
-    print(click.style(text, bold=True) if bold and stream.isatty() else text, file=stream)
+    if bold and stream.isatty():
+        text = click.style(text, bold=True)
+    # `click.echo` would bypass rich and write into the spinner line.
+    print(text, file=stream)
     stream.flush()
 
 
@@ -54,7 +61,8 @@ class _NotesOnStderr(logging.Handler):
 @contextmanager
 def notes_on_stderr() -> Iterator[None]:
     """Print the notes of the library about its data on stderr while a command runs."""
-    logger, handler = logging.getLogger("sortnet"), _NotesOnStderr()
+    logger = logging.getLogger("sortnet")
+    handler = _NotesOnStderr()
     logger.addHandler(handler)
     try:
         yield
@@ -63,41 +71,53 @@ def notes_on_stderr() -> Iterator[None]:
 
 
 def cut_at_word(text: str, width: int) -> str:
-    """Cut a text after a whole word, if that leaves at least half of the width.
+    """Cut a text to a width after a whole word, or in a word if less than half would be left.
 
     >>> cut_at_word("ship, slow, rare", 14), cut_at_word("unforgettable", 9)
     ('ship, slow...', 'unforg...')
     """
     if len(text) <= width:
         return text
-    start = text[: width - 2].rpartition(" ")[0].rstrip(" ,:;(")
-    return f"{start}..." if 2 * len(start) >= width else cut(text, width)
+    # With three dots, width - 3 characters are left; one more shows whether a word ends there.
+    whole_words = text[: width - 2].rpartition(" ")[0].rstrip(" ,:;(")
+    if 2 * len(whole_words) < width:
+        return cut(text, width)
+    return f"{whole_words}..."
 
 
 def bars(values: Sequence[float], rows: Sequence[Sequence[str]], line_width: int) -> list[str]:
-    """Bars for the values, to be drawn after the rows' cells; shorter if the line has less room.
+    """Draw a bar for each value: `+` for positive values, `-` for others.
+
+    A bar is printed after the cells of a row, so the bars are shorter if the cells are long.
+
+    Args:
+        values: the values; the largest absolute value has the longest bar.
+        rows: the cells of each row of the table.
+        line_width: width of a line.
 
     >>> bars([2, -1], [["a"], ["b"]], 80)
     ['++++++++++++++++++++', '----------          ']
     >>> bars([2, -1], [["a name"], ["b"]], 20)
     ['++++++++++++', '------      ']
     """
-    width_of_cells = sum(max(map(len, column)) + 2 for column in zip(*rows, strict=True))
-    longest = max(LEAST_BAR, min(BAR, line_width - width_of_cells))
-    largest = max(map(abs, values), default=0) or 1
+    columns = zip(*rows, strict=True)
+    width_of_cells = sum(max(map(len, column)) + 2 for column in columns)
+    longest_bar = max(LEAST_BAR, min(BAR, line_width - width_of_cells))
+    largest_value = max(map(abs, values), default=0) or 1  # 1 avoids a division by zero
     lines = []
     for value in values:
         mark = "+" if value > 0 else "-"
-        lines.append((mark * round(longest * abs(value) / largest)).ljust(longest))
+        bar = mark * round(longest_bar * abs(value) / largest_value)
+        lines.append(bar.ljust(longest_bar))
     return lines
 
 
 @contextmanager
 def silent(really: bool = True) -> Iterator[None]:
-    """Print nothing: of several processes with the same work only one reports.
+    """Suppress all output: if several processes train together, only one of them reports.
 
     Args:
-        really: whether output is suppressed at all.
+        really: whether output is suppressed; if not, nothing changes.
     """
     with Path(os.devnull).open("w") as null, ExitStack() as stack:
         if really:
@@ -125,19 +145,25 @@ def progress() -> Iterator[Progress]:
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[str]], left: int = 1) -> list[str]:
-    """Lines of aligned columns; the first `left` columns are flush left.
+    """Format a table as lines with aligned columns; the first `left` columns are flush left.
 
     >>> table(["metric", "vali"], [["map", "0.5"]])
     ['metric  vali', 'map      0.5']
     """
-    widths = [max(map(len, column)) for column in zip(header, *rows, strict=True)]
-    return [
-        "  ".join(
+    widths = _column_widths(header, rows)
+    lines = []
+    for row in (header, *rows):
+        cells = [
             cell.ljust(width) if k < left else cell.rjust(width)
             for k, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ).rstrip()
-        for row in (header, *rows)
-    ]
+        ]
+        lines.append("  ".join(cells).rstrip())
+    return lines
+
+
+def _column_widths(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[int]:
+    """Return the number of characters in the longest cell of each column."""
+    return [max(map(len, column)) for column in zip(header, *rows, strict=True)]
 
 
 def fit_cells(
@@ -146,17 +172,24 @@ def fit_cells(
     cut_columns: Sequence[int],
     line_width: int,
 ) -> list[list[str]]:
-    """Rows with cells in `cut_columns` cut, longest column first, until the table fits the line.
+    """Cut cells, so that a table fits a line; the longest column is cut first.
 
-    No cell is cut to less than 12 characters.
+    No cell is cut to less than 12 characters, so the table may still be too wide.
+
+    Args:
+        cut_columns: numbers of the columns that may be cut.
+        line_width: width of a line.
+
+    Returns:
+        The rows with the cut cells.
 
     >>> fit_cells(["id", "n"], [["a long name", "1"], ["b", "22"]], [0], 16)
     [['a long name', '1'], ['b', '22']]
     >>> fit_cells(["id", "n"], [["a name that is long", "1"]], [0], 17)
     [['a name that...', '1']]
     """
-    widths = [max(map(len, column)) for column in zip(header, *rows, strict=True)]
-    gaps = 2 * (len(widths) - 1)
+    widths = _column_widths(header, rows)
+    gaps = 2 * (len(widths) - 1)  # two spaces between columns
     while sum(widths) + gaps > line_width:
         longest = max(cut_columns, key=lambda k: widths[k])
         if widths[longest] <= _SHORTEST_CELL:
@@ -172,14 +205,14 @@ def fit_cells(
 
 
 def width() -> int | None:
-    """Width of tables: COLUMNS, else the terminal's width; None if both are unknown."""
+    """Return the width of a line, from COLUMNS or the terminal; None if neither is known."""
     if os.environ.get("COLUMNS", "").isdigit() or sys.stdout.isatty():
         return shutil.get_terminal_size().columns
     return None
 
 
 def print_table(header: Sequence[str], rows: Sequence[Sequence[str]], left: int = 1) -> None:
-    """Print a table on stdout, its header bold in a terminal."""
+    """Print a table on stdout, with a bold header in a terminal; see `table`."""
     header_line, *lines = table(header, rows, left)
     put(header_line, bold=True)
     for line in lines:
@@ -187,7 +220,11 @@ def print_table(header: Sequence[str], rows: Sequence[Sequence[str]], left: int 
 
 
 def write_output(to: str, write: Callable[[IO[str]], object]) -> None:
-    """Let `write` write text to a file, which appears whole or not at all, or to stdout (`-`).
+    """Write text to a file in one step, or to stdout; an incomplete file never appears.
+
+    Args:
+        to: path of the file; `-`: stdout.
+        write: writes the text to an open file.
 
     Raises:
         SortNetError: if the disk is full or the file cannot be written.

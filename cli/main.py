@@ -1,4 +1,4 @@
-"""The `sortnet` command group; every error is reported as one line."""
+"""Define the command group `sortnet`, which reports every error in one line."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from importlib import import_module
 from itertools import chain
 from pathlib import Path
@@ -24,12 +25,12 @@ from sortnet import __version__
 from sortnet.errors import SortNetError
 from sortnet.messages import printable
 
-# With the default threshold the garbage collector traverses all objects of torch several times
-# while torch is loaded, and once more at exit. This is one of the four seconds that a short
-# training takes.
+# With the default threshold, the garbage collector traverses all objects of torch several times
+# while torch is loaded, and once more at exit. This takes one of the four seconds of a short
+# training.
 gc.set_threshold(50_000)
 atexit.register(gc.freeze)
-_LONGEST = 300  # characters of a message
+_LONGEST = 300  # most characters of a reported message
 # Errors that are reported in one line. Other errors are bugs, and are shown with a traceback.
 _REPORTED = (
     click.ClickException,
@@ -39,9 +40,9 @@ _REPORTED = (
     MemoryError,
     UnicodeEncodeError,
 )
-# An interrupt while SQLAlchemy closes a connection is logged by SQLAlchemy and reported by the
-# command. Without this handler the log would print a traceback. Everything else that SQLAlchemy
-# logs is raised, too.
+# If an interrupt comes while SQLAlchemy closes a connection, SQLAlchemy logs it, and the command
+# reports it. Without this handler, the log would print a traceback. No error is lost, because
+# SQLAlchemy also raises all other errors that it logs.
 logging.getLogger("sqlalchemy").addHandler(logging.NullHandler())
 FIRST_STEPS = """
 First steps:
@@ -56,7 +57,7 @@ First steps:
   sortnet doctor                     check this installation
 """
 
-# The commands, in the order of the help.
+# {section of the help: its commands}, in the order of the help.
 SECTIONS = {
     "Learn": ("demo", "train", "evaluate", "rank"),
     "Look": ("runs", "show", "pairs", "report", "explain", "importance"),
@@ -67,7 +68,7 @@ SECTIONS = {
 
 
 class _Commands(Mapping[str, click.Command]):
-    """Mapping of command names to commands; a command is imported when it is looked up."""
+    """All commands by name; a command is imported when it is looked up."""
 
     def __getitem__(self, name: str) -> click.Command:
         if name not in chain(*SECTIONS.values()):
@@ -86,8 +87,8 @@ class _Commands(Mapping[str, click.Command]):
 class _MainGroup(click.Group):
     """The group of all commands, which reports an error in one line.
 
-    The exit code is 0 after success, 2 after an error, and 1 after a bug or if the reader of the
-    output closed the pipe.
+    The exit code is 0 after success and 2 after an error. It is 1 after a bug, or if the reader of
+    the output closed the pipe.
     """
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
@@ -98,22 +99,24 @@ class _MainGroup(click.Group):
         return list(self.commands)  # keeps the order of the help; click would sort the names
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        uncut = 999  # a limit of characters that no short help reaches
         for title, names in SECTIONS.items():
+            short_helps = [
+                (name, self.commands[name].get_short_help_str(limit=uncut)) for name in names
+            ]
             with formatter.section(title):
-                formatter.write_dl(
-                    [(name, self.commands[name].get_short_help_str(limit=999)) for name in names]
-                )
+                formatter.write_dl(short_helps)
 
     def main(  # type: ignore[override]
         self, args: Sequence[str] | None = None, prog_name: str | None = None, **extra: Any
     ) -> Any:
         _fill_closed_streams()
         args = tuple(sys.argv[1:] if args is None else args)
+        # Without the standalone mode, click leaves the reporting of errors to `_exit_code_of`.
         options = {**extra, "standalone_mode": False, "obj": args}
+        run_command = partial(super().main, list(args), "sortnet", **options)
         with notes_on_stderr(), signals_restored():
-            code = _exit_code_of(
-                lambda: super(_MainGroup, self).main(list(args), "sortnet", **options)
-            )
+            code = _exit_code_of(run_command)
         sys.exit(code)
 
 
@@ -138,32 +141,32 @@ def main(ctx: click.Context) -> None:
 main.commands = _Commands()  # type: ignore[assignment]
 
 
-def _exit_code_of(run: Callable[[], Any]) -> int:
-    """Run a command, report its error if it has one, and return its exit code."""
+def _exit_code_of(run_command: Callable[[], Any]) -> int:
+    """Run a command, report its error if it raises one, and return the exit code."""
     try:
-        code = run()
+        code = run_command()
         sys.stdout.flush()
     except _REPORTED as error:
         return _report(_message_of(error))
     except OSError as error:
         _drop(sys.stdout)
-        if error.errno == errno.EPIPE:  # the reader of our output closed the pipe
+        if error.errno == errno.EPIPE:  # the reader of the output closed the pipe
             return 1
         name = "input or output" if error.filename is None else error.filename
         return _report(f"{name}: {error.strerror or error}")
-    return code if isinstance(code, int) else 0
+    return code if isinstance(code, int) else 0  # a command returns None, `--help` returns 0
 
 
 def _message_of(error: BaseException) -> str:
-    """Make the message that reports an error of one of the kinds in `_REPORTED`."""
+    """Make the message that reports an error of a type in `_REPORTED`."""
     match error:
         case click.UsageError():
             return _usage_message(error)
         case click.ClickException():
             return error.format_message()
         case click.Abort() | KeyboardInterrupt():
-            # An interrupted prompt leaves the cursor in its line; its error has no cause. After any
-            # other Ctrl-C click has begun a new line itself.
+            # An interrupted prompt leaves the cursor in the line of the prompt. Its error has no
+            # cause. After Ctrl-C elsewhere, click has begun a new line itself.
             if isinstance(error, click.Abort) and error.__cause__ is None:
                 click.echo(err=True)
             return "interrupted"
@@ -175,13 +178,14 @@ def _message_of(error: BaseException) -> str:
 
 
 def _usage_message(error: click.UsageError) -> str:
-    """Make the message for a wrong command line; it names the command that shows the help."""
+    """Make the message for a wrong command line, with the command that shows the help."""
     context = error.ctx
     message = error.format_message()
     if context is None:
         return f"{message} (see 'sortnet --help')"
     command = context.command_path
-    if type(error).__name__ == "NoArgsIsHelpError":  # its message is the whole help
+    # This error has the whole help as its message. Old versions of click do not have the class.
+    if type(error).__name__ == "NoArgsIsHelpError":
         subcommands = ", ".join(getattr(context.command, "commands", ()))
         message = f"{command} needs a command: {subcommands}"
     return f"{message} (see '{command} --help')"
@@ -189,32 +193,38 @@ def _usage_message(error: click.UsageError) -> str:
 
 def _report(message: str) -> int:
     """Print an error on stderr in one line, and return the exit code."""
-    message = _without_passwords(message)
+    words = _without_passwords(message).split()
+    line = _shortened(printable(" ".join(words)))
     try:
-        click.echo(f"sortnet: {_cut(printable(' '.join(message.split())))}", err=True)
-    except OSError:  # the error cannot be reported if stderr cannot be written
+        click.echo(f"sortnet: {line}", err=True)
+    except OSError:  # stderr cannot be written, so the error cannot be reported
         _drop(sys.stderr)
     return 2
 
 
 def _without_passwords(message: str) -> str:
-    """Hide the passwords of stores; a store may have been typed in place of any argument."""
+    """Hide the passwords of stores in a message; any argument may be a store that was typed."""
     if ":/" not in message and "password" not in message.lower():
         return message
     from store.database.engine import without_keyword_passwords, without_passwords
 
-    # Arguments are replaced as a whole, because a password may contain spaces.
-    for typed in sys.argv[1:]:
-        for form in (typed, str(Path(typed)), str(Path(typed).parent)):
-            safe_form = without_passwords(form)
-            if safe_form != form:
-                message = message.replace(form, safe_form)
-                message = message.replace(repr(form)[1:-1], safe_form)
-    return " ".join(map(without_passwords, without_keyword_passwords(message).split()))
+    # Arguments are replaced as a whole, because a password may contain spaces. A message may quote
+    # an argument as it was typed, as a path, or by its folder.
+    for argument in sys.argv[1:]:
+        for text in (argument, str(Path(argument)), str(Path(argument).parent)):
+            safe_text = without_passwords(text)
+            if safe_text != text:
+                message = message.replace(text, safe_text)
+                message = message.replace(repr(text)[1:-1], safe_text)
+    words = without_keyword_passwords(message).split()
+    return " ".join(map(without_passwords, words))
 
 
-def _cut(message: str) -> str:
-    """Cut the middle of a long message: the start says where the fault is, the end what to do."""
+def _shortened(message: str) -> str:
+    """Leave out the middle of a long message.
+
+    The beginning of a message tells where the fault is, and the end tells what to do.
+    """
     if len(message) <= _LONGEST:
         return message
     gap = " ... "
@@ -224,10 +234,13 @@ def _cut(message: str) -> str:
 
 
 def _fill_closed_streams() -> None:
-    """Replace closed standard streams, whose descriptors an opened store would get otherwise.
+    """Open the null device as each standard stream that is closed.
 
-    The replacement of stdout is not writable, because it is an error if results cannot be written.
+    Otherwise, a store that is opened would get the number of a closed stream, and output would be
+    written into the store.
     """
+    # {name: (mode of the stream, how the null device is opened)}. The new stdout cannot be written,
+    # so that a command fails whose results are lost.
     replacements = {
         "stdin": ("r", os.O_RDONLY),
         "stdout": ("w", os.O_RDONLY),

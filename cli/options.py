@@ -1,11 +1,11 @@
-"""Options shared by commands, and the settings of a run with the defaults of `Config`."""
+"""Define the options that several commands share, and an option for each setting of a run."""
 
 from __future__ import annotations
 
 import math
 import re
 import shlex
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import wraps
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -22,13 +22,19 @@ from sortnet.history import GONE_COMMANDS, GONE_SETTINGS
 if TYPE_CHECKING:
     from sortnet.preference.goal import Goal
 
-LARGEST_TOP = 10**6
+LARGEST_TOP = 10**6  # most top items of a goal
 
 C = TypeVar("C", bound=Callable[..., Any])
 
 
 class Whole(click.IntRange):
-    """An integer in a range that fits into arrays and databases."""
+    """The type of an option whose value is a whole number that fits into arrays and databases.
+
+    Args:
+        least: smallest value.
+        most: largest value, named in the help; None: the help names none.
+        largest: largest value in any case.
+    """
 
     def __init__(self, least: int, most: int | None = None, *, largest: int = 2**31 - 1) -> None:
         super().__init__(least, most)
@@ -42,7 +48,7 @@ class Whole(click.IntRange):
 
 
 class Real(click.FloatRange):
-    """A finite number in a range: click itself accepts NaN in every range."""
+    """The type of an option whose value is a finite number in a range; click would accept NaN."""
 
     def convert(self, value: Any, param: Any, ctx: Any) -> float:
         number: float = super().convert(value, param, ctx)
@@ -52,7 +58,12 @@ class Real(click.FloatRange):
 
 
 class GoalType(click.ParamType):  # type: ignore[type-arg]
-    """A share of pairs that may be in the wrong order, or "top K", or "top K, W wrong"."""
+    """The type of the option `--until` and of `--goal`.
+
+    A goal is typed as the share of pairs that may be in the wrong order, such as 0.1; as `top 10`,
+    the number of top items that are wanted; or as `top 10, 2 wrong`, with the number of items that
+    may be wrong in the top.
+    """
 
     name = "goal"
     _TOP = re.compile(r"top\s*(\d{1,9})(?:\s*,?\s*(\d+)\s*wrong)?", re.IGNORECASE)
@@ -62,17 +73,18 @@ class GoalType(click.ParamType):  # type: ignore[type-arg]
 
         if isinstance(value, Goal):
             return value
-        top_goal = self._TOP.fullmatch(value.strip())
-        if top_goal is not None:
-            top, wrong = int(top_goal[1]), top_goal[2]
+        match = self._TOP.fullmatch(value.strip())
+        if match is not None:
+            top = int(match[1])
             is_allowed = 0 < top <= LARGEST_TOP
-            if is_allowed and wrong is None:
+            if is_allowed and match[2] is None:
                 return Goal(WRONG, top)
-            if is_allowed and 2 * int(wrong) <= top:
-                # Not 0, as a decision of 0 means the default.
-                return Goal(max(int(wrong), 0.5) / top, top)
+            if is_allowed and 2 * int(match[2]) <= top:
+                # A share of 0 would mean the default, so no wrong item counts as half an item.
+                n_wrong = max(int(match[2]), 0.5)
+                return Goal(n_wrong / top, top)
         else:
-            with suppress(ValueError):
+            with suppress(ValueError):  # the value is no number
                 if 0 < float(value) < 0.5:
                     return Goal(float(value))
         self.fail(
@@ -87,7 +99,7 @@ SEED = Whole(0, largest=LARGEST_SEED)
 
 
 def units(value: Any) -> tuple[int, ...]:
-    """Sizes of layers as typed: 20 or 32,20,5."""
+    """Parse the sizes of layers as they are typed, such as 20 or 32,20,5."""
     try:
         return parse_sizes(str(value))
     except ComparatorError:
@@ -96,7 +108,7 @@ def units(value: Any) -> tuple[int, ...]:
 
 
 SETTINGS = settings_of(Config)
-# Settings that are seldom changed: they have no option of their own, but `--set NAME=VALUE`.
+# Settings that are seldom changed. They have no option of their own: `--set NAME=VALUE` sets them.
 RARE = (
     "units",
     "tau",
@@ -117,7 +129,10 @@ RARE = (
 
 
 def settings_options(command: C) -> C:
-    """Add the settings of a run as options, with the defaults of `Config`."""
+    """Add an option to a command for each setting of a run, with the defaults of `Config`.
+
+    Settings that have no option any more get a hidden option, which says what to type instead.
+    """
     # The option that is added last comes first in the help.
     for setting in reversed(SETTINGS.values()):
         if setting.name not in RARE:
@@ -133,13 +148,13 @@ def settings_options(command: C) -> C:
 
 
 def _setting_option(setting: Setting) -> Callable[[C], C]:
-    """The option of a setting."""
+    """Make the option of a setting."""
     value_type: Any = setting.values
     if setting.joined:
-        value_type = str  # words joined by +, which the settings check
+        value_type = str  # several words joined by +, which `Config` checks
     elif setting.choices:
         value_type = click.Choice(setting.choices)
-    elif not isinstance(value_type, type):
+    elif not isinstance(value_type, type):  # a tuple of layer sizes, which click cannot parse
         value_type = units
     option = f"--{setting.name.replace('_', '-')}"
     return click.option(
@@ -148,7 +163,7 @@ def _setting_option(setting: Setting) -> Callable[[C], C]:
 
 
 def _refuse_gone(ctx: click.Context, parameter: click.Parameter, value: str | None) -> None:
-    """Refuse an option that an earlier version had, and say what to type in its place."""
+    """Raise UsageError for an option that an earlier version had, with what to type instead."""
     if value is not None:
         name = str(parameter.name)
         instead = GONE_SETTINGS.get(name, f"--set {name}={value}")
@@ -156,15 +171,23 @@ def _refuse_gone(ctx: click.Context, parameter: click.Parameter, value: str | No
 
 
 def refuse_gone(ctx: click.Context, name: str) -> None:
-    """Refuse a command that an earlier version had, and say what to type in its place."""
-    *_, group = ctx.command_path.split()
-    instead = GONE_COMMANDS.get(name if ctx.parent is None else f"{group} {name}")
+    """Raise UsageError for a command that an earlier version had, with what to type instead.
+
+    Args:
+        ctx: the context of the group in which the command is typed.
+        name: the name of the command, without its group.
+    """
+    command = name
+    if ctx.parent is not None:
+        *_, group = ctx.command_path.split()
+        command = f"{group} {name}"
+    instead = GONE_COMMANDS.get(command)
     if instead is not None:
         raise click.UsageError(f"{name} is gone: {instead}", ctx)
 
 
 def typed_settings(ctx: click.Context) -> dict[str, Any]:
-    """The settings given on the command line, without defaults."""
+    """Return {name: value} for the settings that have been typed, without defaults."""
     default = click.core.ParameterSource.DEFAULT
     return {
         name: ctx.params[name]
@@ -174,32 +197,35 @@ def typed_settings(ctx: click.Context) -> dict[str, Any]:
 
 
 def is_typed(ctx: click.Context, name: str) -> bool:
-    """Whether a parameter was given on the command line, not by the environment or as default."""
+    """Tell whether a parameter was typed, and is neither from the environment nor a default."""
     return ctx.get_parameter_source(name) == click.core.ParameterSource.COMMANDLINE
 
 
 def command_line(ctx: click.Context) -> str:
-    """The command line, without passwords."""
+    """Return the command line as it was typed, without passwords."""
     from store.database.engine import without_passwords
 
     return shlex.join(["sortnet", *map(without_passwords, ctx.find_root().obj or ())])
 
 
-def _names_of(kind: str) -> Callable[..., list[CompletionItem]]:
-    """Shell completion by the names of files (`file`) or folders (`dir`)."""
+def _completion_of(kind: str) -> Callable[..., list[CompletionItem]]:
+    """Make a shell completion by the names of files (kind `file`) or folders (kind `dir`)."""
     return lambda ctx, param, incomplete: [CompletionItem(incomplete, type=kind)]
 
 
-# Shell completion of file names; the names are not validated.
-files = _names_of("file")
-folders = _names_of("dir")
+# Shell completions of paths; the paths are not validated.
+files = _completion_of("file")
+folders = _completion_of("dir")
 
 
 def output_option(*names: str, inputs: Sequence[str] = (), **options: Any) -> Callable[[C], C]:
-    """An option for an output file, checked before any work is done.
+    """Make an option for an output file, which is checked before the command begins.
 
     Args:
-        inputs: parameters with files that the command reads: the output may be none of them.
+        names: the names of the option, such as `--csv`.
+        inputs: names of the parameters with files that the command reads. The output file must be
+            none of these files.
+        options: further arguments of `click.option`.
     """
     name = click.Option(names).name or ""
 
@@ -207,20 +233,31 @@ def output_option(*names: str, inputs: Sequence[str] = (), **options: Any) -> Ca
         @wraps(command)
         def checked(*args: Any, **values: Any) -> Any:
             if values[name] is not None:
-                input_files: list[Any] = []
-                for parameter in inputs:
-                    value = values[parameter] or ()
-                    input_files += [value] if isinstance(value, str) else value
-                refuse_output(values[name], *input_files)
+                refuse_output(values[name], *_files_in(values, inputs))
             return command(*args, **values)
 
-        # Applied below click's own decorators, so that all add to the same command.
+        # This decorator is applied below click's own decorators, so that all of them add their
+        # options to the same command.
         return click.option(*names, shell_complete=files, metavar="FILE", **options)(checked)  # type: ignore[return-value]
 
     return add
 
 
-# The value of `cache` is the folder of the cache, or None.
+def _files_in(values: Mapping[str, Any], parameters: Sequence[str]) -> list[Any]:
+    """List the files that are the values of parameters; a value is one file, several, or none."""
+    paths: list[Any] = []
+    for parameter in parameters:
+        value = values[parameter]
+        if not value:
+            continue
+        if isinstance(value, str):
+            paths.append(value)
+        else:
+            paths += value
+    return paths
+
+
+# The command gets the folder of the cache, or None, as the value of `cache`.
 data_option = click.option(
     "--cache/--no-cache",
     default=False,
@@ -246,7 +283,7 @@ store_option = click.option(
 
 
 def store_and_json(command: C) -> C:
-    """Add `--store` and `--json`."""
+    """Add the options `--store` and `--json` to a command."""
     return store_option(json_option(command))
 
 

@@ -65,7 +65,9 @@ def _in_notebook(display: Callable[..., Any]) -> Iterator[Progress]:
 
 def _in_terminal() -> Iterator[Progress]:
     """Yield a function that replaces the last line on stderr; erase the line at the end."""
-    erase = "\r\x1b[K" if os.environ.get("TERM") != "dumb" else "\r"
+    erase = "\r\x1b[K"  # moves to the start of the line, and erases up to its end
+    if os.environ.get("TERM") == "dumb":  # such a terminal shows the codes that erase
+        erase = "\r"
 
     def show(text: str) -> None:
         try:

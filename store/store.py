@@ -66,7 +66,7 @@ def open_store(url: str | Path | URL | None = None, *, write: bool = True) -> St
 
 
 class Store:
-    """Runs and collections in a database; `with` closes it.
+    """A database of runs and collections; leaving a `with` block closes it.
 
     Attributes:
         database: the database.

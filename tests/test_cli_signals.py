@@ -119,9 +119,9 @@ def test_a_signal_after_a_command_has_reported_adds_no_line(words, code, stdout,
 # A fork of a process that reports signals gets one.
 FORK = """
 import os, signal
-from cli.__main__ import _end_at_once
+from cli.__main__ import _let_signals_end_process
 
-_end_at_once()
+_let_signals_end_process()
 if child := os.fork():
     print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 else:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.special import ndtr
 
-from sortnet.preference.forecast import SIMULATIONS, Forecast, _sampled, _Sessions, forecast
+from sortnet.preference.forecast import SIMULATIONS, Forecast, _draw_sample, _Sessions, forecast
 from sortnet.preference.goal import Goal
 from sortnet.preference.groups import Groups
 from sortnet.preference.posterior import Posterior
@@ -46,12 +46,11 @@ def test_a_simulated_answer_teaches_what_the_session_learns_from_it():
     root = rng.standard_normal((5, 5))
     posterior = posterior_of(rng.standard_normal(5), root @ root.T)
     groups = Groups(None, 5)
-    sample = _sampled(posterior, groups, Goal(), rng)
+    sample = _draw_sample(posterior, groups, Goal(), rng)
     sessions = _Sessions(posterior, sample, Goal(), 0.0, None, rng)
     mean, covariance = sessions._mean.copy(), sessions._covariance.copy()
-    rows = np.arange(SIMULATIONS)
     left, right = np.full(SIMULATIONS, 1), np.full(SIMULATIONS, 3)
-    sessions._observe(rows, left, right)
+    sessions._observe(left, right)
     for k in range(SIMULATIONS):
         one = posterior_of(mean[k], covariance[k])
         one.mean[5], one.covariance[5, 5] = 0.0, 0.0  # no bias to either side

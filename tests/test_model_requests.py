@@ -130,7 +130,7 @@ def test_a_parameter_of_the_user_is_never_left_out_silently():
         ("user=sk-abcdef123456", "the value of 'user' looks like a secret"),
         ('a={"b": ["Bearer abcdefgh"]}', "the value of 'b' looks like a secret"),
         ("model=x", "model is set by SortNet: the name of the model"),
-        ("messages=[]", "messages is set by SortNet: the messages are made of the prompt"),
+        ("messages=[]", "messages is set by SortNet: the messages are made from the prompt"),
         ("logprobs=true", "logprobs is set by SortNet"),
         ("response_format={}", "response_format is set by SortNet: an answer by JSON schema"),
         ("n=5", "n is set by SortNet: one answer"),

@@ -1,4 +1,4 @@
-"""`sortnet annotators`: how reliable each annotator is, and actions against bad annotators."""
+"""`sortnet annotators`: show how reliable annotators are, and exclude or pause them."""
 
 from __future__ import annotations
 
@@ -20,9 +20,15 @@ class _ListedGroup(click.Group):
     """A group that runs its command `list` if no command is typed."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse the arguments; `list` is put in front of the name of a collection."""
+        if not args:
+            return super().parse_args(ctx, args)
+        first_word = args[0]
+        # Two words are a command and a collection, perhaps a command of an earlier version.
         if len(args) > 1 and not args[1].startswith("-"):
-            refuse_gone(ctx, args[0])
-        if args and args[0] not in self.commands and args[0] not in ctx.help_option_names:
+            refuse_gone(ctx, first_word)
+        is_collection = first_word not in (*self.commands, *ctx.help_option_names)
+        if is_collection:
             args = ["list", *args]
         return super().parse_args(ctx, args)
 
@@ -66,8 +72,8 @@ def list_(name: str, store: str | None, as_json: bool) -> None:
     from store.service.annotators import report_annotators
 
     with open_collection(store, name) as collection:
-        annotators = report_annotators(collection)
-    print_result(annotators_result(annotators), as_json=as_json)
+        reports = report_annotators(collection)
+    print_result(annotators_result(reports), as_json=as_json)
 
 
 @annotators.command(short_help="Measure how much the annotators agree.")
@@ -90,22 +96,23 @@ def agreement(name: str, store: str | None, as_json: bool) -> None:
       sortnet annotators agreement essays
       sortnet annotators agreement essays --json
     """
-    from sortnet.preference import annotator_agreement as measures
+    from sortnet.preference import annotator_agreement
 
     with open_collection(store, name) as collection:
-        judgements, items = collection.counted_judgements(), collection.items()
-    groups = measures.agreement_by_group(judgements, items.groups)
-    result = agreement_result(name, measures.agreement(judgements), groups)
-    print_result(result, as_json=as_json)
+        judgements = collection.counted_judgements()
+        groups = collection.items().groups
+    by_group = annotator_agreement.agreement_by_group(judgements, groups)
+    overall = annotator_agreement.agreement(judgements)
+    print_result(agreement_result(name, overall, by_group), as_json=as_json)
 
 
 class _Action(NamedTuple):
-    """A decision about an annotator, and its opposite.
+    """A command that stores a decision about an annotator, or with --undo the opposite decision.
 
     Attributes:
         opposite: the kind of the opposite decision.
-        done: printed after the decision.
-        undone: printed after the opposite.
+        done: text that is printed after the decision.
+        undone: text that is printed after the opposite decision.
         help: help text of the command.
     """
 
@@ -166,7 +173,7 @@ _ACTIONS = {
 
 
 def _add_action(kind: str, action: _Action) -> None:
-    """Add a command to the group that stores decisions of this kind about an annotator."""
+    """Add the command for a kind of decision to the group `annotators`."""
 
     @annotators.command(kind, help=action.help)
     @click.argument("name")
@@ -179,11 +186,13 @@ def _add_action(kind: str, action: _Action) -> None:
     ) -> None:
         from sortnet.preference.study import Decision
 
-        decision = Decision(action.opposite if undo else kind, annotator=annotator, reason=reason)
+        kind_of_decision = action.opposite if undo else kind
+        decision = Decision(kind_of_decision, annotator=annotator, reason=reason)
         with open_collection(store, name, write=True) as collection:
             collection.decide(decision)
         outcome = action.undone if undo else action.done
-        put(f"{printable(annotator or name)}: {outcome.format(name=name)}")
+        subject = annotator or name  # without an annotator, the whole collection is paused
+        put(f"{printable(subject)}: {outcome.format(name=name)}")
 
 
 for _kind, _action in _ACTIONS.items():

@@ -1,4 +1,4 @@
-"""`sortnet ask`: the question, instructions, criteria, goal and deadline of a collection."""
+"""`sortnet ask`: show or change the question, goal, deadline and other settings of a collection."""
 
 from __future__ import annotations
 
@@ -15,13 +15,19 @@ from store.service.questions import QuestionChanges, change_questions, question_
 
 
 class _Moment(click.ParamType):  # type: ignore[type-arg]
-    """A time such as 2026-12-01 or 2026-12-01T18:00, in the local zone unless it names one."""
+    """The type of a time such as 2026-12-01 or 2026-12-01T18:00, or none.
+
+    The time is in the local time zone unless it names a zone.
+    """
 
     name = "time"
 
     def convert(self, value: Any, param: Any, ctx: Any) -> float:
+        """Convert a typed time to seconds since 1970; `none` is 0."""
+        if value == "none":
+            return 0.0
         try:
-            return 0.0 if value == "none" else datetime.fromisoformat(value).timestamp()
+            return datetime.fromisoformat(value).timestamp()
         except (ValueError, OverflowError):
             self.fail(f"{value!r} is not a time such as 2026-12-01T18:00, or none", param, ctx)
 

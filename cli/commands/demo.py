@@ -5,16 +5,19 @@ from __future__ import annotations
 import click
 
 from cli.console import progress
-from cli.options import SEED, Whole, command_line, store_and_json
+from cli.options import SEED, Whole, command_line, is_typed, store_and_json
 from cli.printing.results import print_result
 from cli.terminal.signals import signals_as_ctrl_c
 
 
 @click.command()
 @click.option(
-    *("--out", "-o"), default="demo", metavar="DIR",
+    "--out",
+    "-o",
+    default="demo",
+    metavar="DIR",
     help="Output folder; a previous demo in it is replaced.",
-)  # fmt: skip
+)
 @click.option("--seed", type=SEED, default=0, help="Random seed.")
 @click.option("--max-iter", type=Whole(1), default=10, help="Maximum number of iterations.")
 @store_and_json
@@ -45,6 +48,8 @@ def demo(
         digits_demo = run_demo(
             out, seed=seed, max_iter=max_iter, store=store, watcher=watcher, command=command
         )
-    is_typed = ctx.get_parameter_source("store") is click.core.ParameterSource.COMMANDLINE
-    typed_store = without_passwords(store) if is_typed and store else None
+    # The commands that the result proposes need --store only if it was typed here.
+    typed_store: str | None = None
+    if store and is_typed(ctx, "store"):
+        typed_store = without_passwords(store)
     print_result(demo_result(digits_demo, typed_store), as_json=as_json)

@@ -68,6 +68,7 @@ def evaluate(
 
     if per_query == "-" and as_json:
         raise click.UsageError("--json and --per-query - both write to stdout: give one of them")
+    # A rule that is not given is taken from the training of the model.
     rules = {name: value for name, value in options.items() if value is not None}
     with progress() as status:
         evaluation = evaluate_model(

@@ -1,4 +1,4 @@
-"""`sortnet explain`: which features decide the order of a pair."""
+"""`sortnet explain`: show which features decide the order of two documents."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`sortnet importance`: permutation importance of the features of a model."""
+"""`sortnet importance`: measure how important each feature is to a model, by permutation."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""`sortnet items`: collections of items that people sort."""
+"""`sortnet items`: add, list, show and remove items that people sort."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import click
 
@@ -17,8 +17,8 @@ from store.service.existing_store import ITEMS_MAKER, open_collection, open_exis
 from store.service.listed_rows import collection_rows
 from store.service.named_item import decide_about_item, item_record
 
-_SHOWN = 20  # items that `show` lists
-# Each role of a column that can be named has an option, with this help.
+_SHOWN = 20  # number of items that `show` lists
+# The roles of columns that have an option, with the help text of the option.
 _ROLES = {
     "id": "Column of the item ids; default: guessed.",
     "text": "Column of the texts; default: guessed.",
@@ -97,7 +97,8 @@ def add(
     from store.service.added_items import ItemsFile, add_file
 
     roles = {role: options.pop(role) for role in _ROLES}
-    columns = Columns(**roles, shown=tuple(dict.fromkeys(show)))
+    shown = tuple(dict.fromkeys(show))  # without repeated columns, in the typed order
+    columns = Columns(**roles, shown=shown)
     with open_to_write(store) as opened, progress() as status:
         added = add_file(opened, name, ItemsFile(file, columns, **options), status)
     print_result(added_result(added), as_json=as_json)
@@ -151,19 +152,31 @@ def remove(name: str, yes: bool, store: str | None) -> None:
     """
     with open_collection(store, name, write=True) as collection:
         contents = f"{len(collection.items())} items and {collection.n_judgements} judgements"
-        if not yes and not click.confirm(f"Remove {name} with {contents}?", err=True):
+        is_confirmed = yes or click.confirm(f"Remove {name} with {contents}?", err=True)
+        if not is_confirmed:
             say("nothing was removed")
             return
         collection.remove()
     say(f"removed {name}: {contents}")
 
 
-# Each key is a kind of decision, and the name of the command that stores it. The values are the
-# text that is printed after the decision, and the help of the command.
+class _Action(NamedTuple):
+    """A command that stores a decision about an item.
+
+    Attributes:
+        done: text that is printed after the decision.
+        help: help text of the command.
+    """
+
+    done: str
+    help: str
+
+
+# Each key is a kind of decision, and the name of the command that stores it.
 _ACTIONS = {
-    "retire": (
-        "retired from",
-        """Retire the item ID: it is no longer asked about, and not ranked.
+    "retire": _Action(
+        done="retired from",
+        help="""Retire the item ID: it is no longer asked about, and not ranked.
 
     Its judgements stay stored, and the model still learns from them about features.
 
@@ -172,9 +185,9 @@ _ACTIONS = {
       sortnet items retire essays essay-61 --reason duplicate
     """,
     ),
-    "restore": (
-        "restored in",
-        """Restore the retired item ID.
+    "restore": _Action(
+        done="restored in",
+        help="""Restore the retired item ID.
 
     \b
     Examples:
@@ -184,10 +197,10 @@ _ACTIONS = {
 }
 
 
-def _add_action(kind: str, outcome: str, help_text: str) -> None:
-    """Add a command to the group that stores decisions of this kind about an item."""
+def _add_action(kind: str, action: _Action) -> None:
+    """Add the command for a kind of decision to the group `items`."""
 
-    @items.command(kind, help=help_text)
+    @items.command(kind, help=action.help)
     @click.argument("name")
     @click.argument("id_", metavar="ID")
     @click.option("--reason", metavar="TEXT", help="Reason, which is stored.")
@@ -195,8 +208,8 @@ def _add_action(kind: str, outcome: str, help_text: str) -> None:
     def decide(name: str, id_: str, reason: str | None, store: str | None) -> None:
         with open_collection(store, name, write=True) as collection:
             decide_about_item(collection, kind, id_, reason)
-        put(f"{printable(id_)}: {outcome} {name}")
+        put(f"{printable(id_)}: {action.done} {name}")
 
 
-for _kind, (_outcome, _help_text) in _ACTIONS.items():
-    _add_action(_kind, _outcome, _help_text)
+for _kind, _action in _ACTIONS.items():
+    _add_action(_kind, _action)

@@ -13,7 +13,7 @@ from sortnet.preference.base import PROBABILITIES
 from store.service.existing_store import open_collection
 from store.service.listed_rows import newest_judgements
 
-_SHOWN = 20  # judgements that `list` shows
+_SHOWN = 20  # number of judgements that `list` shows
 
 
 @click.group("judgements", short_help="List, export and import judgements.")
@@ -96,8 +96,9 @@ def export(
     if escaped is not None and form != "csv":
         option = "--for-spreadsheets" if escaped else "--raw"
         raise click.UsageError(f"{option} is for --format csv, not {form}")
+    is_raw = escaped is False  # None: neither option was given
     with open_collection(store, name) as collection:
-        export_to(output, collection, form, prompt=prompt, for_spreadsheets=escaped is not False)
+        export_to(output, collection, form, prompt=prompt, for_spreadsheets=not is_raw)
 
 
 @judgements.command("import")

@@ -1,4 +1,4 @@
-"""`sortnet label`: compare pairs of items in a terminal, or let a program answer."""
+"""`sortnet label`: compare items in a terminal, or let a program or a language model answer."""
 
 from __future__ import annotations
 
@@ -91,13 +91,8 @@ def label(
       sortnet label essays --read-batch answers.jsonl
     """
     judges = each_judge(judge_values, annotator)
-    judge = judges[0]
-    if judge["place"] is not None and is_asked(judge):
-        raise click.UsageError("--place is for people: leave out --judge and --model")
-    refuse_batch_options(judge, annotator=annotator, number=number)
-    refuse_together(judge)
-    if len(judges) > 1 and (is_by_file(judge) or only_shows(judge)):
-        raise click.UsageError("several models cannot be shown or asked by file: give one --model")
+    judge = judges[0]  # the judges differ only in model, server and key
+    _check_judges(judges, annotator=annotator, number=number)
     if is_by_file(judge):
         from cli.terminal.batch_files import label_by_file
 
@@ -117,12 +112,27 @@ def label(
         askers[name_of_answers] = asker_of(judge_options, in_turn=len(judges) > 1)
     with open_collection(store, name, write=True) as collection:
         labelled = label_criteria(collection, askers, options, as_json=as_json)
-    if faults := [facts["fault"] for facts in labelled if facts.get("fault")]:
-        raise SortNetError(f"{'--judge' if judge['judge'] else '--model'}: {faults[0]}")
+    faults = [facts["fault"] for facts in labelled if facts.get("fault")]
+    if faults:
+        option = "--judge" if judge["judge"] else "--model"
+        raise SortNetError(f"{option}: {faults[0]}")
+
+
+def _check_judges(
+    judges: list[dict[str, Any]], *, annotator: str | None, number: int | None
+) -> None:
+    """Raise UsageError on options that cannot be combined."""
+    judge = judges[0]
+    if judge["place"] is not None and is_asked(judge):
+        raise click.UsageError("--place is for people: leave out --judge and --model")
+    refuse_batch_options(judge, annotator=annotator, number=number)
+    refuse_together(judge)
+    if len(judges) > 1 and (is_by_file(judge) or only_shows(judge)):
+        raise click.UsageError("several models cannot be shown or asked by file: give one --model")
 
 
 def _login() -> str:
-    """The login name of the user, under which answers are stored without --as."""
+    """Return the login name of the user, under which answers are stored without --as."""
     try:
         return getpass.getuser()
     except (OSError, KeyError, ImportError):

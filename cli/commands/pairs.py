@@ -39,8 +39,8 @@ def pairs(run: str, form: str, output: str, split: Any, ids: bool, store: str | 
     from cli.printing.pair_files import write_pairs
     from store.report.wrong_pairs import wrong_pairs
 
+    part = None if split == "all" else split
     with open_run(store, run) as stored:
-        part = None if split == "all" else split
         with progress() as status:
             frames = wrong_pairs(stored, part, ids=ids, progress=status)
         write_pairs(frames, form, output)

@@ -52,4 +52,6 @@ def rank(
         queries = data.read(ranker, status, labelled=False)
         status("ranking")
         order = ranker.order(queries)
-        write_ranked(queries, order, form or usual_form(ranker, queries), tag, output)
+        if form is None:
+            form = usual_form(ranker, queries)
+        write_ranked(queries, order, form, tag, output)

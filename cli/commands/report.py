@@ -1,4 +1,4 @@
-"""`sortnet report`: a run or a collection as one HTML file to send to a colleague."""
+"""`sortnet report`: write a run or a collection as one HTML file to send to a colleague."""
 
 from __future__ import annotations
 
@@ -44,9 +44,11 @@ from store.training.run_named_by_folder import is_model_folder, run_of_folder
     "--queries", type=Whole(0), default=3, help="Number of hardest queries shown per part."
 )
 @click.option(
-    "--top", type=Whole(1), metavar="N",
+    "--top",
+    type=Whole(1),
+    metavar="N",
     help="Number of items shown, of each group of a collection.  [default: all]",
-)  # fmt: skip
+)
 @data_option
 @threads_option
 @store_and_json
@@ -65,8 +67,8 @@ def report(
     reliability, side bias and agreement, what the answers cost, held-out accuracy, a test whether
     more triples are cyclic than noise explains, pictures, all items with probabilities, and the
     pairs most in doubt with the judges' reasons. --json prints the same for programs, with the top
-    items only. Where a run and a
-    collection have the name, the message says which was taken: collection:NAME is the collection.
+    items only. Where a run and a collection have the name, the message says which was taken:
+    collection:NAME is the collection.
 
     \b
     Examples:
@@ -77,7 +79,9 @@ def report(
     """
     if name != "last" and is_model_folder(name):
         options["model"] = options["model"] or name
-        name, store = run_of_folder(name, store if is_typed(ctx, "store") else None)
+        # The folder names the run's store, unless another store is typed.
+        typed_store = store if is_typed(ctx, "store") else None
+        name, store = run_of_folder(name, typed_store)
     subject = subject_of(store, name)
     _check_options(subject.is_collection, as_json, **options)
     if as_json:
@@ -89,7 +93,7 @@ def report(
 
 
 def _check_options(is_collection: bool, as_json: bool, **options: Any) -> None:
-    """Refuse options that are not for a run, or not for a collection."""
+    """Raise UsageError on options for collections if a run is reported, or the other way round."""
     if not is_collection and (as_json or options["top"] is not None):
         option = "--json" if as_json else "--top"
         raise click.UsageError(f"{option} is for a collection; for a run: sortnet show RUN --json")

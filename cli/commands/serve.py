@@ -1,4 +1,4 @@
-"""`sortnet serve`: the labelling page, in a browser."""
+"""`sortnet serve`: serve a page on which annotators label in a browser."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _PATH = re.compile(r"(/[\w.~-]+)*", re.ASCII)
 
 
 def _checked_url(ctx: click.Context, param: click.Parameter, url: str | None) -> str | None:
-    """Check the URL of the page; return its origin and path, written as browsers send them."""
+    """Check the typed URL of the page, and return its origin and path as browsers send them."""
     if url is None:
         return None
     try:
@@ -84,6 +84,7 @@ def serve(names: tuple[str, ...], store: str | None, **options: Any) -> None:
 
 
 def _check_libraries() -> None:
+    """Raise SortNetError if a library that the page needs is not installed."""
     try:
         for library in ("starlette", "uvicorn"):
             import_module(library)

@@ -1,4 +1,4 @@
-"""`sortnet show`: one run and its iterations, or the model in a folder."""
+"""`sortnet show`: show a run and its iterations, or the model in a folder."""
 
 from __future__ import annotations
 
@@ -22,9 +22,11 @@ from store.training.run_named_by_folder import is_model_folder, run_of_folder
     "--follow", is_flag=True, help="Show the iterations while the run is running, until it ends."
 )
 @click.option(
-    "--interval", type=Real(0.1, 3600), default=2.0,
+    "--interval",
+    type=Real(0.1, 3600),
+    default=2.0,
     help="Seconds between two reads of the store (with --follow).",
-)  # fmt: skip
+)
 @store_and_json
 @click.pass_context
 def show(
@@ -50,11 +52,13 @@ def show(
         raise click.UsageError("--follow and --json cannot be combined")
     if run != "last" and is_model_folder(run):
         folder = run
+        # The folder names the run's store, unless another store is typed.
+        typed_store = store if is_typed(ctx, "store") else None
         try:
-            run, store = run_of_folder(folder, store if is_typed(ctx, "store") else None)
+            run, store = run_of_folder(folder, typed_store)
         except StoreError as error:
             if follow:
-                raise
+                raise  # only a run can be followed
             notes = [f"the run is not shown: {error}"]
             print_result(model_result(model_facts(folder), notes), as_json=as_json)
             return

@@ -28,20 +28,23 @@ _FILES = ("out", "from_model", "resume", "overwrite", "store", "cache")
 
 
 def _section_of(option: str) -> str:
-    """The heading in the help under which an option is listed."""
+    """Return the heading under which the help lists an option."""
     if option in _JUDGE_OPTIONS:
         return "A judge that is asked"
     if option in SETTINGS:
         return SETTINGS[option].section
     if option in NAMES:
         return "Columns of a table"
-    return "Files" if option in _FILES else "The run"
+    if option in _FILES:
+        return "Files"
+    return "The run"
 
 
 class _SectionedCommand(click.Command):
     """A command whose help lists the options in sections."""
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the options under their headings, in the order in which they are declared."""
         sections: dict[str, list[tuple[str, str]]] = {}
         for parameter in self.get_params(ctx):
             if not isinstance(parameter, click.Option):
@@ -61,15 +64,22 @@ class _SectionedCommand(click.Command):
     "data", nargs=-1, metavar="FILE | TRAIN VALI | FOLD_DIR | COLLECTION", shell_complete=files
 )
 @click.option(
-    *("--out", "-o"), default="model", metavar="DIR", shell_complete=folders,
+    "--out",
+    "-o",
+    default="model",
+    metavar="DIR",
+    shell_complete=folders,
     help="Model folder to write.",
-)  # fmt: skip
+)
 @click.option("--resume", is_flag=True, help="Resume the run in --out with its settings and data.")
 @click.option(
-    "--from", "from_model", metavar="MODEL", shell_complete=folders,
+    "--from",
+    "from_model",
+    metavar="MODEL",
+    shell_complete=folders,
     help="Begin with the weights, scaling and features of this model, for new queries, new answers "
     "or more training; by default half of the epochs.",
-)  # fmt: skip
+)
 @click.option("--overwrite", is_flag=True, help="Replace the model in --out.")
 @store_option
 @data_option
@@ -120,7 +130,7 @@ def train(
     ranker: str,
     as_json: bool,
     logs: tuple[str, ...],
-    **_options: Any,
+    **_options: Any,  # they are read from `ctx.params`
 ) -> None:
     """Train a model on labelled queries, or on the judgements of a collection.
 
@@ -176,6 +186,7 @@ def train(
         fit_and_print(ctx)
         return
     settings = run_settings(ctx)
+    # Only the first of several processes prints.
     with joined() as group, silent(group.rank > 0), progress() as status:
         watcher = PrintedRun(status, logs, raise_if_signalled, as_json=as_json)
         options = run_options(ctx, judge, watcher, group)

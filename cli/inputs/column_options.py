@@ -13,7 +13,7 @@ from sortnet.core.named_columns import LEAST_BINS, MOST_BINS, NamedColumns
 
 C = TypeVar("C", bound=Callable[..., Any])
 
-# Options that name the columns of query, grade and id.
+# Options that name the columns of queries, grades and ids.
 _NAMES = (
     click.option(
         "--query",
@@ -44,7 +44,8 @@ _FEATURES = (
         help="Divide a numeric grade column into N grades with equally many training rows.",
     ),
 )
-# Parameters of all options. A command that trains has all five, another command the first three.
+# Parameters of all these options. A command that trains has all of them, and any other command has
+# only the first three.
 OPTIONS = ("query", "grade", "id", "ignore", "bins")
 
 

@@ -36,7 +36,7 @@ def show_estimate(
     Args:
         model: language model to ask.
         n_pairs: number of pairs.
-        examples: pairs whose prompts have about the mean length.
+        examples: pairs with prompts of typical length.
         range_of_pairs: likely range of the number of pairs, if the number is a guess.
         as_json: whether the estimate is printed as JSON.
     """

@@ -24,14 +24,14 @@ _OF_EACH_MODEL = {
 
 
 def _options_of_each_model(*, several: bool) -> list[Callable[[C], C]]:
-    """Make the options in `_OF_EACH_MODEL`; with `several`, each may be given several times."""
+    """Make the options in `_OF_EACH_MODEL`; with `several`, each option may be repeated."""
     return [
         click.option(name, metavar=metavar, help=text, multiple=several)
         for name, (metavar, text) in _OF_EACH_MODEL.items()
     ]
 
 
-# Options before the options of each model.
+# Options that the help lists before the options of each model.
 _FIRST = (
     click.option("--judge", metavar="COMMAND", help="Program that answers; see above."),
     click.option(
@@ -53,7 +53,7 @@ _FIRST = (
         help="Questions in a line for the program, as an array.",
     ),
 )
-# Options after the options of each model.
+# Options that the help lists after the options of each model.
 _LAST = (
     click.option("--prompt", metavar="FILE", help="Jinja template of the prompt."),
     click.option(

@@ -1,4 +1,4 @@
-"""Annotators of a collection: a row for each, and the gold pairs that they are scored by."""
+"""Results about the annotators of a collection: a row for each, and the gold pairs."""
 
 from __future__ import annotations
 
@@ -23,7 +23,10 @@ _NOTES = (
 
 
 def annotators_result(annotators: AnnotatorReports) -> Result:
-    """A row for each annotator; the next step excludes the annotators whose answers do harm."""
+    """Make the result with a row for each annotator.
+
+    The next step excludes an annotator whose answers do harm.
+    """
     collection = annotators.collection
     if not annotators.reports:
         command = f"sortnet label {shlex.quote(collection)}"
@@ -46,13 +49,19 @@ def annotators_result(annotators: AnnotatorReports) -> Result:
 
 
 def gold_line(gold: GoldPairs) -> str:
-    """The number of gold pairs, and the share of the questions that are about them."""
+    """Tell the number of gold pairs, and the share of the questions that are about gold pairs."""
     pairs = count(gold.n_pairs, "gold pair")
     share = f"{gold.rate:.0%} of the questions"
     return f"{gold.collection}: {pairs}; {share}, as far as there are some"
 
 
 def _figure(report: Mapping[str, Any], number: int) -> str:
+    """Write a figure of a report, with its interval if it has one; a hyphen if it is not known.
+
+    Args:
+        report: fields of an `AnnotatorReport`.
+        number: number of the figure in the order of `TITLES`.
+    """
     figure = figures_of(report)[number]
     if isinstance(figure, Interval):
         return f"{figure.value} [{figure.low},{figure.high}]"
@@ -60,15 +69,18 @@ def _figure(report: Mapping[str, Any], number: int) -> str:
 
 
 def _seconds(report: Mapping[str, Any]) -> str:
+    """Write the median time of an answer in seconds; a hyphen if no time was measured."""
     seconds = report["median_seconds"]
     return "-" if seconds is None else f"{seconds:.1f}"
 
 
 def _state(report: Mapping[str, Any]) -> str:
+    """Write the state of an annotator, and whether it is a model."""
     state: str = report["state"]
     return f"{state} model" if report["model"] else state
 
 
+# A row has the fields of an `AnnotatorReport`.
 _COLUMNS = [
     Column("annotator", lambda report: printable(report["name"])),
     Column("answers", lambda report: str(report["answers"])),

@@ -9,7 +9,10 @@ from store.service.existing_store import ITEMS_MAKER
 
 
 def collections_result(rows: list[dict[str, Any]]) -> Result:
-    """Result with a row for each collection; in an empty store, with the command to run next."""
+    """Make the result with a row for each collection.
+
+    In an empty store, the next step is the command that makes a collection.
+    """
     if not rows:
         step = Step(ITEMS_MAKER, f"no collections yet: {ITEMS_MAKER} makes one")
         return Result("collections", rows, next=step)

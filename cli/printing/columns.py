@@ -1,4 +1,4 @@
-"""The columns of a table as lines: their roles, and the features in groups by their kind.
+"""Lines about a table of documents or items: the roles of its columns, and its features.
 
 Further lines tell how a training divides the rows, and which columns are nearly the grade.
 """
@@ -20,16 +20,20 @@ from sortnet.items import Columns
 from sortnet.messages import count, printable
 from sortnet.tables.roles import column_of
 
-_NUMBERED = re.compile(r"(.*?)(0|[1-9]\d*)")
+_NUMBERED = re.compile(r"(.*?)(0|[1-9]\d*)")  # a name that ends with a number, such as x10
 _PURPOSE_OF_PART = {"train": "to train on", "vali": "to choose by", "test": "to test with"}
-_LEAST_RUN = 4  # least length of a run of numbered names that is shortened to its ends
+_LEAST_RUN = 4  # four names in a row such as x1, x2, x3, x4 are shortened to "x1 to x4"
 
 
 def feature_groups(roles: Columns, computed: Sequence[str]) -> dict[str, str]:
-    """The names of all columns that became features, in groups by their kind.
+    """List the columns that became features, in groups by their kind.
 
     Args:
-        computed: the stored names of the features computed from texts and images.
+        roles: the roles of the table's columns.
+        computed: the stored names of the features that were computed from texts and images.
+
+    Returns:
+        {kind of columns: their names}; kinds without columns are left out.
 
     >>> roles = Columns(text="note", features=("size", "born"), dates=("born",))
     >>> feature_groups(roles, ["text: log words", "text: log links"])
@@ -50,7 +54,7 @@ def feature_groups(roles: Columns, computed: Sequence[str]) -> dict[str, str]:
 
 
 def listed_names(names: Sequence[str]) -> str:
-    """All names in one line; a run of four or more that count up as its first and last name.
+    """Write names in one line; of four or more names that count up, only the ends are written.
 
     >>> listed_names(["price", "x1", "x2", "x3", "x4", "y1", "y2"])
     'price, x1 to x4, y1, y2'
@@ -71,19 +75,26 @@ def listed_names(names: Sequence[str]) -> str:
 
 
 def _next_name(name: str) -> str | None:
-    """The name whose number is one higher, such as x10 after x9; None if there is no number."""
+    """Return the name with the next number, such as x10 after x9; None without a number."""
     numbered = _NUMBERED.fullmatch(name)
-    return None if numbered is None else f"{numbered[1]}{int(numbered[2]) + 1}"
+    if numbered is None:
+        return None
+    next_number = int(numbered[2]) + 1
+    return f"{numbered[1]}{next_number}"
 
 
 def put_facts(facts: Mapping[str, str], *, err: bool = False) -> None:
-    """Print a line for each fact, see `fact_lines`."""
+    """Print a line for each fact, on stderr if `err` is true; see `fact_lines`."""
     for line in fact_lines(facts):
         put(line, err=err)
 
 
 def fact_lines(facts: Mapping[str, str]) -> list[str]:
-    """A line for each fact, its label in front; long lines are wrapped on a terminal."""
+    """Write each fact as a line that begins with its label; long lines wrap on a terminal.
+
+    Args:
+        facts: {label: text}.
+    """
     indent = max(map(len, facts)) + 2
     terminal_width = width()
     if terminal_width is None:
@@ -102,7 +113,11 @@ def fact_lines(facts: Mapping[str, str]) -> list[str]:
 
 
 def training_facts(train: Queries) -> dict[str, str]:
-    """{role: its columns} of a table; empty for LETOR text and collections."""
+    """Tell the columns of each role in a table of training queries.
+
+    Returns:
+        {role: names of its columns}; empty for LETOR text and collections.
+    """
     roles = train.roles
     if roles is None:
         return {}
@@ -118,7 +133,7 @@ def training_facts(train: Queries) -> dict[str, str]:
 
 
 def near_grade_lines(train: Queries) -> Iterator[str]:
-    """A warning of each column that orders the training documents nearly as the grade does."""
+    """Yield a warning about each column that orders the documents nearly as the grade does."""
     if train.roles is None:
         return
     names = train.feature_names or ()
@@ -131,8 +146,9 @@ def near_grade_lines(train: Queries) -> Iterator[str]:
 
 
 def fewer_bins_line(train: Queries) -> str | None:
-    """A line with the reason if `--bins` made fewer grades than were asked for, else None."""
-    bins, n_grades = train.columns.bins, len(train.columns.edges) + 1
+    """Tell why `--bins` made fewer grades than were asked for; None if it made as many."""
+    bins = train.columns.bins
+    n_grades = len(train.columns.edges) + 1
     if bins is None or n_grades == bins:
         return None
     return (
@@ -142,28 +158,32 @@ def fewer_bins_line(train: Queries) -> str | None:
 
 
 def division_line(path: str, data: Mapping[str, Mapping[str, Any]], seed: int) -> str:
-    """A line with the number of queries in each part of a divided file, or the number of rows.
+    """Tell how many queries, or rows, each part of a divided file has.
 
     Args:
-        data: {part: its facts}; the facts list the part's `queries`, or its `rows`.
+        path: path of the file.
+        data: {part: facts about the part}; the facts have the list `queries` or the list `rows`.
+        seed: seed of the division.
     """
     is_by_row = "rows" in data["train"]
-    key_of_members = "rows" if is_by_row else "queries"
     unit = "row" if is_by_row else "query"
-    sizes = [
-        f"{len(data[part][key_of_members]):,} {purpose}"
-        for part, purpose in _PURPOSE_OF_PART.items()
-    ]
+    name_of_list = "rows" if is_by_row else "queries"
+    sizes = []
+    for part, purpose in _PURPOSE_OF_PART.items():
+        size = len(data[part][name_of_list])
+        sizes.append(f"{size:,} {purpose}")
     return f"{path} is divided by {unit}, seed {seed}: {', '.join(sizes)}"
 
 
 def _queries(n_queries: int) -> str:
+    """Write a number of queries in words."""
     return "one query" if n_queries == 1 else f"{n_queries:,} queries"
 
 
 def _grades(train: Queries) -> str:
-    """The grade column, with the training part's grades or the bins."""
-    name, edges = train.roles.grade, train.columns.edges
+    """Name the column of the grades, and tell its bins, or the grades of the training part."""
+    name = train.roles.grade
+    edges = train.columns.edges
     if edges:
         below = ", ".join(f"{edge:.6g}" for edge in edges)
         return f"{name} in {len(edges) + 1} bins, divided at {below}"

@@ -16,7 +16,12 @@ if TYPE_CHECKING:
 
 
 def comparison_result(comparison: ComparedDocuments, top: int) -> Result:
-    """Result that tells which document goes first, the ranker's votes, and the `top` features."""
+    """Make the result: which document goes first, the votes, and the features that decide.
+
+    Args:
+        comparison: the comparison of two documents.
+        top: number of features that the text shows; JSON has all features.
+    """
     text: list[str | Table] = [
         *_order_lines(comparison),
         f"margins of {_name_of(comparison.a)} over {_name_of(comparison.b)}:",
@@ -33,7 +38,7 @@ def comparison_result(comparison: ComparedDocuments, top: int) -> Result:
 
 
 def _value(comparison: ComparedDocuments) -> dict[str, Any]:
-    """The comparison as JSON; without an explanation it has no features."""
+    """Convert the comparison to JSON values; without an explanation there are no features."""
     value: dict[str, Any] = {
         "qid": comparison.qid,
         "first": comparison.first,
@@ -48,13 +53,13 @@ def _value(comparison: ComparedDocuments) -> dict[str, Any]:
         return value
     features = [
         {
-            "feature": part.column.name,
-            "number": part.column.features[0] + 1,
-            "value": part.value,
-            "a": part.a,
-            "b": part.b,
+            "feature": effect.column.name,
+            "number": effect.column.features[0] + 1,
+            "value": effect.value,
+            "a": effect.a,
+            "b": effect.b,
         }
-        for part in explanation.by_column()
+        for effect in explanation.by_column()
     ]
     value["baseline_margin"] = explanation.baseline
     value["error"] = explanation.error
@@ -63,11 +68,12 @@ def _value(comparison: ComparedDocuments) -> dict[str, Any]:
 
 
 def _order_lines(comparison: ComparedDocuments) -> list[str]:
-    """Two lines: which document goes first, and the ranks of both."""
+    """Write two lines: which document goes first, and the ranks of both documents."""
     first = comparison.a
     last = comparison.b
     if comparison.first == "b":
-        first, last = last, first
+        first = comparison.b
+        last = comparison.a
     if comparison.first is None:
         order = f"{_name_of(first)} and {_name_of(last)} are the same to the model (margin 0)"
     else:
@@ -78,6 +84,7 @@ def _order_lines(comparison: ComparedDocuments) -> list[str]:
 
 
 def _votes_table(comparison: ComparedDocuments) -> Table:
+    """Make a table with a row for each member of the ranker, and a column for each figure."""
     columns = [Column("member", lambda row: str(row["member"]))]
     columns += [Column(name, partial(_figure, name=name)) for name in comparison.votes[0]]
     rows = [{"member": number, **vote} for number, vote in enumerate(comparison.votes, start=1)]
@@ -85,7 +92,12 @@ def _votes_table(comparison: ComparedDocuments) -> Table:
 
 
 def _features_table(explanation: Explanation, top: int) -> Table:
-    """A table with a row for each of the `top` features, and rows for the rest of the margin."""
+    """Make a table of the features with the largest effects, whose values sum to the margin.
+
+    Args:
+        explanation: the effects of all features.
+        top: number of features that have a row; one more row sums the other features.
+    """
     effects = explanation.by_column()
     largest = effects[:top]
     smaller = effects[top:]
@@ -104,19 +116,25 @@ def _features_table(explanation: Explanation, top: int) -> Table:
 
 
 def _figure(vote: Mapping[str, Any], name: str) -> str:
+    """Write the figure with this name of a member's vote."""
     return f"{vote[name]:.4g}"
 
 
 def _cell(value: float | str | None) -> str:
+    """Write the value of a feature in a document."""
     if value is None:
         return "missing"
-    return printable(value) if isinstance(value, str) else f"{value:.4g}"
+    if isinstance(value, str):
+        return printable(value)
+    return f"{value:.4g}"
 
 
 def _name_of(document: RankedDocument) -> str:
+    """Name a document by its id, or by its row if it has no id."""
     return f"row {document.row}" if document.docid is None else document.docid
 
 
+# A row is the name of a feature, its values in both documents, and its share of the margin.
 _FEATURES = [
     Column("feature", lambda row: str(row[0]), cut="end"),
     Column("in A", lambda row: str(row[1]), cut="end"),

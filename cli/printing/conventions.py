@@ -1,4 +1,4 @@
-"""Lines of measures, and of the conventions by which they were computed."""
+"""Lines about measures of a ranking, and about the conventions by which they were computed."""
 
 from __future__ import annotations
 
@@ -8,7 +8,11 @@ from cli.console import table
 
 
 def interval(share: float, n: int) -> str:
-    """Tell the 95 % interval (Wilson's) of an accuracy on n judged pairs.
+    """Tell the 95 % interval of an accuracy on n judged pairs, by Wilson's score interval.
+
+    Args:
+        share: the accuracy, a share of the pairs.
+        n: number of judged pairs.
 
     >>> interval(0.8, 50)
     'accuracy on 50 judged pairs that were held out; 95 % interval 0.67 to 0.89'

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def evaluation_result(evaluation: Evaluation) -> Result:
-    """Result with a row for each measure, and the conventions below the table."""
+    """Make the result with a row for each measure, and the conventions below the table."""
     queries = evaluation.queries
     conventions = evaluation.conventions
     value: dict[str, Any] = {
@@ -27,7 +27,10 @@ def evaluation_result(evaluation: Evaluation) -> Result:
 
 
 def write_query_figures(evaluation: Evaluation, to: str) -> None:
-    """Write a CSV row for each query; without a relevant document, its measures are left blank."""
+    """Write the measures of each query to a CSV file, or to stdout (`-`).
+
+    The measures of a query without a relevant document are left blank.
+    """
     queries = evaluation.queries
     write_csv({"qid": queries.qids, "n_docs": queries.sizes, **evaluation.by_query}, to)
 

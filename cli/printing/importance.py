@@ -13,7 +13,12 @@ if TYPE_CHECKING:
 
 
 def importance_result(importance: FeatureImportance, top: int) -> Result:
-    """Result with a bar for each of the `top` features, and the conventions below the table."""
+    """Make the result with a bar for each feature, and the conventions below the table.
+
+    Args:
+        importance: the importance of all features.
+        top: number of features that the text shows; JSON has all features.
+    """
     conventions = importance.conventions
     text = [*_text_blocks(importance, top), *conventions]
     value = {**importance.facts, "features": importance.rows}
@@ -21,7 +26,7 @@ def importance_result(importance: FeatureImportance, top: int) -> Result:
 
 
 def _text_blocks(importance: FeatureImportance, top: int) -> list[str | Table]:
-    """The text: the measure, the table of the `top` features, and how the drops were measured."""
+    """Write the measure, the table of the most important features, and how drops are measured."""
     facts = importance.facts
     rows = importance.rows
     measure = facts["metric"]
@@ -42,8 +47,9 @@ def _text_blocks(importance: FeatureImportance, top: int) -> list[str | Table]:
     return blocks
 
 
-_TITLES = {"mean": "drop", "std": "std", "splits": "splits"}
+_TITLES = {"mean": "drop", "std": "std", "splits": "splits"}  # {figure: title of its column}
 
 
 def _figure(row: dict[str, Any], name: str) -> str:
+    """Write the figure with this name of a feature's row."""
     return f"{row[name]:.4f}"

@@ -13,12 +13,12 @@ from sortnet.messages import count
 if TYPE_CHECKING:
     from store.service.installation import Installation
 
-_LABEL_WIDTH = 10
-_WIDTH = 80
+_LABEL_WIDTH = 10  # characters
+_WIDTH = 80  # characters of a line, the label included
 
 
 def installation_result(installation: Installation) -> Result:
-    """Result with a few lines for each check, and a line for each fault that was found."""
+    """Make the result with a few lines for each check, and a line for each fault."""
     faults = list(installation.faults)
     value = {
         "ok": not faults,
@@ -33,7 +33,7 @@ def installation_result(installation: Installation) -> Result:
 
 
 def _check_lines(installation: Installation) -> list[str]:
-    """The text of each check, wrapped beside its label."""
+    """Write the text of each check, wrapped beside its label."""
     texts = {
         "sortnet": f"{installation.version}, {installation.system}\n{installation.executable}",
         "devices": _devices_text(installation),
@@ -47,13 +47,17 @@ def _check_lines(installation: Installation) -> list[str]:
     )
     lines = list[str]()
     for name, text in texts.items():
-        wrapped = [line for paragraph in text.split("\n") for line in wrapper.wrap(paragraph)]
+        wrapped = list[str]()
+        for paragraph in text.split("\n"):
+            wrapped += wrapper.wrap(paragraph)
+        # Only the first line has the label.
         for label, line in zip_longest([name], wrapped, fillvalue=""):
             lines.append(f"{label:{_LABEL_WIDTH}}{line}")
     return lines
 
 
 def _verdict(faults: list[str]) -> list[str]:
+    """List the faults under a headline, or say that everything works."""
     if not faults:
         return ["everything that SortNet needs works"]
     subject = "one thing is" if len(faults) == 1 else f"{len(faults)} things are"
@@ -61,11 +65,13 @@ def _verdict(faults: list[str]) -> list[str]:
 
 
 def _devices_text(installation: Installation) -> str:
+    """List the devices, and name the device that is used by default."""
     devices = "; ".join(installation.devices)
     return f"{devices}\n--device auto takes {installation.auto_device}"
 
 
 def _threads_text(installation: Installation) -> str:
+    """Tell how many threads each library uses, and how many cores the machine has."""
     threads = dict(installation.threads)
     n_cores = threads.pop("cores")
     used = ", ".join(f"{name} {n}" for name, n in threads.items())
@@ -73,20 +79,23 @@ def _threads_text(installation: Installation) -> str:
 
 
 def _extras_text(installation: Installation) -> str:
-    rows = [
-        [extra["name"], "installed" if extra["present"] else extra["install"]]
-        for extra in installation.extras
-    ]
-    return "\n".join(table(["", ""], rows, left=2)[1:])
+    """Tell for each extra whether it is installed, or which command installs it."""
+    rows = []
+    for extra in installation.extras:
+        state = "installed" if extra["present"] else extra["install"]
+        rows.append([extra["name"], state])
+    _, *lines = table(["", ""], rows, left=2)  # the header is empty
+    return "\n".join(lines)
 
 
 def _store_text(installation: Installation) -> str:
+    """Name the store, and tell what is in it."""
     url = (installation.store["url"] or "unknown").removeprefix("sqlite:///")
     return f"{url}\n{_store_contents(installation)}"
 
 
 def _store_contents(installation: Installation) -> str:
-    """Tell what the store has, its size and its schema, or why it cannot be used."""
+    """Tell what is in the store, its size and its schema version, or why it cannot be used."""
     facts = installation.store
     newest = installation.newest_schema
     if facts["problem"] is not None:

@@ -1,4 +1,4 @@
-"""Result of `sortnet ranking`: the ranking of a collection as lines of text."""
+"""Result of `sortnet ranking`: the ranking of a collection, by all of its criteria."""
 
 from __future__ import annotations
 
@@ -21,68 +21,81 @@ if TYPE_CHECKING:
     from sortnet.items import Items
     from store.service.item_ranking import ItemRanking
 
-_LEAST_SPACE = 12  # characters of a line: if fewer are left for the texts, no texts are shown
-_RESERVED_SPACE = 24  # characters of a line that are kept for the texts by cutting long ids
+_LEAST_SPACE = 12  # with fewer characters left in a line, the texts of items are not shown
+_GAP = 2  # characters between the table and the texts
+_RESERVED_SPACE = 24  # long ids are cut to leave this number of characters for the texts
 
 
 def ranking_result(rankings: Sequence[ItemRanking], *, verbose: bool) -> Result:
-    """Result with a line for each item of each ranking; its JSON is one list of all rows.
+    """Make the result with a line for each item of each ranking; JSON has one list of all rows.
 
     Args:
-        rankings: the ranking of a collection, or of each of its criteria.
+        rankings: the ranking of a collection, or one ranking for each of its criteria.
         verbose: whether the notes say more about how sure the ranking is.
     """
     import pandas as pd
 
     text = list[str]()
+    notes = list[str]()
+    line_width = width() or DEFAULT_WIDTH
     for ranking in rankings:
         if len(rankings) > 1:
-            name = printable(ranking.service.collection.name)
-            text += ["", name] if text else [name]
-        line_width = width() or DEFAULT_WIDTH
+            if text:
+                text.append("")
+            text.append(printable(ranking.service.collection.name))
         header, *lines = ranking_lines(ranking.frame, ranking.service.items, line_width)
         text += [Bold(header), *lines]
+        notes += standing_notes(ranking.service, ranking.group, verbose=verbose)
     frame = pd.concat([ranking.frame for ranking in rankings])
-    notes = [
-        note
-        for ranking in rankings
-        for note in standing_notes(ranking.service, ranking.group, verbose=verbose)
-    ]
     return Result("ranking", rows_of(frame), text=text, notes=notes, csv=frame)
 
 
 def ranking_lines(
     frame: pd.DataFrame, items: Items, width: int, *, files: bool = True
 ) -> list[str]:
-    """Lines of a ranking: a header and a line for each item, with the start of its text.
+    """Write a ranking as lines: a header, and a line for each item with the start of its text.
 
-    Lines are at most `width` long. Ids are cut if they do not fit, or leave less than 24 characters
-    to the texts. Each group begins with a line that names the group.
+    Ids are cut if they do not fit, or leave less than 24 characters to the texts. Each group begins
+    with a line that names the group.
 
     Args:
-        files: whether to show the names of files, and the ids of items that have a file. These
-            may give the answer away to an annotator.
+        frame: the ranking, one row for each item.
+        items: the items of the collection.
+        width: the largest length of a line, in characters.
+        files: whether to show the names of files, and the ids of items that have a file. An
+            annotator may see from them which item is better.
     """
     header, rows = _cells(frame, items, files=files)
     id_column = header.index("id")
     texts = [words_of(items, item, files=files) for item in frame.index]
-    longest_text = max(map(len, texts), default=0)
-    reserved = min(longest_text, _RESERVED_SPACE) + 2 if longest_text else 0
-    lines = table(header, fit_cells(header, rows, [id_column], width - reserved), left=2)
-    table_width = max(map(len, lines))
-    space = width - table_width - 2
-    if space >= _LEAST_SPACE and longest_text:
-        lines = [
-            f"{line.ljust(table_width)}  {cut(text, space)}".rstrip()
-            for line, text in zip(lines, ["", *texts], strict=True)
-        ]
+    text_width = max(map(len, texts), default=0)
+    reserved_space = 0
+    if text_width:
+        reserved_space = _GAP + min(text_width, _RESERVED_SPACE)
+    fitted_rows = fit_cells(header, rows, [id_column], width - reserved_space)
+    lines = table(header, fitted_rows, left=2)
+    space_for_texts = width - max(map(len, lines)) - _GAP
+    if text_width and space_for_texts >= _LEAST_SPACE:
+        lines = _with_texts(lines, ["", *texts], space_for_texts)
     if items.groups is None:
         return lines
-    return [lines[0], *_with_headings(frame["group"].tolist(), lines[1:], width)]
+    header_line, *item_lines = lines
+    return [header_line, *_with_headings(frame["group"].tolist(), item_lines, width)]
+
+
+def _with_texts(lines: Sequence[str], texts: Sequence[str], space: int) -> list[str]:
+    """Write the start of a text behind each line of a table, in a column of `space` characters."""
+    table_width = max(map(len, lines))
+    gap = " " * _GAP
+    lines_with_texts = []
+    for line, text in zip(lines, texts, strict=True):
+        line_with_text = f"{line.ljust(table_width)}{gap}{cut(text, space)}"
+        lines_with_texts.append(line_with_text.rstrip())
+    return lines_with_texts
 
 
 def _cells(frame: pd.DataFrame, items: Items, *, files: bool) -> tuple[list[str], list[list[str]]]:
-    """The header of the ranking's table, and the cells of each row."""
+    """Return the titles of the columns, and the cells of each item's row."""
     header = ["rank", "id", "score", "90 %", "judged"]
     if TOP in frame:
         header.append("in top")
@@ -103,7 +116,9 @@ def _cells(frame: pd.DataFrame, items: Items, *, files: bool) -> tuple[list[str]
 
 
 def _with_headings(groups: Sequence[str], lines: Sequence[str], width: int) -> Iterator[str]:
-    for group, rows in groupby(zip(groups, lines, strict=True), key=itemgetter(0)):
+    """Yield the lines of the items, with a heading above the first item of each group."""
+    groups_and_lines = zip(groups, lines, strict=True)
+    for group, rows in groupby(groups_and_lines, key=itemgetter(0)):
         yield ""
         yield cut(printable(group), width)
         yield from (line for _, line in rows)

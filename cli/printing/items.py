@@ -1,4 +1,4 @@
-"""Results about items: the items added from a file, a list of items, or all about one item."""
+"""Results about items: the items added from a file, a list of items, the details of one item."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from store.service.named_item import item_facts
 if TYPE_CHECKING:
     from store.service.added_items import AddedItems
 
-_FILES = 6  # ignored files of a folder that are listed by name
+_FILES = 6  # number of a folder's ignored files that are listed by name
 
 
 def added_result(added: AddedItems) -> Result:
-    """Result that tells how many items were added, and the role of each column of their file."""
+    """Make the result of adding a file: how many items were added, and the roles of its columns."""
     roles = added.roles
     computed = _computed_features(added.items, roles)
     n_groups = len(set(added.items.groups or ()))
@@ -51,15 +51,23 @@ def added_result(added: AddedItems) -> Result:
 
 
 def _computed_features(items: Items, roles: Columns) -> list[str]:
-    """The names of the features that were computed from texts and images."""
+    """Return the names of the features that were computed from texts and images."""
     from_columns = {*roles.features, *roles.categories}
     return [feature for feature in items.feature_names if feature not in from_columns]
 
 
 def _column_facts(added: AddedItems, computed: list[str], n_groups: int) -> dict[str, str]:
-    """Describe each role: its column, with counts of groups, pairs and features.
+    """Describe the columns of each role, with counts of groups, pairs and features.
 
     Roles without a column are left out.
+
+    Args:
+        added: the items that were added, and the roles of the file's columns.
+        computed: names of the features that were computed from texts and images.
+        n_groups: number of groups of the collection.
+
+    Returns:
+        {role: description of its columns}.
     """
     from store.service.added_items import ROLES
 
@@ -80,7 +88,7 @@ def _column_facts(added: AddedItems, computed: list[str], n_groups: int) -> dict
 
 
 def _notes(added: AddedItems, computed: list[str]) -> list[str]:
-    """Notes about columns, features, groups of one item, and pages of a running server."""
+    """List notes about columns, features, groups of one item, and pages of a running server."""
     notes = list(added.roles.notes)
     has_contents = any((*added.items.texts, *added.items.images))
     if added.roles.features and not computed and has_contents:
@@ -96,32 +104,38 @@ def _notes(added: AddedItems, computed: list[str]) -> list[str]:
 
 def _ignored(roles: Columns) -> str:
     """List all ignored columns of a table, or the first ignored files of a folder."""
-    if roles.id != "files" or len(roles.ignored) <= _FILES:
+    is_folder = roles.id == "files"
+    if not is_folder or len(roles.ignored) <= _FILES:
         return listed_names(roles.ignored)
     first = ", ".join(map(printable, roles.ignored[:_FILES]))
     return f"{first}, ... ({len(roles.ignored)})"
 
 
 def items_result(items: Items, limit: int) -> Result:
-    """Result with a line for each of the first `limit` items of a collection."""
+    """Make the result with a line for each of the first `limit` items of a collection."""
     numbers = range(min(limit, len(items)))
     ids = [printable(items.ids[number]) for number in numbers]
-    longest = max(map(len, ids))
-    lines = [f"{id.ljust(longest)}  {words_of(items, number)}" for number, id in enumerate(ids)]
+    longest_id = max(map(len, ids))
+    line_width = width() or DEFAULT_WIDTH
+    lines = []
+    for number, item_id in zip(numbers, ids, strict=True):
+        line = f"{item_id.ljust(longest_id)}  {words_of(items, number)}"
+        lines.append(cut(line.rstrip(), line_width))
     n_more = len(items) - len(ids)
+    notes = [f"and {n_more} more (--limit)"] if n_more else []
     return Result(
         "items",
         [item_facts(items, number) for number in numbers],
-        text=[cut(line.rstrip(), width() or DEFAULT_WIDTH) for line in lines],
-        notes=[f"and {n_more} more (--limit)"] if n_more else [],
+        text=lines,
+        notes=notes,
     )
 
 
 def item_result(record: dict[str, Any]) -> Result:
-    """Result with all details of an item and its full texts.
+    """Make the result with all details of an item and its full texts.
 
     Args:
-        record: a record of `store.service.named_item.item_record`.
+        record: the item, as `store.service.named_item.item_record` returns it.
     """
     text = list[str | Table]()
     for name in ("id", "group", "image", "audio"):
@@ -138,6 +152,7 @@ def item_result(record: dict[str, Any]) -> Result:
 
 
 def _feature_text(value: str | float | None) -> str:
+    """Write the value of a feature; a hyphen if it is missing."""
     if isinstance(value, str):
         return value
     return "-" if value is None else f"{value:.6g}"

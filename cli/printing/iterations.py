@@ -14,11 +14,16 @@ if TYPE_CHECKING:
 
 Trial: TypeAlias = Mapping[str, Any]
 _CHOSEN_BY_TRIALS = ("scaling", "weight_decay")  # settings that trials may choose
-_FIRST_WIDTH = 24  # characters of the first column, in which a scaling may be long
+_FIRST_WIDTH = 24  # characters of the first column, which may hold a long scaling
 
 
 def shower(quality: str, *, err: bool = False) -> Callable[[Iteration], None]:
-    """Return a callback that prints an iteration as a line, and a header before the first."""
+    """Return a function that prints an iteration as a line, and a header before the first.
+
+    Args:
+        quality: name of the RankQuality measure, the title of its column.
+        err: whether to print on stderr.
+    """
     has_header = False
 
     def show(record: Iteration) -> None:
@@ -33,49 +38,64 @@ def shower(quality: str, *, err: bool = False) -> Callable[[Iteration], None]:
 
 
 def trial_shower(quality: str, show_line: Callable[[str], None]) -> Callable[[Trial], None]:
-    """Return a callback that shows a trial as a line: its settings and its RankQuality.
+    """Return a function that shows a trial as a line: its settings and its RankQuality.
 
     A header is shown before the first trial.
+
+    Args:
+        quality: name of the RankQuality measure, the title of its column.
+        show_line: shows one line.
     """
     has_header = False
 
     def show(trial: Trial) -> None:
         nonlocal has_header
-        first, *names = _settings_of(trial)
-        titles = [*names, quality]
+        first_setting, *other_settings = _settings_of(trial)
+        titles = [*other_settings, quality]
         width = max(map(len, titles)) + 2
         if not has_header:
-            show_line(f"{first:{_FIRST_WIDTH}}" + "".join(f"{title:>{width}}" for title in titles))
+            show_line(_trial_line(first_setting, titles, width))
             has_header = True
-        cells = [*(_value_text(trial[name]) for name in names), f"{trial['quality']:.4f}"]
-        first_cell = f"{_value_text(trial[first]):{_FIRST_WIDTH}}"
-        show_line(first_cell + "".join(f"{cell:>{width}}" for cell in cells))
+        values = [_value_text(trial[setting]) for setting in other_settings]
+        cells = [*values, f"{trial['quality']:.4f}"]
+        show_line(_trial_line(_value_text(trial[first_setting]), cells, width))
 
     return show
 
 
+def _trial_line(first_cell: str, cells: Sequence[str], width: int) -> str:
+    """Write cells as a line: the first flush left, the others flush right in equal columns."""
+    aligned_cells = "".join(f"{cell:>{width}}" for cell in cells)
+    return f"{first_cell:{_FIRST_WIDTH}}{aligned_cells}"
+
+
 def chosen(config: Mapping[str, Any], trials: Sequence[Trial]) -> str:
-    """A line with the settings that trials have chosen; empty without such settings.
+    """Tell in a line which settings the trials have chosen; an empty line without such settings.
 
     Until the settings are chosen, the line tells how many trials have ended.
+
+    Args:
+        config: the settings of the run.
+        trials: the trials that have ended.
     """
     settings_to_choose = [name for name in _CHOSEN_BY_TRIALS if name in config]
     if any(config[name] is None for name in settings_to_choose):
         return f"{count(len(trials), 'trial')} so far"
     names = _settings_of(trials[0]) if trials else _CHOSEN_BY_TRIALS
-    settings = ", ".join(
-        f"{name} {_value_text(config[name])}"
-        for name in names
-        if name != "epochs" and name in config
-    )
+    # A trial has a number of epochs, but trials do not choose it.
+    chosen_names = [name for name in names if name != "epochs" and name in config]
+    settings = ", ".join(f"{name} {_value_text(config[name])}" for name in chosen_names)
     if not settings:
         return ""
     if not trials:
         return f"no trials: {settings}"
-    return f"one trial: {settings}" if len(trials) == 1 else f"chosen: {settings}"
+    if len(trials) == 1:
+        return f"one trial: {settings}"
+    return f"chosen: {settings}"
 
 
 def _settings_of(trial: Trial) -> list[str]:
+    """Return the names of the settings that a trial was made with."""
     return [name for name in trial if name not in ("quality", "iteration")]
 
 

@@ -1,10 +1,10 @@
-"""Judgements of a collection: the newest, the judgements added from a file, an export."""
+"""Results about judgements: the newest judgements, an import from a file, an export."""
 
 from __future__ import annotations
 
 import shlex
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
 from cli.console import say, write_output
 from cli.printing.results import Column, Result, Step, Table
@@ -19,10 +19,13 @@ _COMMENT_WIDTH = 24  # characters
 
 
 def judgements_result(name: str, newest: NewestJudgements) -> Result:
-    """A row for each judgement; if there are none, the command that asks for some.
+    """Make the result with a row for each judgement.
+
+    Without judgements, the next step is the command that asks annotators.
 
     Args:
         name: name of the collection.
+        newest: the newest judgements, and the counts of all judgements.
     """
     rows = newest.rows
     if not rows:
@@ -30,18 +33,19 @@ def judgements_result(name: str, newest: NewestJudgements) -> Result:
         step = Step(command, f"no judgements yet: {command}")
         return Result("judgements", rows, next=step)
     has_sets = any(row.get("items") is not None for row in rows)
-    columns = [*(_COLUMNS_OF_SETS if has_sets else _COLUMNS)]
+    columns = list(_COLUMNS_OF_SETS) if has_sets else list(_COLUMNS)
+    n_left_aligned = 4 if has_sets else 5  # the columns from the number to the answer
     for fact in _OPTIONAL:
         if any(row[fact] is not None for row in rows):
             columns.append(Column(fact, partial(_fact, name=fact)))
     older = f", {newest.n_older} older ones not shown (--limit)" if newest.n_older else ""
     counts = f"{count(newest.n_answers, 'answer')} of {count(newest.n_annotators, 'annotator')}"
-    table = Table(columns, rows, left=4 if has_sets else 5)
+    table = Table(columns, rows, left=n_left_aligned)
     return Result("judgements", rows, text=[table], notes=[f"{counts}{older}"])
 
 
 def imported_result(name: str, imported: Imported) -> Result:
-    """Count the judgements that a file added to a collection."""
+    """Make the result with the number of judgements that a file added to a collection."""
     value = {"collection": name, "added": imported.added, "known": imported.known}
     line = f"{name}: {imported.added} judgements added"
     if imported.known:
@@ -52,27 +56,33 @@ def imported_result(name: str, imported: Imported) -> Result:
 def export_to(output: str, collection: Collection, form: Any, **options: Any) -> None:
     """Write judgements to a file, or to stdout (`-`), and print their number on stderr.
 
-    The number is not printed after judgements on stdout.
+    After judgements on stdout the number is not printed.
 
     Args:
-        form, options: arguments of `write_judgements`.
+        output: path of the file, or `-`.
+        collection: the collection that has the judgements.
+        form: format of the file, see `write_judgements`.
+        options: further arguments of `write_judgements`.
     """
     from store.service.exported_judgements import FORMS_OF_PAIRS, write_judgements
 
-    numbers: list[int] = []
-    write_output(
-        output, lambda file: numbers.append(write_judgements(collection, file, form, **options))
-    )
-    (number,) = numbers
-    if output == "-" and number:
+    n_written = 0
+
+    def write(file: IO[str]) -> None:
+        nonlocal n_written
+        n_written = write_judgements(collection, file, form, **options)
+
+    write_output(output, write)
+    if output == "-" and n_written:
         return
-    counted = count(number, "pair" if form in FORMS_OF_PAIRS else "judgement")
-    hint = "" if number else f" yet: sortnet label {shlex.quote(collection.name)}"
+    unit = "pair" if form in FORMS_OF_PAIRS else "judgement"
+    hint = "" if n_written else f" yet: sortnet label {shlex.quote(collection.name)}"
     place = "" if output == "-" else f"{output}: "
-    say(f"{place}{counted} of {collection.name}{hint}")
+    say(f"{place}{count(n_written, unit)} of {collection.name}{hint}")
 
 
 def _answer(row: dict[str, Any]) -> str:
+    """Write the answer of a judgement, and whether the judgement is undone or excluded."""
     if row["answer"] == "undo":
         return f"undo of {row['undoes']}"
     text = _answer_in_words(row)
@@ -84,7 +94,7 @@ def _answer(row: dict[str, Any]) -> str:
 
 
 def _answer_in_words(row: dict[str, Any]) -> str:
-    """The answer in words, with the items that it chooses among more than two."""
+    """Write an answer; about more than two items, with the ids of the best and the worst item."""
     if row["answer"] != "best":
         return str(row["answer"])
     worst = "" if row["worst"] is None else f", worst {printable(row['worst'])}"
@@ -92,19 +102,23 @@ def _answer_in_words(row: dict[str, Any]) -> str:
 
 
 def _items(row: dict[str, Any]) -> str:
-    """The ids of a question's items, from the first place to the last."""
-    return ", ".join(map(printable, row["items"] or (row["left"], row["right"])))
+    """List the ids of a question's items, from the first place to the last."""
+    ids = row["items"] or (row["left"], row["right"])
+    return ", ".join(map(printable, ids))
 
 
 def _seconds(row: dict[str, Any]) -> str:
+    """Write the time of an answer in seconds; a hyphen if it was not measured."""
     return "-" if row["milliseconds"] is None else f"{row['milliseconds'] / 1000:.1f}"
 
 
 def _time(row: dict[str, Any]) -> str:
+    """Write when a judgement was made, to the minute; a hyphen if it is not known."""
     return "-" if row["at"] is None else str(row["at"][:16].replace("T", " "))
 
 
 def _fact(row: dict[str, Any], name: str) -> str:
+    """Write a probability, a cost or the start of a comment; a hyphen if there is none."""
     fact = row[name]
     if isinstance(fact, float):
         return f"{fact:.3g}"
@@ -112,7 +126,7 @@ def _fact(row: dict[str, Any], name: str) -> str:
     return cut(printable(comment), _COMMENT_WIDTH)
 
 
-_OPTIONAL = ("p", "cost", "comment")  # columns if any judgement has a value
+_OPTIONAL = ("p", "cost", "comment")  # facts that have a column only if a judgement has a value
 _COLUMNS = [
     Column("judgement", lambda row: str(row["number"])),
     Column("annotator", lambda row: printable(row["annotator"]), cut="end"),

@@ -11,33 +11,37 @@ _NOT_SHOWN = ("quit", "status")  # facts that are left out of the JSON
 
 
 def labelled_result(labelled: Sequence[dict[str, Any]], criterion: str | None = None) -> Result:
-    """Result with a row for each annotator and criterion.
+    """Make the result with a row for each annotator and criterion.
 
     Args:
-        labelled: facts of each annotator and criterion.
-        criterion: the criterion of the only row, if it has one.
+        labelled: the facts about each annotator and criterion.
+        criterion: the criterion, if all facts are about the same criterion.
     """
-    rows = [
-        {name: fact for name, fact in facts.items() if name not in _NOT_SHOWN} for facts in labelled
-    ]
-    lines = [line for facts in labelled for line in _lines(facts, criterion)]
-    # Annotators of the same criterion have the same status. It is printed once, after the last.
+    rows = []
+    lines = list[str]()
+    for facts in labelled:
+        rows.append({name: fact for name, fact in facts.items() if name not in _NOT_SHOWN})
+        lines += _lines(facts, criterion)
+    # Annotators of the same criterion have the same status line. It is printed once, after the
+    # last annotator.
     text = [line for number, line in enumerate(lines) if line not in lines[number + 1 :]]
     return Result("labelled", rows, text=text)
 
 
 def _lines(facts: dict[str, Any], criterion: str | None) -> list[str]:
-    """Two lines: the number of answers, with why the labelling ended; the distance to the goal.
+    """Write two lines: the number of answers with why the labelling ended, and the status.
 
-    If one of the two texts begins with the other, only the longer text is printed.
+    If the reason begins with the status, or the status with the reason, only the longer text is
+    printed.
     """
-    name = facts["annotator"] if criterion is None else f"{facts['annotator']}, {criterion}"
+    annotator = facts["annotator"]
+    name = annotator if criterion is None else f"{annotator}, {criterion}"
     failed = f", {facts['failed']} failed" if "failed" in facts else ""
     answered = f"{name}: {facts['answered']} answered, {facts['in_all']} in all{failed}"
-    why = facts["why"]
+    reason = facts["why"]
     status = facts["status"]
-    if status.startswith(why):
+    if status.startswith(reason):
         return [answered, status]
-    if why.startswith(status):
-        return [answered, why]
-    return [f"{answered}; {why}", status]
+    if reason.startswith(status):
+        return [answered, reason]
+    return [f"{answered}; {reason}", status]

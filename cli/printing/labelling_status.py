@@ -1,4 +1,4 @@
-"""The progress of a labelling: a short line, and notes with details."""
+"""Lines about the progress of a labelling: a short line, and notes with details."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 def short_status(service: LabellingService) -> str:
     """Tell in a line what is reached and what is left to do, and who widened the intervals.
 
-    Cost: as `Session.widened_by`.
+    Cost: the cost of `Session.widened_by`.
     """
     status = service.remaining.why
     annotator = service.session.widened_by()
@@ -40,7 +40,8 @@ def who_answered(service: LabellingService) -> str:
     n_people = len(names) - n_models
     annotators = []
     if n_people:
-        annotators.append("1 person" if n_people == 1 else f"{n_people} people")
+        people = "1 person" if n_people == 1 else f"{n_people} people"
+        annotators.append(people)
     if n_models:
         annotators.append(count(n_models, "model"))
     n_answers = int(judgements.is_answer.sum())
@@ -53,39 +54,44 @@ def standing_notes(
     """Tell the number of answers and the distance to the goal in a line, then details.
 
     Args:
-        group: a group whose distance to the goal is told, too; None: no group.
+        service: the labelling service of the collection.
+        group: name of a group whose distance to the goal is also told, or None.
         verbose: whether to say more about how sure the ranking is.
     """
     notes = _status_lines(service, verbose=verbose)
-    items = service.items
-    groups = service.remaining.groups
-    if group is not None and items.groups is not None and groups:
-        status = groups[list(dict.fromkeys(items.groups)).index(group)]
-        counts = f"{count(status.items, 'item')}, {count(status.answers, 'answer')}"
-        wrong = service.session.goal.expected(status.wrong)
+    groups_of_items = service.items.groups
+    standings = service.remaining.groups
+    if group is not None and groups_of_items is not None and standings:
+        group_names = list(dict.fromkeys(groups_of_items))  # in the order of the standings
+        standing = standings[group_names.index(group)]
+        counts = f"{count(standing.items, 'item')}, {count(standing.answers, 'answer')}"
+        wrong = service.session.goal.expected(standing.wrong)
         notes.append(f"{printable(group)}: {counts}; {wrong}")
     criterion = service.collection.criterion
-    return notes if criterion is None else [f"{criterion}: {note}" for note in notes]
+    if criterion is None:
+        return notes
+    return [f"{criterion}: {note}" for note in notes]
 
 
 def _note_on_shares_of_votes(service: LabellingService) -> str:
     """Name the models whose probabilities still count as shares of votes, as in version 0.4.
 
-    The text is empty if there are none.
+    The text is empty if there are no such models.
     """
     names = service.models_of_before()
     if not names:
         return ""
-    command = ["sortnet", "annotators", "probabilities", service.collection.name, names[0]]
+    arguments = ["annotators", "probabilities", service.collection.name, names[0], "measurement"]
+    command = printable(shlex.join(["sortnet", *arguments]))
     return (
         "computed again, as models' errors are measured since SortNet 0.5; "
         f"p of {printable(', '.join(names))} still "
-        f"counts as a share of votes: {printable(shlex.join(command))} measurement changes that"
+        f"counts as a share of votes: {command} changes that"
     )
 
 
 def _status_lines(service: LabellingService, *, verbose: bool) -> list[str]:
-    """The lines of `standing_notes` about the whole collection."""
+    """Tell the number of answers in the collection and the distance to the goal, then notes."""
     answers = who_answered(service)
     if not answers:
         return [f"no judgements yet: sortnet label {shlex.quote(service.collection.name)}"]
@@ -93,7 +99,8 @@ def _status_lines(service: LabellingService, *, verbose: bool) -> list[str]:
     lines = [f"{len(service.items)} items, {answers}; {short_status(service)}"]
     if remaining.apart:
         lines.append(remaining.apart)
-    if note := _note_on_shares_of_votes(service):
+    note = _note_on_shares_of_votes(service)
+    if note:
         lines.append(note)
     if not verbose:
         return lines

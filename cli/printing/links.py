@@ -16,9 +16,9 @@ class Links(NamedTuple):
 
     Attributes:
         collection: name of the collection.
-        tokens: {annotator: the secret part of their link}.
+        tokens: {annotator: secret part of the annotator's link}.
         revoked: annotators whose link is revoked.
-        admin: the secret part of the link to the admin page.
+        admin: secret part of the link to the admin page.
     """
 
     collection: str
@@ -28,10 +28,11 @@ class Links(NamedTuple):
 
 
 def print_links(address: str, links: Sequence[Links], *, is_public: bool) -> None:
-    """Print a line for each link, and a warning on stderr if others can reach the server.
+    """Print a line for each link, and a warning on stderr if other machines can reach the server.
 
     Args:
-        address: the start of the links.
+        address: address of the server, with which all links start.
+        links: the links of each collection.
         is_public: whether other machines can reach the server.
     """
     for links_of_collection in links:

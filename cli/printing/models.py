@@ -14,10 +14,13 @@ from store.report.origins import from_which
 
 
 def model_result(facts: dict[str, Any], notes: Sequence[str] = ()) -> Result:
-    """Result with a line for each fact about a model; the next step is to evaluate the model.
+    """Make the result with a line for each fact about a model.
+
+    The next step is to evaluate the model.
 
     Args:
-        facts: facts of `store.report.run_facts.model_facts`.
+        facts: the facts, as `store.report.run_facts.model_facts` returns them.
+        notes: sentences that are printed on stderr.
     """
     from sortnet.tables.rows import listed
 
@@ -29,8 +32,8 @@ def model_result(facts: dict[str, Any], notes: Sequence[str] = ()) -> Result:
     lines = [f"model    {folder}, a ranker of kind {facts['kind']}"]
     if "run" in info:
         lines.append(f"run      {info['run']}")
-    if origin := info.get("from"):
-        lines.append(f"from     {from_which(origin)}")
+    if info.get("from"):
+        lines.append(f"from     {from_which(info['from'])}")
     if "kept" in info:
         lines.append(f"kept     {kept_model(info['kept'])}")
     elif "quality" in info:

@@ -17,7 +17,12 @@ from sortnet.files import write_file
 
 
 def write_pairs(frames: Iterator[pd.DataFrame], form: str, output: str) -> None:
-    """Write frames of pairs to a file, or to stdout (`-`), as `csv`, `jsonl` or `parquet`.
+    """Write frames of pairs to a file, or to stdout (`-`).
+
+    Args:
+        frames: the frames, which are written one after the other.
+        form: format of the file: `csv`, `jsonl` or `parquet`.
+        output: path of the file, or `-`.
 
     Raises:
         SortNetError: if pyarrow is missing, which Parquet needs, or the output cannot be written.
@@ -29,9 +34,11 @@ def write_pairs(frames: Iterator[pd.DataFrame], form: str, output: str) -> None:
 
 
 def _write_text(form: str, frames: Iterator[pd.DataFrame], file: IO[str]) -> None:
+    """Write all frames as CSV with one header, or as JSON lines."""
     for number, frame in enumerate(frames):
         if form == "csv":
-            frame.to_csv(file, header=number == 0, index=False, lineterminator="\n")
+            is_first = number == 0
+            frame.to_csv(file, header=is_first, index=False, lineterminator="\n")
         else:
             frame.to_json(file, orient="records", lines=True)
 

@@ -10,25 +10,28 @@ from sortnet.messages import count, printable
 
 
 def questions_result(questions: Sequence[dict[str, Any]]) -> Result:
-    """Result with a few lines for the question of each criterion, or for the only question.
+    """Make the result with a few lines for the question of each criterion.
 
     Args:
-        questions: facts of `store.service.questions.question_facts`.
+        questions: facts about each question, as `store.service.questions.question_facts` returns
+            them.
     """
     lines = [line for question in questions for line in _lines(question)]
     return Result("questions", questions, text=lines)
 
 
 def _lines(question: dict[str, Any]) -> list[str]:
-    """The question, then a line for each of its settings."""
+    """Write the question, then a line for each of its settings."""
     from sortnet.preference.goal import WRONG, Goal
 
     words = question["instructions"].split()
+    length_of_instructions = count(len(words), "word") if words else "none"
+    goal = Goal(question["goal"] or WRONG, question["top"] or 0)
     overlap = question["overlap"]
     lines = [
         f"{printable(question['name'])}: {printable(question['question'])}",
-        f"  instructions  {count(len(words), 'word') if words else 'none'}",
-        f"  goal          {Goal(question['goal'] or WRONG, question['top'] or 0)}",
+        f"  instructions  {length_of_instructions}",
+        f"  goal          {goal}",
         f"  deadline      {question['deadline'] or 'none'}",
     ]
     if overlap > 1:

@@ -19,13 +19,14 @@ if TYPE_CHECKING:
 
 
 class Ranked(NamedTuple):
-    """A ranked document, with the columns of CSV.
+    """A ranked document; its fields are the columns of CSV.
 
     Attributes:
-        docid: id of the document; None if the data have no ids.
+        qid: name of the query.
+        docid: id of the document; None if it has no id.
         row: row of the document in the data, from 0.
-        rank: rank in its query, from 1.
-        score: number of documents below it in its query.
+        rank: rank of the document in the query, from 1.
+        score: number of documents of the query that rank below the document.
     """
 
     qid: str
@@ -36,17 +37,20 @@ class Ranked(NamedTuple):
 
 
 def usual_form(ranker: Ranker, queries: Queries) -> str:
-    """The default format: `csv` for items and for tables with named columns, else `trec`."""
+    """Return the default format: `csv` for items and tables with named columns, else `trec`."""
     is_letor = queries.describer is None and ranker.columns == UNNAMED
     return "trec" if is_letor else "csv"
 
 
 def write_ranked(queries: Queries, order: I64, form: str, tag: str, output: str) -> None:
-    """Write the documents of each query in their order to a file, or to stdout (`-`).
+    """Write the documents of each query, the best first, to a file or to stdout (`-`).
 
     Args:
-        form: `trec`, `csv` or `jsonl`.
-        tag: last column of `trec`.
+        queries: the queries and their documents.
+        order: the numbers of the documents, query after query, the best document first.
+        form: format of the file: `trec`, `csv` or `jsonl`.
+        tag: text in the last column of `trec`.
+        output: path of the file, or `-`.
 
     Raises:
         DataError: if an id has a space, which `trec` cannot hold.
@@ -63,12 +67,26 @@ def _ranked_documents(queries: Queries, order: I64) -> Iterator[Ranked]:
     for qid, (begin, end) in zip(queries.qids.tolist(), bounds, strict=True):
         for place in range(begin, end):
             docid = docids[place] if docids else None
-            score = float(end - 1 - place)
-            yield Ranked(qid, docid or None, rows[place], place - begin + 1, score)
+            n_below = end - 1 - place
+            yield Ranked(
+                qid=qid,
+                docid=docid or None,  # an empty id is no id
+                row=rows[place],
+                rank=place - begin + 1,
+                score=float(n_below),
+            )
 
 
 def _write(form: str, documents: Iterator[Ranked], tag: str, source: str, file: IO[str]) -> None:
-    """Write the documents as `form`: `csv` with a header, `jsonl` or `trec`."""
+    """Write the documents to an open file, as CSV with a header, as JSON lines or as TREC.
+
+    Args:
+        form: format of the file: `trec`, `csv` or `jsonl`.
+        documents: the ranked documents.
+        tag: text in the last column of `trec`.
+        source: name of the data, for errors.
+        file: the file.
+    """
     if form == "csv":
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(Ranked._fields)
@@ -83,6 +101,11 @@ def _write(form: str, documents: Iterator[Ranked], tag: str, source: str, file: 
 
 
 def _trec_line(document: Ranked, tag: str, source: str) -> str:
+    """Write a document as a line of TREC: qid Q0 docid rank score tag.
+
+    Raises:
+        DataError: if an id has a space; the error names the data `source`.
+    """
     docid = str(document.row) if document.docid is None else document.docid
     for name in (document.qid, docid):
         if name.split() != [name]:

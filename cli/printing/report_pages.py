@@ -1,4 +1,4 @@
-"""Write reports of runs and collections: a page to a file or stdout, or the facts as JSON."""
+"""Write the report of a run or a collection: a page to a file or stdout, or the facts as JSON."""
 
 from __future__ import annotations
 
@@ -26,13 +26,18 @@ def write_collection(store: str | None, name: str, output: str | None, top: int 
     """Write the report of a collection as a page, and print the path of the file.
 
     Args:
-        output: the file, or `-` for stdout; None: a file in this folder with the collection's name.
-        top: items of each group that are shown; None: all.
+        store: URL of the store; None for the user's own store.
+        name: name of the collection.
+        output: path of the file, or `-` for stdout. If None, the file is `report-NAME.html` in the
+            current folder.
+        top: number of items of each group that are shown; None for all items.
     """
     from store.report.collection_page import write_collection_page
 
-    plain_name = re.sub(r"[^\w.-]+", "-", name)
-    page = _page_file(f"report-{plain_name}.html" if output is None else output)
+    if output is None:
+        name_in_path = re.sub(r"[^\w.-]+", "-", name)
+        output = f"report-{name_in_path}.html"
+    page = _page_file(output)
     with progress() as status, open_collection(store, name) as collection:
         write_collection_page(collection, page, top=top, progress=status)
     _put_page(page)
@@ -53,16 +58,24 @@ def write_run(
     """Write the report of a run as a page, and print the path of the file.
 
     Args:
-        output: the file, or `-` for stdout; None: a file in this folder with the run's name.
-        model, data: the places of model and data, if they were moved.
-        queries: number of hardest queries that are shown for each part.
-        top: not used; it is an option for collections.
+        store: URL of the store; None for the user's own store.
+        name: id of the run, a prefix of the id, or `last`.
+        output: path of the file, or `-` for stdout. If None, the file is `report-ID.html` in the
+            current folder.
+        model: the model folder, if it was moved.
+        data: the files of training and validation data, if they were moved.
+        queries: number of hardest queries that are shown for each part of the data.
+        cache: folder in which read data is cached.
+        threads: number of threads.
+        top: not used, because it is an option for collections.
     """
     from store.report.run_page import write_run_page
 
     with progress() as status, open_run(store, name) as run:
         set_threads(threads)
-        page = _page_file(f"report-{run.id}.html" if output is None else output)
+        if output is None:
+            output = f"report-{run.id}.html"
+        page = _page_file(output)
         omissions = write_run_page(
             run, page, model=model, data=data, top=queries, cache=cache, progress=status
         )
@@ -72,12 +85,12 @@ def write_run(
 
 
 def _page_file(to: str) -> str | StringIO:
-    """Where to write a page: the path `to`, or a buffer in memory if `to` is `-`, for stdout."""
+    """Return what a page is written to: the path itself, or for stdout (`-`) a text in memory."""
     return StringIO() if to == "-" else to
 
 
 def _put_page(page: str | StringIO) -> None:
-    """Print the path of a page; if the page is in memory, write it to stdout."""
+    """Print the path of a written page; write a page in memory to stdout."""
     if isinstance(page, str):
         put(page)
     else:

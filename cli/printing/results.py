@@ -16,8 +16,8 @@ from cli.console import DEFAULT_WIDTH, bars, fit_cells, put, say, table, width, 
 from sortnet import __version__
 from sortnet.messages import printable
 
-RESERVED = ("version", "notes", "next")  # keys that every document has besides its value
-_SHORTEST_PATH = 8  # least number of characters that are left of a path
+RESERVED = ("version", "notes", "next")  # keys that every JSON document has beside the value
+_SHORTEST_PATH = 8  # the fewest characters that a path is cut to
 
 
 class Bold(str):
@@ -26,10 +26,13 @@ class Bold(str):
 
 @dataclass(frozen=True)
 class Column:
-    """A column of a table for people: its title, and the text of a row's cell.
+    """A column of a table for people.
 
     Args:
-        cut: the end at which a cell is cut if a line is too long; None: cells are not cut.
+        title: title of the column.
+        cell: converts a row to the text of its cell.
+        cut: where a cell is cut if a line is too long: at its `end` or its `start`. If None, cells
+            are not cut.
     """
 
     title: str
@@ -39,12 +42,15 @@ class Column:
 
 @dataclass(frozen=True)
 class Table:
-    """A table for people to read; each column turns a row into the text of a cell.
+    """A table for people to read.
 
     Args:
-        left: number of columns that are flush left.
+        columns: the columns, which convert a row to the texts of its cells.
+        rows: values of any type.
+        left: number of first columns that are flush left; the other columns are flush right.
         bars: a value for each of the first rows, drawn as a bar behind the row.
-        bar_titles: titles above the bars; the first title that is no longer than a bar is used.
+        bar_titles: titles of the column of bars, the longest first. The first title that fits is
+            used.
     """
 
     columns: Sequence[Column]
@@ -54,7 +60,9 @@ class Table:
     bar_titles: Sequence[str] = ("",)
 
     def lines(self) -> list[str]:
-        """The header and a line for each row, no longer than the terminal where cells can be cut.
+        """Write the header and the rows as lines.
+
+        Cells that may be cut are cut, so that lines are no longer than the terminal is wide.
 
         >>> numbers = Column("n", lambda row: str(row["n"]))
         >>> Table([Column("id", lambda row: row["id"]), numbers], [{"id": "a", "n": 10}]).lines()
@@ -65,9 +73,9 @@ class Table:
         line_width = width() or DEFAULT_WIDTH
         if self.bars:
             header, rows = self._with_bars(header, rows, line_width)
-        ends = [k for k, column in enumerate(self.columns) if column.cut == "end"]
-        if ends:
-            rows = fit_cells(header, rows, ends, line_width)
+        cut_at_end = [k for k, column in enumerate(self.columns) if column.cut == "end"]
+        if cut_at_end:
+            rows = fit_cells(header, rows, cut_at_end, line_width)
         for k, column in enumerate(self.columns):
             if column.cut == "start":
                 rows = _cut_starts(header, rows, k)
@@ -76,38 +84,53 @@ class Table:
     def _with_bars(
         self, header: list[str], rows: list[list[str]], line_width: int
     ) -> tuple[list[str], list[list[str]]]:
-        """The header and the rows with a column of bars."""
+        """Add a column of bars to a header and its rows."""
         bar_cells = bars(self.bars, [header, *rows], line_width)
         bar_width = len(bar_cells[0])
-        bar_cells += [" " * bar_width] * (len(rows) - len(bar_cells))
-        fitting = [title for title in self.bar_titles if len(title) <= bar_width]
-        title = fitting[0] if fitting else self.bar_titles[-1]
-        rows = [[*row, bar] for row, bar in zip(rows, bar_cells, strict=True)]
-        return [*header, title.ljust(bar_width)], rows
+        n_without_bar = len(rows) - len(bar_cells)
+        bar_cells += [" " * bar_width] * n_without_bar
+        fitting_titles = [title for title in self.bar_titles if len(title) <= bar_width]
+        title = fitting_titles[0] if fitting_titles else self.bar_titles[-1]
+        rows_with_bars = [[*row, bar] for row, bar in zip(rows, bar_cells, strict=True)]
+        return [*header, title.ljust(bar_width)], rows_with_bars
 
 
 def table_of_cells(header: Sequence[str], rows: Sequence[Sequence[str]], left: int = 1) -> Table:
-    """A table of rows that are texts.
+    """Make a table of rows whose cells are texts already.
+
+    Args:
+        header: titles of the columns.
+        rows: the texts of the cells.
+        left: number of first columns that are flush left.
 
     >>> table_of_cells(["metric", "vali"], [["map", "0.5"]]).lines()
     ['metric  vali', 'map      0.5']
     """
-    return Table([Column(title, itemgetter(k)) for k, title in enumerate(header)], rows, left)
+    columns = [Column(title, itemgetter(k)) for k, title in enumerate(header)]
+    return Table(columns, rows, left)
 
 
 def _cut_starts(header: list[str], rows: list[list[str]], k: int) -> list[list[str]]:
-    """Cut the start of long paths in column k, if the width of a line is known."""
+    """Cut the start of long paths in column k, so that each row fits the terminal.
+
+    Without a terminal nothing is cut.
+    """
     line_width = width()
     if line_width is None:
         return rows
     widths = [max(map(len, column)) for column in zip(header, *rows, strict=True)]
-    width_of_rest = sum(widths) - widths[k] + 2 * (len(widths) - 1)
+    width_of_gaps = 2 * (len(widths) - 1)
+    width_of_rest = sum(widths) - widths[k] + width_of_gaps
     space = max(line_width - width_of_rest, _SHORTEST_PATH)
     return [[*row[:k], _cut_start(row[k], space), *row[k + 1 :]] for row in rows]
 
 
 def _cut_start(path: str, space: int) -> str:
-    return path if len(path) <= space else f"...{path[3 - space :]}"
+    """Cut a path to a number of characters, of which the first three are dots."""
+    if len(path) <= space:
+        return path
+    n_kept = space - len("...")
+    return f"...{path[-n_kept:]}"
 
 
 @dataclass(frozen=True)
@@ -115,8 +138,10 @@ class Step:
     """The command to run next.
 
     Args:
-        sentence: proposes the command on stderr; default: next: COMMAND.
-        is_in_text: whether the text proposes it, so that nothing is printed on stderr.
+        command: the command.
+        sentence: the line on stderr that proposes the command; by default `next: COMMAND`.
+        is_in_text: whether the text on stdout proposes the command, so that no line is printed on
+            stderr.
     """
 
     command: str
@@ -128,16 +153,18 @@ class Step:
 class Result:
     """The result of a command.
 
-    Its text is on stdout, notes and the next step on stderr. Its JSON document has the version of
-    SortNet, the value under its name, the notes, and the command to run next or null.
+    The text is printed on stdout, the notes and the next step on stderr. The JSON document has the
+    version of SortNet, the value under its name, the notes, and the command to run next or null.
 
     Args:
         name: key of the value in the JSON document.
         value: rows, or one record.
         text: lines and tables for people.
-        notes: sentences about the value, one a line.
-        is_noted_in_text: whether the text has the notes, so that none are printed on stderr.
-        csv: rows, or {column: values}, of the CSV file; default: the value.
+        notes: sentences about the value, each of which is a line.
+        next: the command to run next, if there is one.
+        is_noted_in_text: whether the text contains the notes, so that no notes are printed on
+            stderr.
+        csv: rows, or {column: values}, of the CSV file. If None, they are the value.
 
     >>> Result("runs", [], next=Step("sortnet train")).document()["next"]
     'sortnet train'
@@ -152,7 +179,7 @@ class Result:
     csv: Any = None
 
     def document(self) -> dict[str, Any]:
-        """The JSON document of the result."""
+        """Return the JSON document of the result."""
         command = None if self.next is None else self.next.command
         return {
             "version": __version__,
@@ -162,7 +189,7 @@ class Result:
         }
 
     def lines(self) -> Iterator[str]:
-        """The lines on stdout; headers are `Bold`."""
+        """Yield the lines of the text; the headers of tables are `Bold`."""
         for block in self.text:
             if isinstance(block, Table):
                 header, *rows = block.lines()
@@ -192,9 +219,14 @@ def say_notes(result: Result) -> None:
 
 
 def write_result(result: Result, form: str, to: str) -> None:
-    """Write a result to a file, or to stdout (`-`), as `table`, `json` or `csv`.
+    """Write a result to a file, or to stdout (`-`).
 
-    Notes and the next step, which only JSON holds, are printed on stderr otherwise.
+    JSON contains the notes and the next step. With other formats they are printed on stderr.
+
+    Args:
+        result: the result.
+        form: format of the file: `table`, `json` or `csv`.
+        to: path of the file, or `-`.
     """
     write_output(to, partial(_WRITERS[form], result))
     if form != "json":
@@ -202,7 +234,7 @@ def write_result(result: Result, form: str, to: str) -> None:
 
 
 def text_of(result: Result, form: str) -> str:
-    """The text of a result as `table`, `json` or `csv`."""
+    """Return a result as a text in the format `table`, `json` or `csv`."""
     file = io.StringIO(newline="")
     _WRITERS[form](result, file)
     return file.getvalue()
@@ -214,29 +246,36 @@ def write_csv(columns: Mapping[str, Any] | Sequence[Mapping[str, Any]], to: str)
 
 
 def _json_text(result: Result) -> str:
+    """Return the JSON document of a result as text."""
     return json.dumps(result.document(), indent=2, allow_nan=False)
 
 
 def _write_json(result: Result, file: IO[str]) -> None:
+    """Write the JSON document of a result to a file."""
     file.write(_json_text(result) + "\n")
 
 
 def _write_text(result: Result, file: IO[str]) -> None:
+    """Write the text of a result to a file; headers are bold if the file is a terminal."""
     for line in result.lines():
         is_bold = isinstance(line, Bold) and file.isatty()
-        print(click.style(line, bold=True) if is_bold else line, file=file)
+        styled_line = click.style(line, bold=True) if is_bold else line
+        print(styled_line, file=file)
 
 
 def _write_csv(result: Result, file: IO[str]) -> None:
+    """Write the rows or columns of a result to a file as CSV."""
     import pandas as pd
 
-    frame = pd.DataFrame(result.value if result.csv is None else result.csv)
+    columns = result.value if result.csv is None else result.csv
+    frame = pd.DataFrame(columns)
     if file.isatty():  # control characters in a text could harm the terminal
         frame = frame.map(_printable_cell)
     frame.to_csv(file, index=False, lineterminator="\n")
 
 
 def _printable_cell(cell: Any) -> Any:
+    """Make a text safe to print; other cells are returned unchanged."""
     return printable(cell) if isinstance(cell, str) else cell
 
 

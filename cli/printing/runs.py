@@ -19,22 +19,30 @@ if TYPE_CHECKING:
 
 
 def runs_result(rows: list[dict[str, Any]]) -> Result:
-    """Result with a row for each run; the next step resumes the newest killed run."""
+    """Make the result with a row for each run; the next step resumes the newest killed run.
+
+    Args:
+        rows: facts about each run, the newest run first.
+    """
     if not rows:
         first = Step("sortnet train", "no runs yet: sortnet train makes one")
         return Result("runs", rows, next=first)
     step: Step | None = None
-    killed = [row for row in rows if row["status"] == "killed" and row["out"]]
-    if killed:
-        newest = killed[0]
-        n_more = f" (and {len(killed) - 1} more)" if len(killed) > 1 else ""
+    killed_runs = [row for row in rows if row["status"] == "killed" and row["out"]]
+    if killed_runs:
+        newest = killed_runs[0]
+        n_more = len(killed_runs) - 1
+        more = f" (and {n_more} more)" if n_more else ""
         command = resume_command(newest["out"])
-        step = Step(command, f"run {newest['id']}{n_more} was killed; resume with: {command}")
+        step = Step(command, f"run {newest['id']}{more} was killed; resume with: {command}")
     return Result("runs", rows, text=[Table(_COLUMNS, rows, left=3)], next=step)
 
 
 def run_result(run: Run) -> Result:
-    """Result with a run and its iterations; the next step resumes the run if it was cut off."""
+    """Make the result with a run and its iterations.
+
+    If the run was cut off, the next step resumes it.
+    """
     facts = run_facts(run)
     rows = facts["iterations"]
     notes = [] if rows else ["no iteration has ended yet"]
@@ -49,7 +57,10 @@ def run_result(run: Run) -> Result:
 
 
 def scaling_lines(config: Mapping[str, Any]) -> list[str]:
-    """Tell the scaling, and what a margin depends on with it; no line without a scaling."""
+    """Tell the scaling of features, and which documents a margin depends on with this scaling.
+
+    Without a scaling there is no line.
+    """
     from sortnet.config import BY_QUERY
 
     scaling = config.get("scaling")
@@ -62,14 +73,22 @@ def scaling_lines(config: Mapping[str, Any]) -> list[str]:
 
 
 def chosen_lines(config: Mapping[str, Any]) -> list[str]:
-    """Tell the settings that trials have chosen; no line without such settings."""
+    """Tell the settings that trials have chosen, followed by an empty line.
+
+    Without such settings there is no line.
+    """
     settings = {**config, **config.get("training", {})}
     line = iterations.chosen(settings, config.get("tuning", []))
     return [line, ""] if line else []
 
 
 def _run_text(run: Run, rows: Sequence[dict[str, Any]]) -> list[str]:
-    """The lines of a run: its facts, its data, its trials and its iterations."""
+    """Write the facts, the data, the trials and the iterations of a run as lines.
+
+    Args:
+        run: the run.
+        rows: the facts about each iteration.
+    """
     lines = [
         f"id       {run.id}",
         f"status   {with_phase(run.status_text, run.phase)}",
@@ -77,8 +96,8 @@ def _run_text(run: Run, rows: Sequence[dict[str, Any]]) -> list[str]:
     ]
     if run.out is not None:
         lines.append(f"out      {run.out}")
-    if origin := run.config.get("from"):
-        lines.append(f"from     {from_which(origin)}")
+    if run.config.get("from"):
+        lines.append(f"from     {from_which(run.config['from'])}")
     if run.kept is not None:
         lines.append(f"kept     {kept_model(run.kept)}")
     for split, part in run.data.items():
@@ -93,24 +112,31 @@ def _run_text(run: Run, rows: Sequence[dict[str, Any]]) -> list[str]:
         add_trial(trial)
     lines += chosen_lines(run.config)
     lines += iteration_table.header(quality)
-    return [*lines, *(iteration_table.line(row, quality) for row in rows)]
+    lines += [iteration_table.line(row, quality) for row in rows]
+    return lines
 
 
 def _status(row: dict[str, Any]) -> str:
+    """Write the status of a run, with its phase if it is running."""
     from store.database.process import in_words
 
     return with_phase(in_words(row["status"], row["host"]), row["phase"])
 
 
 def _best(row: dict[str, Any]) -> str:
+    """Write the best iteration of a run and the number of iterations, such as 7/10.
+
+    If the run kept a model of another kind than sortnet, the kind is written.
+    """
     model = row["kept"]
     best = row["best_iteration"]
-    if model is not None and model["kind"] != "sortnet":  # then no iteration made the model
+    if model is not None and model["kind"] != "sortnet":  # no iteration made such a model
         return str(model["kind"])
     return "-" if best is None else f"{best}/{row['iterations']}"
 
 
 def _quality(row: dict[str, Any]) -> str:
+    """Write the measure and the quality of a run's model; a hyphen without a model."""
     model = row["kept"]
     if model is None:
         measure = row["config"].get("quality", "")
@@ -122,9 +148,14 @@ def _quality(row: dict[str, Any]) -> str:
 
 
 def _place(row: dict[str, Any]) -> str:
-    place: str = row["out"] or row["config"].get("collection") or "-"
-    if origin := row["config"].get("from"):
-        place += f", from {from_which(origin)}"
+    """Write the folder of a run's model, and the model that the run began with.
+
+    Without a folder, the name of the collection that the run learned from is written.
+    """
+    config = row["config"]
+    place: str = row["out"] or config.get("collection") or "-"
+    if config.get("from"):
+        place += f", from {from_which(config['from'])}"
     return place
 
 

@@ -21,7 +21,7 @@ UNDO = "undo"
 QUIT = "quit"
 LATE = "late"  # the lease was lost before the answer
 ELSEWHERE = "elsewhere"  # the question was answered in another place
-# {key: outcome} of a question about two items; a line may also be a key.
+# Keys for a question about two items, {key: outcome}; a typed line may also be such a key.
 KEYS = {
     "1": "left",
     "left": "left",
@@ -36,7 +36,7 @@ KEYS = {
     "q": QUIT,
     END: QUIT,
 }
-# {key: outcome} of a question about more than two items; further keys are the items' numbers.
+# Keys for a question about more than two items, {key: outcome}; the items' numbers are keys, too.
 SET_KEYS = {
     "=": "same",
     "0": "same",
@@ -76,7 +76,7 @@ class Reply(NamedTuple):
 
     @property
     def words(self) -> str:
-        """Describe the answer, with the numbers from 1 of the items that it chooses.
+        """Describe the answer; the chosen items are named by their numbers, from 1.
 
         >>> Reply("best", best=1, worst=3).words
         'best 2, worst 4'
@@ -206,7 +206,7 @@ class Asking:
         return self.service.is_fitted and self.service.remaining.stop
 
     def _store(self, lease: Lease, reply: Reply) -> str:
-        """Store the answer of a reply; return the answer, or LATE or ELSEWHERE."""
+        """Store the answer of a reply; return the outcome: the answer, LATE or ELSEWHERE."""
         try:
             stored = self.service.answer(lease.id, self._judgement(lease, reply))
         except LeaseError:
@@ -257,6 +257,6 @@ class Asking:
         return "   ".join(parts)
 
 
-# Asks an annotator for a number of answers, or until the goal is reached if the number is None.
-# Returns a sentence that says why the asking ended, and further facts.
+# Function that asks an annotator for a number of answers, or for None until the goal is reached. It
+# returns a sentence that says why the asking ended, and further facts.
 Asker: TypeAlias = Callable[[Asking, int | None], tuple[str, dict[str, Any]]]

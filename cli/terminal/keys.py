@@ -17,7 +17,7 @@ _GONE = "\x04"  # Ctrl-D, which also stands for the end of the terminal
 HELD = 0.08  # seconds; a key that comes again sooner is held down, and is ignored
 # An escape sequence, as the arrow keys send, or else a single character.
 _SEQUENCE = re.compile(r"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|O.)|.", re.DOTALL)
-# The name of the key that sends a character or escape sequence.
+# {character or escape sequence: name of the key that sends it}.
 _NAMES = {
     "\x1b[A": "up",
     "\x1bOA": "up",
@@ -74,7 +74,7 @@ class Keys:
 
     def discard(self) -> None:
         """Discard keys pressed earlier, which do not answer the question that is shown now."""
-        while _GONE not in self._waiting:
+        while _GONE not in self._waiting:  # the end of the terminal is never discarded
             for typed in self._waiting:
                 # The press is noted, so that the key is still ignored if it is held down.
                 self._is_held(_name_of_key(typed))

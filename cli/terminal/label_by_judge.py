@@ -19,7 +19,12 @@ from sortnet.judges.request import part_of_judge
 from sortnet.messages import printable
 from sortnet.preference.goal import Goal
 from store import Collection
-from store.service.judge_as_annotator import EndReason, Judging, example_questions
+from store.service.judge_as_annotator import (
+    EndReason,
+    Judging,
+    LabellingEnd,
+    example_questions,
+)
 from store.service.labelling import LabellingService
 
 
@@ -53,15 +58,8 @@ def judge_asker(judge: LanguageModel | Program, *, in_turn: bool = False) -> Ask
         end = judging.end()
         asking.answered += end.n_preferences
         asking.interrupted = end.reason == EndReason.INTERRUPTED
-        why = end.text
-        if end.reason == EndReason.GOAL:
-            why = f"{why} (--until sets another)"
-            if number is not None and not in_turn:
-                why = f"ended after {end.answered} of {number} answers (--number): {why}"
-        spent = connection.spent_text()
-        if spent:
-            # The message of a fault is printed on a separate line, so it is not repeated here.
-            why = spent if end.fault else f"{why} ({spent})"
+        number_in_text = None if in_turn else number
+        why = _why_ended(end, number_in_text, connection.spent_text())
         facts = {
             **connection.spent_facts(),
             "failed": end.failed,
@@ -71,6 +69,25 @@ def judge_asker(judge: LanguageModel | Program, *, in_turn: bool = False) -> Ask
         return why, facts
 
     return ask
+
+
+def _why_ended(end: LabellingEnd, number: int | None, spent: str) -> str:
+    """Explain why the labelling by a judge ended, and what it has spent.
+
+    Args:
+        end: end of the labelling.
+        number: number of answers that the user asked for; None: the text does not compare with it.
+        spent: description of calls and cost; empty if the judge costs nothing.
+    """
+    why = end.text
+    if end.reason == EndReason.GOAL:
+        why = f"{why} (--until sets another)"
+        if number is not None:
+            why = f"ended after {end.answered} of {number} answers (--number): {why}"
+    if not spent:
+        return why
+    # The message of a fault is printed on a separate line, so it is not repeated here.
+    return spent if end.fault else f"{why} ({spent})"
 
 
 def warn_of_other_request(service: LabellingService, annotator: str, judge: LanguageModel) -> None:
@@ -94,7 +111,7 @@ def warn_of_other_request(service: LabellingService, annotator: str, judge: Lang
 
 
 def _facts_of_last_answer(service: LabellingService, annotator: str) -> dict[str, Any]:
-    """Return the facts that a model stored with the annotator's last answer; empty without any."""
+    """Return the facts that a model stored with the annotator's last answer; empty if none."""
     judgements = service.judgements()
     meta_of_row = judgements.texts["meta"]
     is_by_annotator = judgements.by(annotator)

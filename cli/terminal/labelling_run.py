@@ -96,7 +96,7 @@ def _lease_seconds(options: LabelOptions) -> float:
 def _fitted_service(collection: Collection, options: LabelOptions) -> LabellingService:
     """Make a service that is fitted to the answers so far.
 
-    A person at a screen does not wait for a long fit: it is finished in the background.
+    A person at a screen does not wait for a long fit, which ends in the background.
     """
     from store.service.labelling import LabellingService
 

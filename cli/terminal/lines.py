@@ -27,7 +27,7 @@ def _first_keys(keys: Mapping[str, str], outcomes: Sequence[str]) -> dict[str, s
     return {outcome: next(key for key in keys if keys[key] == outcome) for outcome in outcomes}
 
 
-# {outcome: key} of questions about two items, and of questions about more.
+# The keys that are explained, {outcome: key}: for two items, and for more than two.
 _PAIR_OUTCOMES = _first_keys(KEYS, (*REPLIES, UNDO, QUIT))
 _SET_OUTCOMES = _first_keys(SET_KEYS, ("same", "skip", "cant-say", UNDO, QUIT))
 
@@ -124,7 +124,7 @@ def _answers_in_words(choice: SetChoice | None, is_worst_asked: bool) -> str:
 
 
 def _parsed_reply(line: str, choice: SetChoice | None) -> Reply | str | None:
-    """Parse a line to a reply.
+    """Convert a line that the annotator typed to a reply.
 
     Args:
         line: the line.

@@ -27,9 +27,10 @@ def place_item(
 ) -> tuple[str, dict[str, Any]]:
     """Ask at most ceil(log2 n) questions to find the rank of an item.
 
-    The rank is found among the items of the item's group, or among all items without groups. These
-    n - 1 other items keep their present order by the model. Earlier answers of the annotator about
-    the same pairs count. The model decides the pairs that the annotator skips or cannot decide.
+    The item is placed among the n - 1 other items of its group, or of the collection if there are
+    no groups. The other items keep their present order by the model. Earlier answers of the
+    annotator about the same pairs count. The model decides the pairs that the annotator skips or
+    cannot decide.
 
     Args:
         asking: the annotator and the labelling service.
@@ -95,6 +96,7 @@ class _Search:
     def rank(self) -> int:
         """Search until the rank of the item is found; the best item has rank 1."""
         while True:
+            # The ranking takes pairs of an id and an item; the number of an item is both here.
             live = LiveRanking(self._prefer, [(pivot, pivot) for pivot in self.pivots])
             with suppress(_Undone):
                 return live.insert(self._item, self._item)
@@ -143,10 +145,11 @@ class _Search:
         asking = self._asking
         if self._number is not None and asking.n_new >= self._number:
             raise _Stopped
-        # The item is left in about half of the pairs, so that a preference for the left does not
-        # favour the item.
+        # The item takes the left place in about half of the pairs, so that an annotator who prefers
+        # the left place does not favour the item.
         left, right = (self._item, pivot) if pivot % 2 else (pivot, self._item)
-        question = Question(left, right, STRATEGY, 1.0, asking.service.session.events)
+        n_events = asking.service.session.events
+        question = Question(left, right, STRATEGY, probability=1.0, model=n_events)
         leases = asking.service.lease(asking.annotator, [question])
         if not leases:
             why_closed = asking.service.why_closed(asking.annotator)

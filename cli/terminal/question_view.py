@@ -123,6 +123,7 @@ def draw_items(
     panels = []
     any_cut = False
     for title, lines in zip(_titles(console, view, best), view.items, strict=True):
+        # The frame and its padding take four columns.
         text, is_cut = fit_lines(console, lines, width - 4, n_lines)
         any_cut = any_cut or is_cut
         panels.append(Panel(text, title=title, title_align="left", width=width, height=n_lines + 2))

@@ -78,7 +78,7 @@ class SetChoice:
         return self._place_of_key(key) is not None
 
     def _place_of_key(self, key: str | None) -> int | None:
-        """Return the place whose number from 1 is the key; None if the key is no such number."""
+        """Convert the key of an item's number, such as `1`, to its place, such as 0; else None."""
         numbers = [str(place + 1) for place in range(self.n_items)]
         return numbers.index(key) if key in numbers else None
 

@@ -21,49 +21,58 @@ from store.training.asked_judge import AskedJudge
 from store.training.train_or_resume import RunOptions
 from store.training.training_estimate import estimate
 
-_NO_ATTRIBUTES = ("show_prompt", "estimate", "question")  # options that are no field of a judge
+_NO_ATTRIBUTES = ("show_prompt", "estimate", "question")  # options that no field of a judge holds
 
 
-def _option(name: str) -> str:
-    """Convert the name of an option's value to the option as it is typed, such as `--judge`."""
+def _typed_option(name: str) -> str:
+    """Convert the name of a parameter to the option that users type, such as `--judge`."""
     return "--" + name.removeprefix("store_").replace("_", "-")
 
 
-_OPTIONS = {name: _option(name) for name in (*NAMES, "question", "judgements", "store")}
-_OPTIONS["logprobs"] = _option("no_logprobs")
+# {field of a judge or parameter of a training: the option that users type}
+_OPTIONS = {name: _typed_option(name) for name in (*NAMES, "question", "judgements", "store")}
+_OPTIONS["logprobs"] = _typed_option("no_logprobs")
 
 
 def judge_of_command(ctx: click.Context) -> AskedJudge:
     """Make the judge of a new run, or the changes to the judge of a resumed run.
 
     Raises:
-        click.UsageError: if some options do not go together.
+        click.UsageError: if some options cannot be given together.
     """
     values = ctx.params
     default = click.core.ParameterSource.DEFAULT
-    typed = {name for name in (*NAMES, "question") if ctx.get_parameter_source(name) != default}
-    _refuse_unrelated(values, typed)
-    changes = None
+    typed_names = {
+        name for name in (*NAMES, "question") if ctx.get_parameter_source(name) != default
+    }
+    _refuse_unrelated(values, typed_names)
+    changes: dict[str, Any] | None = None
     if values["resume"]:
-        changes = {name: values[name] for name in typed.difference(_NO_ATTRIBUTES)}
-        if "request" in changes:
-            changes["request"] = parse_request(changes["request"])
-        if "no_logprobs" in changes:
-            changes["logprobs"] = not changes.pop("no_logprobs")
+        changes = _changes_of_judge(values, typed_names)
     judge = None if only_shows(values) else judge_from_options(values)
     return AskedJudge(
         judge=judge, question=values["question"] or None, changes=changes, names=_OPTIONS
     )
 
 
-def _refuse_unrelated(values: Mapping[str, Any], typed: set[str]) -> None:
-    """Refuse options of a judge without a judge, and options that contradict each other."""
+def _changes_of_judge(values: Mapping[str, Any], typed_names: set[str]) -> dict[str, Any]:
+    """Return {field of a judge: new value} for the options that were typed."""
+    changes = {name: values[name] for name in typed_names.difference(_NO_ATTRIBUTES)}
+    if "request" in changes:
+        changes["request"] = parse_request(changes["request"])
+    if "no_logprobs" in changes:
+        changes["logprobs"] = not changes.pop("no_logprobs")
+    return changes
+
+
+def _refuse_unrelated(values: Mapping[str, Any], typed_names: set[str]) -> None:
+    """Raise UsageError for options of a judge without a judge, and for contradicting options."""
     if is_asked(values) or only_shows(values):
         refuse_together(values)
         if values["ranker"] != "sortnet":
             raise click.UsageError("only --ranker sortnet asks a judge")
-    elif typed and not values["resume"]:
-        option = _option(min(typed))
+    elif typed_names and not values["resume"]:
+        option = _typed_option(min(typed_names))
         instead = ""
         if option == "--patience":
             instead = "; the setting of a training is --set patience=N"
@@ -73,7 +82,14 @@ def _refuse_unrelated(values: Mapping[str, Any], typed: set[str]) -> None:
 def show_prompt_or_estimate(
     values: Mapping[str, Any], options: RunOptions, settings: Mapping[str, Any]
 ) -> None:
-    """Print the prompt of a pair of training documents, or an estimate of calls and tokens."""
+    """Print the prompt about a pair of training documents, or estimate calls and tokens.
+
+    Args:
+        values: the values of all options.
+        options: the options of the run.
+        settings: the settings of the run.
+    """
+    # Neither the prompt nor the estimate depends on the model's name, so any name will do.
     model = judge_from_options({**values, "model": values["model"] or "model", "judge": None})
     assert isinstance(model, LanguageModel)
     estimated = estimate(

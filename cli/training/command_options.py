@@ -26,15 +26,15 @@ _OPTIONS_OF_RUNS = ("resume", "preset", "no_tune", "logs", "from_model")
 
 
 def checked_judge(ctx: click.Context) -> AskedJudge:
-    """Check the options of `sortnet train`; return the judge that they describe.
+    """Check the options of `sortnet train`, and return the judge that they describe.
 
     Raises:
-        click.UsageError: if some options do not go together.
+        click.UsageError: if some options cannot be given together.
         SortNetError: if a folder cannot be used, or a tracker does not exist.
     """
     values = ctx.params
     refuse_folder(values["out"])
-    trackers(values["logs"])  # a misspelt tracker is refused before anything is read
+    trackers(values["logs"])  # refuses a misspelt tracker before anything is read
     judge = judge_of_command(ctx)
     refuse_own_folder(values["from_model"], Folder(values["out"]))
     if values["ranker"] != "sortnet":
@@ -47,7 +47,7 @@ def checked_judge(ctx: click.Context) -> AskedJudge:
 
 
 def _refuse_options_of_runs(values: Mapping[str, Any]) -> None:
-    """Refuse options of runs for other kinds of rankers, which are not stored as runs."""
+    """Raise UsageError for options of runs: a ranker of another kind is not stored as a run."""
     if any(values[name] for name in _OPTIONS_OF_RUNS):
         raise click.UsageError(
             "--resume, --from, --preset, --no-tune and --log are for --ranker sortnet only"
@@ -57,28 +57,39 @@ def _refuse_options_of_runs(values: Mapping[str, Any]) -> None:
 
 
 def run_settings(ctx: click.Context) -> dict[str, Any]:
-    """Collect the settings of a run from the preset, from their own options, and from `--set`."""
+    """Collect the settings of a run from the preset, from their own options, and from `--set`.
+
+    An option takes precedence over the preset, and `--set` takes precedence over an option.
+    """
     values = ctx.params
-    preset = PRESETS[values["preset"]] if values["preset"] else {}
-    return {**preset, **typed_settings(ctx), **parse_typed_settings(Config(), values["extra"])}
+    settings: dict[str, Any] = {}
+    if values["preset"]:
+        settings.update(PRESETS[values["preset"]])
+    settings.update(typed_settings(ctx))
+    settings.update(parse_typed_settings(Config(), values["extra"]))
+    return settings
 
 
 def parse_typed_settings(settings: Settings, typed: Sequence[str]) -> dict[str, Any]:
-    """Parse settings that are typed as `NAME=VALUE`: {name: value}.
+    """Parse settings that are typed as `NAME=VALUE`, and return {name: value}.
+
+    Args:
+        settings: the settings of a kind of ranker.
+        typed: the texts of all `--set` options.
 
     Raises:
         SortNetError: if a setting does not exist, or cannot have the value.
         click.BadParameter: if a text is no `NAME=VALUE`.
     """
-    texts = {}
-    for pair in typed:
-        name, equals, text = pair.partition("=")
+    texts: dict[str, str] = {}
+    for assignment in typed:
+        name, equals, text = assignment.partition("=")
         if not equals:
-            raise click.BadParameter(f"--set takes NAME=VALUE, got {pair[:60]!r}")
+            raise click.BadParameter(f"--set takes NAME=VALUE, got {assignment[:60]!r}")
         texts[name.replace("-", "_")] = text
     settings.check_names(texts)
-    by_name: Mapping[str, Setting] = settings_of(type(settings))  # type: ignore[arg-type]
-    return {name: parse_setting(name, by_name[name].values, text) for name, text in texts.items()}
+    known: Mapping[str, Setting] = settings_of(type(settings))  # type: ignore[arg-type]
+    return {name: parse_setting(name, known[name].values, text) for name, text in texts.items()}
 
 
 def run_options(
@@ -87,9 +98,10 @@ def run_options(
     """Collect the options of a run that are not settings of its training.
 
     Args:
+        ctx: the context of `sortnet train`.
         judge: the judge of the run.
         watcher: prints the run.
-        group: the processes of the run.
+        group: the processes that train together.
     """
     values = ctx.params
     return RunOptions(

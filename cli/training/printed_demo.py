@@ -1,4 +1,4 @@
-"""Print the demo: its queries, its iterations, and how much the model has learned."""
+"""Print the demo of `sortnet demo`: its queries, iterations, and what the model has learned."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class PrintedDemo(DemoWatcher):
     """Prints the queries and iterations of a demo.
 
     Args:
-        progress: shows the present step.
+        progress: shows the current step.
         as_json: whether the result is printed as JSON, and the iterations on stderr.
     """
 
@@ -51,18 +51,18 @@ class PrintedDemo(DemoWatcher):
 
 
 def demo_result(demo: DigitsDemo, store: str | None) -> Result:
-    """Tell the result of a demo, and commands to run next.
+    """Make the result of a demo: its facts, and as text also commands to run next.
 
     Args:
-        store: the URL of the store as it was typed; None: the user's own store, which needs no
+        store: the URL of the store as it was typed; None: the user's default store, which needs no
             option.
     """
     facts = demo.facts()
-    return Result("demo", facts, text=_lines(facts, store))
+    return Result("demo", facts, text=[*_lines_about_model(facts), *_next_commands(facts, store)])
 
 
-def _lines(facts: dict[str, Any], store: str | None) -> list[str]:
-    """Lines about the model before and after training, its files, and commands to run next."""
+def _lines_about_model(facts: dict[str, Any]) -> list[str]:
+    """Write lines about the model before and after training, and about its files."""
     spearman = facts["spearman"]
     lines = [
         f"\nSpearman correlation with the true order, mean over {facts['test_queries']} queries of "
@@ -72,11 +72,18 @@ def _lines(facts: dict[str, Any], store: str | None) -> list[str]:
     ]
     lines += [f"{name:8} {facts[name]}" for name in ("picture", "model", "test")]
     lines.append(f"{'store':8} {facts['store']}, run {facts['run']}\n\nnext")
+    return lines
+
+
+def _next_commands(facts: dict[str, Any], store: str | None) -> list[str]:
+    """Write lines with commands to run after the demo, each with what the command shows."""
     store_option = "" if store is None else f" --store {shlex.quote(store)}"
-    model, test = shlex.quote(facts["model"]), shlex.quote(facts["test"])
+    model = shlex.quote(facts["model"])
+    test = shlex.quote(facts["test"])
     commands = [
         [f"  sortnet show last{store_option}", " the run's settings and iterations"],
         [f"  sortnet pairs last{store_option}", " every pair it got wrong"],
         [f"  sortnet evaluate {model} {test} --metric spearman", " on the images never seen"],
     ]
-    return [*lines, *table(["", ""], commands, left=2)[1:]]
+    _, *lines = table(["", ""], commands, left=2)  # without the empty header
+    return lines

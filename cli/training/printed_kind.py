@@ -1,4 +1,4 @@
-"""`sortnet train --ranker KIND`: fit a ranker of another kind than SortNet; print its measures."""
+"""Fit a ranker of another kind than SortNet (`sortnet train --ranker`), and print its measures."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class PrintedKind(Watcher):
     """Prints the data that a ranker is fitted on.
 
     Args:
-        progress: shows the present step.
+        progress: shows the current step.
         as_json: whether the result is printed as JSON, and the data on stderr.
     """
 
@@ -62,7 +62,7 @@ def fit_and_print(ctx: click.Context) -> None:
 
 
 def _result(fitted: FittedKind) -> Result:
-    """The measures of the fitted ranker, and where its folder is."""
+    """Make the result of a fit: the measures of the ranker, its settings, and its folder."""
     ranker = fitted.ranker
     folder = fitted.folder
     conventions = fitted.conventions

@@ -33,9 +33,10 @@ class PrintedRun(Watcher):
     """Prints a training as text, or its result as JSON and the text on stderr.
 
     Args:
-        progress: shows the present step.
-        logs: trackers that each iteration is written to.
-        raise_if_signalled: called after each trial and iteration; ends the run by an error.
+        progress: shows the current step.
+        logs: the trackers that each iteration is written to, as typed with `--log`.
+        raise_if_signalled: called after each trial and iteration; raises an error, which ends the
+            run, if a signal has come.
         as_json: whether the result is printed as JSON.
     """
 
@@ -67,8 +68,8 @@ class PrintedRun(Watcher):
             say_data(job, err=self._as_json)
             if origin is not None:
                 say_origin(origin, job.vali, err=self._as_json)
-            for text in _how_chosen(job):
-                self._put(text)
+            for line in _lines_about_choice(job):
+                self._put(line)
         if chooses and group.size > 1:
             waiting = "process waits" if group.size == 2 else f"{group.size - 1} processes wait"
             say(f"the other {waiting} until the settings are chosen")
@@ -88,7 +89,7 @@ class PrintedRun(Watcher):
         elif chose and training.config.divides_one_training:
             lines.append(_budget_line(training.job, training.config))
         if lines:
-            self._put("\n".join([*lines, ""]))
+            self._put("\n".join([*lines, ""]))  # with an empty line before the iterations
 
     def callbacks(self, training: TrainingRun) -> Sequence[Callback]:
         quality = training.job.metrics[0].name
@@ -117,7 +118,13 @@ class PrintedRun(Watcher):
 def trackers(
     logs: Sequence[str], run: str = "", params: Mapping[str, Any] | None = None
 ) -> list[Callback]:
-    """Callbacks that write each iteration to the trackers of `--log`."""
+    """Make callbacks that write each iteration to the trackers of `--log`.
+
+    Args:
+        logs: the trackers, as typed.
+        run: id of the run.
+        params: settings of the run, which the trackers store.
+    """
 
     def warn(text: str) -> None:
         say(" ".join(map(without_passwords, text.split())))
@@ -126,7 +133,12 @@ def trackers(
 
 
 def _result(trained: TrainedRun, conventions: Mapping[str, list[str]]) -> Result:
-    training, figures = trained.training, trained.measures
+    """Make the result of a training, as JSON and as text.
+
+    Args:
+        conventions: for each part, the conventions by which its measures were computed.
+    """
+    training = trained.training
     value = {
         "run": training.run.id,
         "store": trained.store,
@@ -135,7 +147,7 @@ def _result(trained: TrainedRun, conventions: Mapping[str, list[str]]) -> Result
         "tuning": training.run.config.get("tuning"),
         "best_iteration": trained.best["iteration"],
         "quality": {training.job.metrics[0].name: trained.best["quality"]},
-        "measures": figures,
+        "measures": trained.measures,
         "answers": trained.ranker.info["answers"],
         "judge": None if training.judge is None else training.judge.facts(),
         "kept": trained.kept,
@@ -148,9 +160,9 @@ def _result(trained: TrainedRun, conventions: Mapping[str, list[str]]) -> Result
     else:
         answers = training.judge.text()
     text = [
-        *_best_lines(trained),
-        *measures(figures, conventions),
-        *_interval_lines(trained.parts["vali"], figures["vali"]),
+        *_lines_about_best(trained),
+        *measures(trained.measures, conventions),
+        *_interval_lines(trained.parts["vali"], trained.measures["vali"]),
         "",
         f"kept   {kept_model(trained.kept)}",
         f"judge  answered for {answers}",
@@ -162,28 +174,30 @@ def _result(trained: TrainedRun, conventions: Mapping[str, list[str]]) -> Result
     return Result("training", value, text, notes, step, is_noted_in_text=True)
 
 
-def _best_lines(trained: TrainedRun) -> list[str]:
-    """Lines that name the best iteration, and say why its model is kept."""
-    rows, best = trained.rows, trained.best
-    last = rows[-1]["iteration"]
-    lines = ["", f"best is iteration {best['iteration']} of 0 to {last} (the last *)"]
+def _lines_about_best(trained: TrainedRun) -> list[str]:
+    """Write lines that name the best iteration, and tell why its model is kept."""
+    best = trained.best
+    last_iteration = trained.rows[-1]["iteration"]
+    lines = ["", f"best is iteration {best['iteration']} of 0 to {last_iteration} (the last *)"]
     if trained.training.origin is not None and best["iteration"] == 0:
         lines.append("no iteration is better than the model that the run began with")
-    if [row["quality"] for row in rows].count(best["quality"]) > 1:
+    qualities = [row["quality"] for row in trained.rows]
+    if qualities.count(best["quality"]) > 1:
         lines.append(
             "of those of equal quality it is the first that has the most pairs of VALI right"
         )
     return lines
 
 
-def _interval_lines(vali: Queries, figures: Mapping[str, float]) -> list[str]:
+def _interval_lines(vali: Queries, vali_measures: Mapping[str, float]) -> list[str]:
+    """Write a line with the interval of the accuracy; no line if no pairs of `vali` are judged."""
     if vali.judged is None:
         return []
-    return [f"vali: {interval(figures['accuracy'], len(vali.judged))}"]
+    return [f"vali: {interval(vali_measures['accuracy'], len(vali.judged))}"]
 
 
 def _budget_line(job: TrainingJob, config: Config) -> str:
-    """A line that tells how one training is divided among the iterations."""
+    """Write a line that tells how the steps of one training are divided among the iterations."""
     budget = Budget.of(job.train, config)
     text = f"one training of {budget.steps:,} steps, in {count(budget.iterations, 'iteration')}"
     if config.max_iter is not None and budget.iterations < config.max_iter:
@@ -191,12 +205,13 @@ def _budget_line(job: TrainingJob, config: Config) -> str:
     return text
 
 
-def _how_chosen(job: TrainingJob) -> Iterator[str]:
-    """The measure that chooses the iteration, and the number of queries it can choose by."""
+def _lines_about_choice(job: TrainingJob) -> Iterator[str]:
+    """Yield lines that name the measure that chooses the iteration, and the data it chooses by."""
     measure = job.metrics[0]
     judged = job.vali.judged
     if job.is_asked:
-        n_vali, n_answers = len(vali_pairs_of(job)), job.config.judgements or 0
+        n_answers = job.config.judgements or 0
+        n_vali = len(vali_pairs_of(job))
         yield (
             f"{n_answers:,} answers: {n_vali:,} about validation pairs, where "
             f"{measure.name} chooses the iteration, {n_answers - n_vali:,} about training "

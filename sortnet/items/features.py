@@ -27,7 +27,7 @@ _MEANING = f"{_TEXT}meaning "  # prefix of the names of features from sentence e
 _TOPIC = re.compile(r"topic \d+ \((.+)\)")
 _FOLDER = "files"  # takes the place of a column if the items are the files of a folder
 
-# Computes features of items: a row for each item, a column for each feature.
+# Function that computes features of items: a row for each item, a column for each feature.
 Make = Callable[[Items], F32]
 
 
@@ -113,12 +113,13 @@ class Describer:
         if any(bare_items.texts):
             embed = embed or any(name.startswith(_MEANING) for name in items.feature_names)
             describer, vectors = describer._fitted_to_texts(bare_items.texts, embed, progress)
-        makers = describer._makers(any(bare_items.images), progress, vectors)
+        has_images = any(bare_items.images)
+        makers = describer._makers(images=has_images, progress=progress, vectors=vectors)
         names, features = _computed_features(makers, bare_items)
         # A feature that has the same value for all items tells nothing about them.
         varies = _varies(features)
         describer = replace(describer, made=tuple(np.asarray(names, object)[varies]))
-        if not describer.of_texts:
+        if not describer.of_texts:  # no feature of texts varies, so the fits to texts are not used
             describer = replace(describer, words=None, topics=None, meanings=None)
         return describer, _with_features(bare_items, features[:, varies], describer.made)
 
@@ -159,7 +160,7 @@ class Describer:
         bare_items = replace(items, features=given_features, feature_names=self.given)
         if not self.made:
             return bare_items
-        makers = self._makers(self.of_images, progress)
+        makers = self._makers(images=self.of_images, progress=progress)
         names, features = _computed_features(makers, bare_items)
         made_features = features[:, [names.index(name) for name in self.made]]
         return _with_features(bare_items, made_features, self.made)
@@ -170,7 +171,7 @@ class Describer:
         return tuple(name for names, _ in makers for name in names)
 
     def _makers(
-        self, images: bool, progress: Progress = _silent, vectors: F64 | None = None
+        self, *, images: bool, progress: Progress = _silent, vectors: F64 | None = None
     ) -> Iterator[tuple[tuple[str, ...], Make]]:
         """Yield names of features together with a function that computes these features.
 
@@ -298,13 +299,13 @@ def _computed_features(
 
 
 def _with_features(items: Items, made: F32, names: tuple[str, ...]) -> Items:
-    """Return the items with the columns `made` of further features after their features."""
+    """Append the columns `made` of features, with the given names, to the items' features."""
     features = np.concatenate([items.features, made], axis=1)
     return replace(items, features=features, feature_names=items.feature_names + names)
 
 
 def _varies(features: F32) -> Bool:
-    """Return (d,) whether a column has values that differ by more than rounding.
+    """Tell for each of the d columns whether its values differ by more than rounding.
 
     Missing values, which are NaN, do not count.
     """

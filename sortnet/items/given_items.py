@@ -133,7 +133,7 @@ def _read_file(path: Path, named: Columns, ignore: Sequence[str], least: int) ->
         for text, image, audio in zip(items.texts, items.images, items.audio, strict=True):
             file = image or audio
             values.append(Path(items.root or path, file) if file else text)
-    return GivenItems(items, roles, values, range(len(items)))
+    return GivenItems(items, roles, values, range(len(items)))  # each value is a different item
 
 
 def _items_from_frame(
@@ -234,7 +234,10 @@ def _read_text(path: Path) -> str | None:
 
 
 def _items_from_numbers(values: Sequence[Any]) -> Items:
-    """Make an item from each row of numbers, which are its features; a number is a row of one."""
+    """Make an item from each row of numbers, which become its features.
+
+    A number in place of a row is a row with a single number.
+    """
     try:
         if any(value is None or isinstance(value, str | bytes) for value in values):
             raise TypeError
@@ -277,7 +280,8 @@ def _ids_by_content(texts: Sequence[str], contents: Sequence[str]) -> tuple[str,
     for text, content in zip(texts, contents, strict=True):
         line = " ".join(text.split())
         is_printable = not any(unicodedata.category(letter) in ("Cc", "Cs") for letter in line)
-        if line and line == text == content and len(line) <= _LONGEST_ID and is_printable:
+        is_short_text = 0 < len(line) <= _LONGEST_ID and line == text == content
+        if is_short_text and is_printable:
             ids.append(line)
             continue
         digest = hashlib.sha256(content.encode("utf-8", "surrogatepass")).hexdigest()[:8]

@@ -19,7 +19,9 @@ _SIDE = 96  # pixels: images are resized to squares with sides of this length
 _GRID = 3  # cells in a row and in a column of the grid
 _HUES = 6  # bins of the histogram of hues
 _DIRECTIONS = 8  # bins of the histogram of the directions of edges
-_LIGHTNESSES = 32  # bins of the histogram whose entropy is a feature
+_DARK = 0.25  # lightness below which a pixel is dark
+_LIGHT = 0.9  # lightness above which a pixel is light
+_LIGHTNESSES = 32  # bins of the histogram of lightness
 _PLACES = tuple(
     f"{row} {column}"
     for row in ("top", "middle", "bottom")
@@ -102,8 +104,9 @@ def oklab(rgb: NDArray[np.uint8]) -> NDArray[np.float64]:
     >>> oklab(white).round(3).tolist()
     [1.0, 0.0, 0.0]
     """
-    share = rgb / 255.0
-    linear = np.where(share <= 0.04045, share / 12.92, ((share + 0.055) / 1.055) ** 2.4)
+    srgb = rgb / 255.0
+    # The inverse of the transfer function of sRGB (IEC 61966-2-1) gives linear light.
+    linear = np.where(srgb <= 0.04045, srgb / 12.92, ((srgb + 0.055) / 1.055) ** 2.4)
     lab: NDArray[np.float64] = np.cbrt(linear @ _CONES.T) @ _LAB.T
     return lab + 0.0  # -0.0 becomes 0.0
 
@@ -129,8 +132,8 @@ def _features_of_image(image: Image, width: int, height: int) -> NDArray[np.floa
             [np.log(width * height), np.log(width / height)],
             [light.mean(), light.std(), chroma.mean()],
             [np.sqrt(green_red.var() + blue_yellow.var())],
-            [np.log(_sharpness(light) + 1e-4), _entropy(light)],
-            [(light < 0.25).mean(), (light > 0.9).mean()],
+            [np.log(_sharpness(light) + 1e-4), _entropy(light)],  # an even image has sharpness 0
+            [(light < _DARK).mean(), (light > _LIGHT).mean()],
             _means_on_grid(light),
             _means_on_grid(green_red),
             _means_on_grid(blue_yellow),
@@ -148,7 +151,7 @@ def flat(image: Image, size: tuple[int, int]) -> Image:
 
     if image.mode.startswith(("I", "F")):  # grey images of 16 or 32 bits a pixel
         image = _eight_bits(image)
-    # Images with a palette or with transparency.
+    # These images have a palette or transparency.
     if image.mode in ("P", "PA", "LA", "La", "RGBa") or "transparency" in image.info:
         image = image.convert("RGBA")
     if image.mode == "RGBA":
@@ -194,7 +197,7 @@ def _histogram(
     Args:
         angles: angle of each pixel in radians.
         weights: weight of each pixel.
-        period: radians.
+        period: period of the angles in radians.
         bins: number of bins.
     """
     bin_of_pixel = np.floor(angles / period * bins + 0.5).astype(np.int64) % bins

@@ -81,7 +81,7 @@ def read_with_roles(
     least: int = 2,
     progress: Progress = lambda text: None,
 ) -> tuple[Items, Columns]:
-    """Read items as `read_items` does; also return the roles of the columns.
+    """Read items from a table, folder or LETOR text; also return the roles of the columns.
 
     Args:
         path: a table, a folder or LETOR text.
@@ -94,7 +94,7 @@ def read_with_roles(
         progress: called with a text about each image that is checked.
 
     Raises:
-        DataError: as `read_items`.
+        DataError: if `read_items` would raise it, or on fewer than `least` items.
     """
     path = Path(path)
     named = named or Columns()
@@ -185,7 +185,7 @@ def _check_images(items: Items, progress: Progress) -> None:
 
 
 def _read_folder(path: Path) -> tuple[Items, Columns]:
-    """Read the text, image and sound files of a folder as items; also return their roles."""
+    """Read the text, image and sound files of a folder as items; also return the roles."""
     suffixes = (*TEXT_FILES, *IMAGES, *AUDIO)
     with reading(path):
         root = path.resolve()

@@ -87,8 +87,8 @@ def documents_of(rows: Rows, roles: C, rule: NameRule) -> TableDocuments[C]:
         rule: rule for the names of documents and groups.
 
     Raises:
-        DataError: naming file and line, on a feature that is not a number or whose differences are
-            lost in float32, or on a name that is not allowed.
+        DataError: naming file and line, on a feature that is not a number, values of a feature that
+            differ but are equal in float32, or a name that is not allowed.
 
     >>> rows = Rows("t", {"id": ["a", "b"], "size": ["1", "2.5"]}, [2, 3])
     >>> documents = documents_of(rows, Columns("id", features=("size",)), NameRule.UNIQUE)

@@ -137,6 +137,10 @@ def _surface_of_text(text: str, words: list[str]) -> list[float]:
     n_letters = sum(map(str.isalpha, text))
     n_capital_words = sum(len(word) > 1 and word.isupper() for word in words)
     n_marks = sum(not character.isalnum() and not character.isspace() for character in text)
+    shares_of_listed_words = [
+        _ratio(sum(word in listed_words for word in lower_words), n_words)
+        for listed_words in _lists_of_words()
+    ]
     begins_in_lower_case = bool(words) and words[0][0].islower()
     ends_with_mark = _SENTENCE.search(text.rstrip()[-2:]) is not None
     return [
@@ -144,10 +148,7 @@ def _surface_of_text(text: str, words: list[str]) -> list[float]:
         _ratio(n_different, n_words),
         _ratio(n_once, n_different),
         _ratio(n_long, n_words),
-        *(
-            _ratio(sum(word in listed_words for word in lower_words), n_words)
-            for listed_words in _lists_of_words()
-        ),
+        *shares_of_listed_words,
         _ratio(sum(map(str.isupper, text)), n_letters),
         _ratio(n_capital_words, n_words),
         _ratio(sum(map(str.isdigit, text)), len(text)),
@@ -166,8 +167,9 @@ def _sizes(text: str, words: list[str], n_different: int) -> list[float]:
     n_paragraphs = len([line for line in text.splitlines() if line.strip()])
     word_length = _ratio(sum(map(len, words)), len(words))
     sentence_length = _ratio(len(words), n_sentences)
-    counts = (len(text), len(words), n_sentences, n_paragraphs, n_different)
-    return [math.log1p(value) for value in (*counts, word_length, sentence_length)]
+    sizes: list[float] = [len(text), len(words), n_sentences, n_paragraphs, n_different]
+    sizes += [word_length, sentence_length]
+    return [math.log1p(size) for size in sizes]
 
 
 def _ratio(numerator: float, denominator: float) -> float:
@@ -284,7 +286,7 @@ class Topics:
         # If all texts are alike, the SVD divides by their variance, which is 0, without harm.
         with one_blas_thread(), np.errstate(invalid="ignore", divide="ignore"):
             svd.fit(tfidf)
-        # An SVD leaves the sign of a topic open; it is chosen by the largest loading.
+        # An SVD does not determine the sign of a topic. Here the largest loading becomes positive.
         largest = np.abs(svd.components_).argmax(axis=1)
         signs = np.sign(svd.components_[np.arange(k), largest])
         return cls(words, letters, np.asarray(svd.components_ * signs[:, None], np.float32))
@@ -294,7 +296,7 @@ class Topics:
 
         A row depends on its text only.
         """
-        if not len(self.loadings):
+        if len(self.loadings) == 0:
             return np.empty((len(texts), 0), np.float32)
         from scipy.sparse import hstack
 
@@ -310,7 +312,7 @@ class Topics:
         for number, loadings in enumerate(self.loadings[:, : len(terms)], start=1):
             # Pairs of words and short words are passed over, so 40 terms are looked at.
             largest = np.argsort(-loadings, kind="stable")[:40]
-            top_terms = [terms[term] for term in largest if loadings[term] > 0]
+            top_terms = [terms[index] for index in largest if loadings[index] > 0]
             words = [term for term in top_terms if " " not in term and len(term) > 2][:3]
             names.append(f"topic {number} ({', '.join(words)})" if words else f"topic {number}")
         return tuple(names)
@@ -347,9 +349,10 @@ class Meanings:
         mean = vectors.mean(axis=0)
         centred = vectors - mean
         _, ascending_axes = np.linalg.eigh(centred.T @ centred)
-        n_axes = min(dimensions, len(vectors) - 1)
+        n_axes = min(dimensions, len(vectors) - 1)  # more axes would have no variance
         axes = ascending_axes[:, ::-1][:, :n_axes]
-        # The sign of an axis is open; it is chosen by the value with the largest absolute value.
+        # The sign of an axis is arbitrary. Here the value with the largest absolute value becomes
+        # positive.
         largest = np.take_along_axis(axes, np.abs(axes).argmax(axis=0)[None], axis=0)
         return cls(mean, axes * np.sign(largest))
 
@@ -368,7 +371,7 @@ class Meanings:
         return scores
 
     def names(self) -> tuple[str, ...]:
-        """Name the k axes by number, from 1."""
+        """Make names of the k axes: `meaning 1`, `meaning 2` and so on."""
         return tuple(f"meaning {k + 1}" for k in range(self.axes.shape[1]))
 
 

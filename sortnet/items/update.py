@@ -43,11 +43,12 @@ def merge(old: Items, new: Items, *, update: bool = False) -> Items:
     old = given_only(old)
     new = given_only(new)
     places_of(old.ids, new, update=update)
-    # A dict keeps an id where it came first, with the value that came last: an old item keeps its
-    # place, but its row is the row of the new item that replaces it.
+    # A dict keeps the first position of an id and its last value. So an old item keeps its number,
+    # but its row is the row of the new item that replaces it.
     row_of_id = {id: row for row, id in enumerate((*old.ids, *new.ids))}
     rows = list(row_of_id.values())
-    features = np.vstack((old.features, new.features[:, columns_of(old.feature_names, new)]))
+    columns_of_new = columns_of(old.feature_names, new)
+    features = np.vstack((old.features, new.features[:, columns_of_new]))
 
     def merged(
         old_values: Sequence[T] | None, new_values: Sequence[T] | None
@@ -119,7 +120,7 @@ def places_of(old: Sequence[str], new: Items, *, update: bool = False) -> dict[s
 
 
 def columns_of(old: Sequence[str], new: Items) -> list[int]:
-    """Find the columns of the new items that have the old features, in the order of the old ones.
+    """Find the column of each old feature among the features of the new items.
 
     Args:
         old: names of the old features.

@@ -101,7 +101,9 @@ class AnswerCache:
         return self._verdicts.get(key)
 
     def add(self, key: str, verdict: Verdict) -> None:
-        """Store an answer, unless the key has an answer already or the answer gives no order.
+        """Store an answer, unless the key has one already or the answer prefers no item.
+
+        A skip is not stored, for example.
 
         Raises:
             SortNetError: if the file cannot be written.
@@ -111,13 +113,16 @@ class AnswerCache:
         with self._lock:
             if key in self._verdicts:
                 return
-            choice = {"comment": verdict.comment, "best": verdict.best, "worst": verdict.worst}
-            optional: dict[str, Any] = {
-                name: value for name, value in choice.items() if value is not None
+            fields: dict[str, Any] = {
+                "comment": verdict.comment,
+                "best": verdict.best,
+                "worst": verdict.worst,
             }
-            self._verdicts[key] = Verdict(verdict.answer, verdict.p, **optional)
+            present = {name: value for name, value in fields.items() if value is not None}
+            # Time and cost are left out: they belong to the call, and not to a later question.
+            self._verdicts[key] = Verdict(verdict.answer, verdict.p, **present)
             try:
-                self._append({"key": key, "answer": verdict.answer, "p": verdict.p, **optional})
+                self._append({"key": key, "answer": verdict.answer, "p": verdict.p, **present})
             except OSError as error:
                 raise self._fault(error) from None
 

@@ -14,7 +14,7 @@ OneJudge: TypeAlias = MachineJudge | Callable[..., object]
 
 
 def described(judge: OneJudge) -> MachineJudge:
-    """Return the description of a judge; a plain function becomes a `Function`.
+    """Return the judge, or a `Function` that describes the judge if it is a plain function.
 
     Raises:
         SortNetError: if the value is no judge.

@@ -15,7 +15,7 @@ from sortnet.messages import count
 def exceeded_limit(
     limits: Limits, *, calls: int, tokens: int, cost: float | None, currency: str | None
 ) -> str:
-    """Describe the limit that a number of calls, their tokens or their cost exceeds; else empty.
+    """Describe the limit that the calls, tokens or cost exceed; empty if they exceed none.
 
     >>> exceeded_limit(Limits(max_calls=3), calls=4, tokens=900, cost=None, currency=None)
     'the limit of 3 calls'

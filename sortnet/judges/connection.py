@@ -60,7 +60,7 @@ def no_preparation(question: AskedQuestion, *, is_fresh: bool) -> AskedQuestion:
 
 
 def takes_any_number(n_items: int) -> str:
-    """Return no reason against any number of items: the default of `why_not_about`."""
+    """Return an empty text, since a judge takes any number of items by default."""
     del n_items
     return ""
 
@@ -105,7 +105,7 @@ class JudgeConnection:
     open_connections: Callable[[], AbstractContextManager[None]] = nullcontext
 
     def why_no_more(self) -> str:
-        """Return the reason why the judge may not be asked any more; empty if it may."""
+        """Return the reason why no more questions may be asked; empty if there is no reason."""
         return "" if self.budget is None else self.budget.why()
 
     def progress(self, text: str) -> str:

@@ -63,7 +63,7 @@ def estimate_calls(
     Args:
         model: language model to ask.
         n_pairs: number of questions.
-        examples: questions whose prompts have about the mean length.
+        examples: questions with prompts of typical length.
         range_of_pairs: likely range of the number of questions, if the number is a guess.
     """
     calls = _number_of_calls(model, n_pairs)

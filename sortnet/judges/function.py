@@ -71,7 +71,7 @@ class Function:
     def connect(
         self, name: str = "", originals: Mapping[str, Any] | None = None
     ) -> JudgeConnection:
-        """Make the connection whose workers call the function.
+        """Make a connection with workers that call the function.
 
         Args:
             name: name of the judge in messages; empty: the function's own name.
@@ -90,7 +90,7 @@ class Function:
         )
 
     def _why_not_about(self, n_items: int) -> str:
-        """Return the reason why 2 or `n_items` items cannot be passed to the function, if any."""
+        """Return the reason why 2 or `n_items` items cannot be passed; empty if they can."""
         try:
             signature = inspect.signature(self.function)
         except (TypeError, ValueError):  # some functions in C have no signature

@@ -118,6 +118,7 @@ class DecodedBody:
         encodings = [name for name in names if name not in ("", "identity")]
         if encodings not in ([], ["gzip"], ["x-gzip"]):
             raise Fault(f"an answer that is encoded as {encoding}, where gzip or nothing may be")
+        # 16 + MAX_WBITS makes zlib read the format gzip.
         self._inflate = zlib.decompressobj(wbits=16 + zlib.MAX_WBITS) if encodings else None
         self._decoded = bytearray()
 

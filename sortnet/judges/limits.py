@@ -58,7 +58,7 @@ def check_number(name: str, value: object, *, may_be_zero: bool = True) -> None:
 
 
 def _is_whole(value: object) -> TypeGuard[int]:
-    """Whether a value is an int; True and False are not, although `bool` is a kind of int."""
+    """Whether a value is an int, but not True or False, which Python counts as ints."""
     return isinstance(value, int) and not isinstance(value, bool)
 
 

@@ -93,7 +93,7 @@ def _number_of_tokens(value: Any) -> int:
 
 
 def letter_in(text: str) -> str | None:
-    """Find the letter A, B or C that a text answers; None if there is none, or several.
+    """Find the letter A, B or C that is the answer in a text; None without a clear letter.
 
     >>> letter_in("B."), letter_in("Answer: **A**"), letter_in("A or B"), letter_in("a tie")
     ('B', 'A', None, 'C')
@@ -178,31 +178,28 @@ def probability(tokens: Sequence[Any], letter: str | None = None) -> float | Non
     0.722
     """
     ordered_tokens = tokens if letter is None else reversed(tokens)
-    for token in ordered_tokens:
-        probabilities = dict.fromkeys(LETTERS, 0.0)
-        try:
-            token_letter = _letter_of(token["token"])
-            is_other_letter = letter is not None and token_letter != letter
-            if token_letter not in probabilities or is_other_letter:
-                continue
-            for candidate in token.get("top_logprobs") or ():
-                candidate_letter = _letter_of(candidate["token"])
-                if candidate_letter in probabilities:
-                    # Several tokens may be the same letter, such as "B" and " B".
-                    p = math.exp(min(float(candidate["logprob"]), 0.0))
-                    probabilities[candidate_letter] += p
-        except (KeyError, TypeError, ValueError, AttributeError, OverflowError, RecursionError):
-            return None  # a server may send any JSON
-        total = sum(probabilities.values())
-        if not (probabilities["A"] and probabilities["B"] and math.isfinite(total)):
+    letters = [name for name in LETTERS if letter in (None, name)]
+    mass = dict.fromkeys(LETTERS, 0.0)
+    try:
+        token = next((token for token in ordered_tokens if _letter_of(token) in letters), None)
+        if token is None:
             return None
-        return min(max((probabilities["A"] + probabilities["C"] / 2) / total, 0.0), 1.0)
-    return None
+        for candidate in token.get("top_logprobs") or ():
+            candidate_letter = _letter_of(candidate)
+            if candidate_letter in mass:
+                # Several tokens may be the same letter, such as "B" and " B".
+                mass[candidate_letter] += math.exp(min(float(candidate["logprob"]), 0.0))
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError, RecursionError):
+        return None  # a server may send any JSON
+    total = sum(mass.values())
+    if not (mass["A"] and mass["B"] and math.isfinite(total)):
+        return None
+    return min(max((mass["A"] + mass["C"] / 2) / total, 0.0), 1.0)
 
 
-def _letter_of(token: object) -> str:
+def _letter_of(token: Mapping[str, Any]) -> str:
     """Return the text of a token without spaces and without the quotes of JSON."""
-    return str(token).strip(' "\t\r\n')
+    return str(token["token"]).strip(' "\t\r\n')
 
 
 def error_message(raw: bytes) -> str:
@@ -216,6 +213,6 @@ def error_message(raw: bytes) -> str:
     except (ValueError, RecursionError):
         return text
     if isinstance(message, dict):
-        inner = message.get("error", message.get("message", message))
-        message = inner.get("message", inner) if isinstance(inner, dict) else inner
+        error = message.get("error", message.get("message", message))
+        message = error.get("message", error) if isinstance(error, dict) else error
     return message if isinstance(message, str) else json.dumps(message)

@@ -132,7 +132,7 @@ class Server:
         )
 
     def leave_out_refused(self, body: Mapping[str, Any], refusal: str) -> bool:
-        """Leave parameters that a refusal names out of later requests.
+        """Remove the parameters that a refusal names from later requests.
 
         Args:
             body: body of the request that was refused.
@@ -145,11 +145,12 @@ class Server:
             Refused: if the refusal names a parameter that the user gave.
         """
         if "logprob" in refusal.lower() and "logprobs" in body:
-            # After the refusal of another worker's request the number is removed already.
+            # Another worker may have removed this number already, after the same refusal.
             if self.tops[0] == body["top_logprobs"]:
                 self.tops.pop(0)
             return True
-        if TOO_LONG.search(refusal):  # the refusal names max_tokens, but the prompt is too long
+        # Such a refusal may name max_tokens, although it is the prompt that is too long.
+        if TOO_LONG.search(refusal):
             return False
         if "response_format" in body and _NAMES_SCHEMA.search(refusal):
             if self.structured:  # else another worker's refusal has been noted already

@@ -80,8 +80,8 @@ class ModelWorker:
                 cached, server.model, question.get("meta", {}), server.budget.price
             )
         verdict = self._answer_of_server(question)
-        # If the server has just refused the temperature, its answers are random. If it has refused
-        # another parameter, the key is a different one.
+        # The server may have just refused a parameter. Without the temperature its answers are
+        # random; without another parameter the key of the cache is different.
         if not server.is_random:
             server.cache.add(server.cache_key(question), verdict)
         return verdict
@@ -113,7 +113,7 @@ class ModelWorker:
             self.server.budget.add(tokens_of_prompt, tokens_of_reply)
             tokens_in += tokens_of_prompt
             tokens_out += tokens_of_reply
-            meta = {
+            meta: dict[str, Any] = {
                 "model": self.server.model,
                 "tokens": [tokens_in, tokens_out],
                 "calls": n_calls,
@@ -129,9 +129,7 @@ class ModelWorker:
             verdict = form.verdict(reply, text, facts)
             if verdict is not None:
                 return verdict
-            unreadable = {"role": "assistant", "content": text or "-"}
-            ask_again = {"role": "user", "content": form.again(as_json=is_structured)}
-            messages = [*messages, unreadable, ask_again]
+            messages = _messages_to_ask_again(messages, text, form.again(as_json=is_structured))
         return Verdict("skip", comment=stored_text(text) or stored_text(why_empty), **facts)
 
     def _reply(self, messages: Sequence[Mapping[str, Any]], form: AnswerForm) -> tuple[Reply, bool]:
@@ -154,7 +152,8 @@ class ModelWorker:
             answer = server.post(body)
             if answer.status == 200:
                 return parse_reply(answer.body), "response_format" in body
-            if answer.status == 429 or answer.status >= 500:
+            is_busy = answer.status == 429 or answer.status >= 500
+            if is_busy:
                 seconds = self._seconds_to_wait(answer, shortest)
                 if waited + seconds > server.patience:
                     beyond = f"a wait of {seconds:.0f} more is beyond the patience"
@@ -208,10 +207,18 @@ class ModelWorker:
         raise Fault(f"the server says {status}: {message}")
 
 
-def _skip_of_longest(question: AskedQuestion, message: str) -> Verdict:
-    """Make the skip of a question that is too long, so that its longest item is left out.
+def _messages_to_ask_again(
+    messages: Sequence[Mapping[str, Any]], unreadable_text: str, request: str
+) -> list[Mapping[str, Any]]:
+    """Append a model's unreadable answer and the request for a better one to the messages."""
+    answer = {"role": "assistant", "content": unreadable_text or "-"}
+    return [*messages, answer, {"role": "user", "content": request}]
 
-    No further question about this item is asked.
+
+def _skip_of_longest(question: AskedQuestion, message: str) -> Verdict:
+    """Make the verdict `skip` on a question that is too long for the model.
+
+    The longest item is left out: no further question about this item is asked.
     """
     longest = max(asked_items(question), key=lambda item: len(item["text"] or ""))
     return Verdict("skip", comment=stored_text(message), left_out=longest["id"])

@@ -157,7 +157,7 @@ class RunningProgram:
             why = getattr(error, "strerror", None) or error
             raise SortNetError(f"cannot start {command[0]!r}: {why}") from None
         pipes = (self._process.stdin, self._process.stdout, self._process.stderr)
-        self._streams = [stream for stream in pipes if stream is not None]
+        self._streams = [stream for stream in pipes if stream is not None]  # all three are pipes
         descriptors = [stream.fileno() for stream in self._streams]
         self._stdin, self._stdout, self._stderr = descriptors
         for stream in self._streams:
@@ -258,6 +258,7 @@ class RunningProgram:
 
     def _ending(self) -> str:
         """Describe how the program ended, with the last line of stderr."""
+        # A program that has closed its output is usually about to exit, and to report an error.
         with suppress(subprocess.TimeoutExpired):
             self._process.wait(_GRACE)
         with suppress(OSError):
@@ -310,23 +311,23 @@ class ProgramWorker:
     def ask(self, questions: Sequence[AskedQuestion]) -> list[Verdict]:
         """Ask the program some questions, and return the verdicts; stop a program that fails."""
         if self._batch:
-            return self._verdicts(questions, json.dumps(list(questions)))
+            return self._ask_until_answered(questions, json.dumps(list(questions)))
         verdicts = []
         for question in questions:
-            verdicts += self._verdicts([question], json.dumps(question))
+            verdicts += self._ask_until_answered([question], json.dumps(question))
         return verdicts
 
-    def _verdicts(self, questions: Sequence[AskedQuestion], line: str) -> list[Verdict]:
+    def _ask_until_answered(self, questions: Sequence[AskedQuestion], line: str) -> list[Verdict]:
         """Send a line and return the verdicts; send it again if the program asks to wait."""
         while True:
             try:
                 replies = self._replies(questions, line.encode() + b"\n")
             except ProgramEnded as ended:
                 raise Fault(f"{ended}{_hint_about_sets(questions)}") from None
-            waits = [reply for reply in replies if isinstance(reply, float)]
-            if not waits:
+            seconds_to_wait = [reply for reply in replies if isinstance(reply, float)]
+            if not seconds_to_wait:
                 return [reply for reply in replies if isinstance(reply, Verdict)]
-            if self._over.wait(max(waits)):
+            if self._over.wait(max(seconds_to_wait)):
                 raise Fault("interrupted")
 
     def _replies(self, questions: Sequence[AskedQuestion], line: bytes) -> list[Verdict | float]:

@@ -106,7 +106,7 @@ class Prompt:
         self.hash = hashlib.sha256(text.encode()).hexdigest()[:8]  # stored with the answers
 
     def why_not_about(self, n_items: int) -> str:
-        """Return the reason why no prompt can be made about a number of items; empty if it can.
+        """Explain why no prompt about a number of items can be made; empty if it can be made.
 
         >>> Prompt().why_not_about(4)
         ''
@@ -132,6 +132,7 @@ class Prompt:
         template = self._template
         if len(items) > 2 and self._template_of_sets is not None:
             template = self._template_of_sets
+        # A template may use only names that are in this dict, even if their values are None.
         names: dict[str, Any] = {
             "criterion": None,
             "group": None,

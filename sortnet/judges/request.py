@@ -17,7 +17,7 @@ LONGEST = 1000  # characters as JSON: the request is stored with every answer
 # A user cannot give these parameters, because SortNet sets them; the texts say what to do instead.
 _INSTEAD = {
     "model": "the name of the model has an argument of its own",
-    "messages": "the messages are made of the prompt, of which a file can be given",
+    "messages": "the messages are made from the prompt, which can be a file",
     "logprobs": "log-probabilities are asked for wherever the server gives them; false: never",
     "top_logprobs": "log-probabilities are asked for wherever the server gives them",
     "response_format": "an answer by JSON schema is asked for by `structured`",
@@ -37,7 +37,7 @@ _SECRET_NAMES = (
     *("apikey", "token", "authorization", "password", "passphrase", "secret", "secretkey"),
     *("accesskey", "privatekey", "credential", "credentials", "cookie", "bearer"),
 )
-# Keys of known providers, headers with a key, tokens (JWT), and the start of a private key.
+# This matches keys of known providers, headers with a key, tokens (JWT), and private keys.
 _SECRET = re.compile(
     r"\b(?:sk|rk)-[\w-]{6,}|\bBearer\s+\S+|\b(?:hf|gsk|gh[pousr]|github_pat|xai)_\w{8,}"
     r"|\bAKIA[0-9A-Z]{12,}|\bAIza[\w-]{10,}|\bxox[a-z]-[\w-]{6,}|\beyJ[\w-]+\.[\w-]+\.[\w-]*"
@@ -127,6 +127,7 @@ def request_body(
     body: dict[str, Any] = {"model": model, "messages": messages}
     if "temperature" not in without:
         body["temperature"] = 0
+    # Some models refuse the limit by its old name, `max_tokens`.
     limit = "max_completion_tokens" if "max_tokens" in without else "max_tokens"
     if limit not in without and request.keys().isdisjoint(_LIMITS):
         body[limit] = _MOST_TOKENS
@@ -212,7 +213,10 @@ def _nested_entries(value: object, name: str = "") -> Iterator[tuple[str, object
 
 
 def _parsed_value(text: str) -> Any:
-    """Parse a text as JSON; return the text itself if it is no JSON, or an infinite number."""
+    """Parse the value of a parameter as JSON; a text that is no JSON stays a text.
+
+    A number that is too large for a float stays a text, too.
+    """
 
     def refuse_constant(name: str) -> float:  # NaN and Infinity are no JSON
         raise ValueError(name)

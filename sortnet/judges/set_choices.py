@@ -24,7 +24,7 @@ _AFTER_A = r"because|since|as|is|and|for|with|by|due|has|in|which|then|worst"
 _LETTER = (
     rf"([B-F](?!\w)|A(?!\w)(?! (?!(?:{_AFTER_A})\b)[a-z]))(?!\s*(?:or|and|[,/&=])\s*[A-F](?!\w))"
 )
-# Each pattern finds the letter after a word, such as "The best is B".
+# {word: pattern that finds the letter after the word}, such as B in "The best is B".
 _NAMED = {
     name: re.compile(
         rf"(?<![^\W_])(?i:{name})(?![^\W_])(?:{_MARKS}{_NOUN})?{_MARKS}(?:(?i:is){_MARKS})?"
@@ -34,16 +34,16 @@ _NAMED = {
 }
 # This matches the text before a word if the word is the first in its line.
 _LINE_START = re.compile(r"\A[\W_]*\Z|\A.*\n[\W_]*\Z", re.DOTALL)
-# This finds "Best: same", or an answer that begins with such a word.
+# This finds "Best: same", and an answer that begins with "same", "equal" or "tie".
 _SAME = re.compile(
     rf"(?i)(?:(?<![^\W_])(?:best|answer){_MARKS}|\A[\W_]*)(?:same|equal|tie)(?![^\W_])"
 )
-# Rankings such as "B > A > C", "C < A < B", and a numbered list of one letter in each line.
+# These match rankings: "B > A > C", "C < A < B", and a list with a letter in each line.
 _IN_A_LINE = re.compile(r"(?<!\w)[A-F](?:[^\w<=\n]+[A-F])+(?!\w)")
 _ASCENDING = re.compile(r"(?<!\w)[A-F](?:\s*<\s*[A-F])+(?!\w)")
 _NUMBERED = re.compile(r"(?<!\w)[A-F](?:[^\w<=\n]*\n[^\w<=\n]*(?:\d+[^\w<=\n]+)?[A-F](?!\w))+")
 _WORST_FIRST = re.compile(r"(?i)worst\s+(?:to|first)|ascending")
-# An answer of two letters only, and an answer that begins with a letter.
+# These match an answer of two letters only, and an answer that begins with a letter.
 _TWO = re.compile(r"[\W_]*([A-F])[^\w<=/&]+([A-F])[\W_]*")
 _ONE = re.compile(r"[\s*_\"'`(\[#]*([A-F])[*_\"'`)\]]*\s*(?:[.,:;\n-]|$)")
 # Everything that an answer may have besides a comment: words, letters and marks.
@@ -137,7 +137,12 @@ def _choice_by_words(text: str, *, worst: bool) -> SetChoice | None:
     worst_match = _match_of_word("worst", text)
     if worst_match is None:
         return None
-    return SetChoice(best_match[1], worst_match[1], best_match.start(1), worst_match.start(1))
+    return SetChoice(
+        best=best_match[1],
+        worst=worst_match[1],
+        best_at=best_match.start(1),
+        worst_at=worst_match.start(1),
+    )
 
 
 def _choice_by_bare_letters(text: str, *, worst: bool) -> SetChoice | None:
@@ -150,7 +155,12 @@ def _choice_by_bare_letters(text: str, *, worst: bool) -> SetChoice | None:
         letters = _TWO.fullmatch(text)
         if letters is None:
             return None
-        return SetChoice(letters[1], letters[2], letters.start(1), letters.start(2))
+        return SetChoice(
+            best=letters[1],
+            worst=letters[2],
+            best_at=letters.start(1),
+            worst_at=letters.start(2),
+        )
     letter = _match_of_word("answer", text) or _ONE.match(text)
     return None if letter is None else SetChoice(letter[1], best_at=letter.start(1))
 
@@ -177,7 +187,7 @@ def _choice_by_ranking(text: str, n_items: int) -> SetChoice | None:
     rankings = []
     for pattern in (_IN_A_LINE, _ASCENDING, _NUMBERED):
         for match in pattern.finditer(text):
-            letters = [*re.finditer(r"[A-F]", match[0])]
+            letters = [*re.finditer(r"[A-F]", match[0])]  # with their positions
             if sorted(letter[0] for letter in letters) != [*PLACES[:n_items]]:
                 continue
             # Words such as "worst to best" may stand in the same line or in the line before.

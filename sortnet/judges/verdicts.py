@@ -85,7 +85,7 @@ def answer_at(p: float) -> Answer:
 def parse_verdict(
     reply: Mapping[str, Any], quoted: str, n_items: int = 2, *, worst: bool = False
 ) -> Verdict | float:
-    """Read the verdict from a program's reply, or the seconds after which to ask it again.
+    """Read a program's reply: a verdict, or the seconds to wait until the question is asked again.
 
     Args:
         reply: the reply.
@@ -160,7 +160,10 @@ def _place(reply: Mapping[str, Any], name: str, quoted: str, n_items: int) -> in
     """Read the place of the best or worst item, a number from 0, from a reply.
 
     Args:
+        reply: the reply.
         name: key of the place's letter, `best` or `worst`.
+        quoted: start of the reply, for messages.
+        n_items: number of items in question; their places have the letters from A.
 
     Raises:
         Fault: if the reply has no letter of a place under the key.
@@ -207,8 +210,10 @@ def _number(reply: Mapping[str, Any], name: str, most: float, quoted: str) -> fl
     """Read a number from a reply; None if the number is missing or infinite.
 
     Args:
+        reply: the reply.
         name: key of the number.
         most: largest number that is valid.
+        quoted: start of the reply, for messages.
 
     Raises:
         Fault: if the value is no number from 0 to `most`.

@@ -81,7 +81,7 @@ class WorkerPool(ABC, Generic[Q]):
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def __post_init__(self) -> None:
-        # A question is asked once for each order; True: its items are in the reverse order.
+        # Each question is asked once for each order; True means the reverse order of its items.
         self._orders = (False, True) if self.judge.both_orders else (False,)
 
     @property

@@ -1,4 +1,4 @@
-"""Learning from annotators: sessions, choosing pairs, a ranking with intervals. No I/O."""
+"""Ask annotators about pairs of items, and rank the items by the answers. No I/O."""
 
 from sortnet.preference.base import ANSWERS, Answer, Judgement, Question
 

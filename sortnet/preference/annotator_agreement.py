@@ -1,4 +1,4 @@
-"""The agreement of annotators, computed from the answers alone."""
+"""Measure how far annotators agree, from the answers alone."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from sortnet.preference.judgement_table import Judgements
 from sortnet.preference.shared_votes import SharedVotes
 
 ENOUGH_SHARED = 20  # a share of fewer pairs or answers says nothing
-_MOST_TRIPLES = 200_000
-_MOST_PATHS = 20_000_000  # looked at for triples; a path is two pairs with an item in common
+_MOST_TRIPLES = 200_000  # triples that are checked for cycles
+_MOST_PATHS = 20_000_000  # paths that are looked at; a path is two pairs with an item in common
 _PATHS_AT_ONCE = 1_000_000
 
 
@@ -27,12 +27,15 @@ class Agreement:
     """The agreement of annotators with each other, with themselves, and with any order.
 
     Attributes:
-        krippendorff_alpha: nominal, of pairs with two annotators or more; 1 is perfect, 0 is
-            chance; None if there are no such pairs, or all answers are the same.
-        shared_pairs: number of pairs with two annotators or more.
-        cycles: share of cyclic triples among the triples with all three pairs answered.
-        triples: number of these triples that were checked.
-        consistency: share of repeated answers that repeat the first answer; ties are left out.
+        krippendorff_alpha: Krippendorff's nominal alpha over the pairs that two or more annotators
+            answered; 1 is perfect, 0 is chance. None if there are no such pairs, or if all answers
+            are the same.
+        shared_pairs: number of pairs that two or more annotators answered.
+        cycles: share of cyclic triples among the triples of items whose three pairs are decided;
+            None without such triples.
+        triples: number of triples that were checked for cycles.
+        consistency: share of repeated answers that are the same as the annotator's first answer,
+            ties left out; None without repeated answers.
         repeats: number of repeated answers.
     """
 
@@ -47,11 +50,11 @@ class Agreement:
 def agreement(judgements: Iterable[Judgement]) -> Agreement:
     """Measure agreement over the judgements that were not undone.
 
-    Krippendorff's alpha is over the hold-out and all other pairs together: annotators disagree more
-    on pairs of close items, which active learning asks for. Each pair counts both ways round, since
-    nothing says which of its items is the first. The pairs that follow from an answer about a set
-    count for one answer together. Cycles are looked for in answers about pairs only, because an
-    answer about a set contains none.
+    Krippendorff's alpha is over all pairs, the hold-out included. It is lower than over random
+    pairs alone, because annotators disagree more on pairs of close items, which sessions ask about.
+    Each pair counts in both orders of its items, because neither item is the first by nature. The
+    pairs that follow from an answer about a set count for one answer together. Cycles are looked
+    for in answers about pairs only, because one answer about a set contains no cycle.
 
     Cost: a sort of the judgements, and a look at 200,000 triples and at 20,000,000 paths of two
     pairs at most.
@@ -62,22 +65,26 @@ def agreement(judgements: Iterable[Judgement]) -> Agreement:
     """
     table = Judgements.of(judgements)
     votes = SharedVotes.of(table, sets=True)
-    # The first answer of each annotator counts.
+    # Between annotators, the first answer of each annotator to a pair counts.
     pair = votes.pair[votes.first]
-    counts = counted(pair, votes.better[votes.first])
+    counts = counted(pair, votes.better[votes.first])  # columns: for the lower, the higher, a tie
     n_annotators = counts.sum(axis=1)
     weight = np.bincount(pair, votes.weight[votes.first]) / n_annotators
-    both_ways = np.concatenate((counts, counts[:, [1, 0, 2]]))
+    counts_with_items_swapped = counts[:, [1, 0, 2]]
+    counts_both_ways = np.concatenate((counts, counts_with_items_swapped))
     n_cyclic, n_triples = _count_cycles(SharedVotes.of(table))
     again, before = votes.repeated()
-    is_same = votes.better[again] == votes.better[before]
     n_repeats = votes.weight[again].sum()
+    consistency: float | None = None
+    if len(again):
+        is_same = votes.better[again] == votes.better[before]
+        consistency = float(votes.weight[again] @ is_same / n_repeats)
     return Agreement(
-        krippendorff_alpha=krippendorff_alpha(both_ways, np.tile(weight, 2)),
+        krippendorff_alpha=krippendorff_alpha(counts_both_ways, np.tile(weight, 2)),
         shared_pairs=int((n_annotators > 1).sum()),
         cycles=n_cyclic / n_triples if n_triples else None,
         triples=n_triples,
-        consistency=float(votes.weight[again] @ is_same / n_repeats) if len(again) else None,
+        consistency=consistency,
         repeats=round(n_repeats),
     )
 
@@ -85,54 +92,68 @@ def agreement(judgements: Iterable[Judgement]) -> Agreement:
 def agreement_by_group(
     judgements: Judgements, groups: Sequence[str] | None
 ) -> list[tuple[str, Agreement]]:
-    """The agreement in each group that has judgements, the least alpha first.
+    """Measure the agreement in each group that has judgements, the least alpha first.
 
-    Groups whose alpha is not known are last; groups of equal alpha are in the order of their first
+    Groups without an alpha are last. Groups of equal alpha are in the order of their first
     judgements.
 
     Args:
-        groups: the group of each item; None: there are no groups.
+        judgements: the judgements; all items of a judgement are in the same group.
+        groups: the name of each item's group. If None, there are no groups, and the list is empty.
+
+    Returns:
+        The name and the agreement of each group.
     """
     if groups is None or not len(judgements):
         return []
-    group_numbers = np.unique(groups, return_inverse=True)[1][judgements.left]
+    _, number_of_item = np.unique(groups, return_inverse=True)
+    group_numbers = number_of_item[judgements.left]
     rows = np.argsort(group_numbers, kind="stable")
     boundaries = np.flatnonzero(np.diff(group_numbers[rows])) + 1
+    by_first_judgement = sorted(np.split(rows, boundaries), key=lambda rows: int(rows[0]))
     agreements = []
-    for rows_of_group in sorted(np.split(rows, boundaries), key=lambda rows: int(rows[0])):
+    for rows_of_group in by_first_judgement:
         group = groups[judgements.left[rows_of_group[0]]]
         agreements.append((group, agreement(judgements.where(rows_of_group))))
     return sorted(agreements, key=lambda pair: _alpha_or_last(pair[1]))
 
 
 def _alpha_or_last(agreement: Agreement) -> float:
-    """The alpha, or a number above each alpha if it is not known."""
+    """Return the alpha as a sort key; 2, which is above every alpha, if there is none."""
     alpha = agreement.krippendorff_alpha
     return 2.0 if alpha is None else alpha
 
 
 def counted(unit: I64, better: F64) -> I64:
-    """Count the answers in each unit, such as a pair, by the item that they prefer.
+    """Count the answers in each unit by the item that they prefer.
 
     Args:
-        unit: (m,) the number of the unit that each answer belongs to.
-        better: (m,) the preferred item, as in `SharedVotes`.
+        unit: (m,) the number of the unit that each answer belongs to, such as a pair of items.
+        better: (m,) 1 if the answer prefers the item with the lower number, 0 if it prefers the
+            item with the higher number, ½ for a tie.
 
     Returns:
-        (u, 3) numbers of answers that prefer the item with the lower number, the item with the
-        higher number, and neither of the items.
+        (u, 3) the number of answers that prefer the item with the lower number, that prefer the
+        item with the higher number, and that are ties.
     """
-    column = np.where(better == 0.5, 2, better == 0)
+    prefers_higher = better == 0
+    column = np.where(better == 0.5, 2, prefers_higher)
     n_units = unit.max(initial=-1) + 1
     return np.bincount(3 * unit + column, minlength=3 * n_units).reshape(n_units, 3)
 
 
 def disputed(judgements: Iterable[Judgement], most: int) -> tuple[int, list[list[Judgement]]]:
-    """The number of disputed pairs, and the answers to the most disputed pairs, `most` at most.
+    """Find the disputed pairs: pairs with answers that differ, even of the same annotator.
 
-    A pair is disputed if two answers to it differ, also if both are by the same annotator. The most
-    disputed pair is first, by Σ (t - mean)² over its answers: t is 1 for one item, 0 for the other
-    item, ½ for a tie.
+    The most disputed pair has the largest Σ (t - mean)² over its answers, where t is 1 for the item
+    with the lower number, 0 for the other item, and ½ for a tie.
+
+    Args:
+        judgements: the judgements.
+        most: the largest number of pairs whose answers are returned.
+
+    Returns:
+        The number of all disputed pairs, and the answers to each of the most disputed pairs.
 
     Cost: a sort of the judgements, and a sort of the disputed pairs.
 
@@ -142,28 +163,48 @@ def disputed(judgements: Iterable[Judgement], most: int) -> tuple[int, list[list
     """
     table = Judgements.of(judgements)
     votes = SharedVotes.of(table)
-    spread = disagreement(votes)
-    pairs = np.flatnonzero(spread)
-    pairs = pairs[np.lexsort((votes.oldest()[pairs], -spread[pairs]))]
-    return len(pairs), [votes.answers(table, pair) for pair in pairs[:most].tolist()]
+    disagreement_of_pair = disagreement(votes)
+    disputed_pairs = np.flatnonzero(disagreement_of_pair)
+    # Equally disputed pairs are in the order of their oldest answers.
+    most_disputed_first = np.lexsort(
+        (votes.oldest()[disputed_pairs], -disagreement_of_pair[disputed_pairs])
+    )
+    shown_pairs = disputed_pairs[most_disputed_first[:most]].tolist()
+    return len(disputed_pairs), [votes.answers(table, pair) for pair in shown_pairs]
 
 
 def disagreement(votes: SharedVotes) -> F64:
-    """(p,) four times Σ (t - mean)² over the answers to each pair, see `disputed`."""
-    low, high, neither = counted(votes.pair, votes.better).T
-    n = low + high + neither
+    """Compute how much the answers to each pair differ: 4 Σ (t - mean)² over the answers.
+
+    Here t is 1 for the item with the lower number, 0 for the other item, and ½ for a tie. With the
+    numbers n of answers, l of answers for the item with the lower number, and e of ties, this is
+    (n (4 l + e) - (2 l + e)²) / n.
+
+    Returns:
+        (p,) the disagreement about each pair.
+    """
+    n_low, n_high, n_ties = counted(votes.pair, votes.better).T
+    n = n_low + n_high + n_ties
     # In whole numbers up to the division, so that equal answers have exactly 0.
-    spread: F64 = (n * (4 * low + neither) - (2 * low + neither) ** 2) / n
-    return spread
+    disagreement_of_pair: F64 = (n * (4 * n_low + n_ties) - (2 * n_low + n_ties) ** 2) / n
+    return disagreement_of_pair
 
 
 def krippendorff_alpha(counts: ArrayLike, weight: ArrayLike = 1.0) -> float | None:
-    """Krippendorff's alpha of nominal values: 1 - observed / expected disagreement.
+    """Compute Krippendorff's alpha of nominal values: 1 - observed / expected disagreement.
+
+    With c_uv, the number of answers that give value v to unit u, m_u = Σ_v c_uv, and without
+    weights:
+
+        alpha = 1 - (n - 1) Σ_u (m_u² - Σ_v c_uv²) / (m_u - 1) / (n² - Σ_v n_v²)
+
+    Here n_v = Σ_u c_uv and n = Σ_v n_v. With weights, each unit is repeated in proportion to its
+    weight, and 1 becomes the mean weight of an answer.
 
     Args:
-        counts: (u, v) how often each unit was given each value; a unit with fewer than
-            two answers does not count.
-        weight: how often each unit counts.
+        counts: (u, v) how often each unit was given each value. A unit with fewer than two answers
+            does not count.
+        weight: (u,) the weight of each unit, or one weight for all units.
 
     Returns:
         alpha; None if all values are the same.
@@ -171,15 +212,16 @@ def krippendorff_alpha(counts: ArrayLike, weight: ArrayLike = 1.0) -> float | No
     >>> krippendorff_alpha([[2, 0], [0, 2], [1, 1]])  # 1 - (1/3) / (3·3·2 / (6·5))
     0.4444444444444444
     """
-    n_given = np.asarray(counts, np.int64)
-    is_shared = n_given.sum(axis=1) > 1
-    w = np.broadcast_to(np.asarray(weight, np.float64), len(n_given))[is_shared]
-    n_given = n_given[is_shared]
-    m = n_given.sum(axis=1)
-    n_of_value = w @ n_given
+    counts_of_all = np.asarray(counts, np.int64)
+    weights_of_all = np.broadcast_to(np.asarray(weight, np.float64), len(counts_of_all))
+    is_shared = counts_of_all.sum(axis=1) > 1
+    c = counts_of_all[is_shared]
+    w = weights_of_all[is_shared]
+    m = c.sum(axis=1)
+    n_of_value = w @ c
     if np.count_nonzero(n_of_value) < 2:
         return None
-    observed = w @ ((m**2 - (n_given**2).sum(axis=1)) / (m - 1))
+    observed = w @ ((m**2 - (c**2).sum(axis=1)) / (m - 1))
     n = n_of_value.sum()
     expected = n**2 - (n_of_value**2).sum()
     mean_weight = n / m.sum()
@@ -187,13 +229,17 @@ def krippendorff_alpha(counts: ArrayLike, weight: ArrayLike = 1.0) -> float | No
 
 
 def first_better(judgement: Judgement) -> float:
-    """1 if the item with the lower number was preferred, 0 if the other item was, ½ for a tie."""
+    """Return 1 if a judgement on a pair prefers the lower item number, 0 if not, ½ for a tie."""
     target = TARGETS[judgement.answer]
     return target if judgement.left < judgement.right else 1 - target
 
 
 def _count_cycles(votes: SharedVotes) -> tuple[int, int]:
-    """Count the cyclic triples and all triples; a majority of the answers decides each pair."""
+    """Count cyclic triples of items; the majority of the answers decides each pair.
+
+    Returns:
+        The number of cyclic triples, and the number of all triples that were checked.
+    """
     majorities = _majorities(votes)
     low_wins = majorities.low_wins
     n_cyclic = 0
@@ -205,37 +251,46 @@ def _count_cycles(votes: SharedVotes) -> tuple[int, int]:
 
 
 def cyclic(ab: Bool, bc: Bool, ac: Bool) -> Bool:
-    """Whether a, b and c are preferred in a circle.
+    """Whether a, b and c are preferred in a circle: a to b, b to c and c to a, or the reverse.
 
     Args:
-        ab, bc, ac: whether the first item of each pair is preferred.
+        ab, bc, ac: (t,) whether the first item of the pair is preferred, in each triple.
     """
     is_cyclic: Bool = (ab == bc) & (bc != ac)
     return is_cyclic
 
 
 def triples_of(low: I64, high: I64, most: int) -> Iterator[tuple[I64, I64, I64]]:
-    """Yield triples a < b < c as the places of their pairs (a, b), (b, c) and (a, c).
+    """Find triples of items a < b < c whose three pairs are all in a list of pairs.
+
+    A path is two pairs (a, b) and (b, c). Paths are followed in blocks, and a path is a triple if
+    the pair (a, c) exists, too.
 
     Args:
-        low, high: the items of each pair; pairs with the same low item follow each other.
-        most: the number of triples at most.
+        low, high: (p,) the items of each pair, the lower number first. Pairs with the same low item
+            must follow each other.
+        most: the largest number of triples.
 
-    Cost: a look at each path of two pairs (a, b), (b, c), up to 20,000,000 paths.
+    Yields:
+        For a block of triples, the indices of the pairs (a, b), (b, c) and (a, c).
+
+    Cost: a look at each path, up to 20,000,000 paths.
     """
-    items, first_place, n_pairs = np.unique(low, return_index=True, return_counts=True)
-    # For each pair (a, b): how many pairs (b, c) there are, and the place of the first of them.
-    k = np.searchsorted(items, high)
-    is_low_item = np.append(items, -1)[k] == high
+    low_items, first_pair, n_pairs = np.unique(low, return_index=True, return_counts=True)
+    # For each pair (a, b): the number of pairs (b, c), and the index of the first such pair. Both
+    # are padded, because b may be above all low items.
+    k = np.searchsorted(low_items, high)
+    is_low_item = np.append(low_items, -1)[k] == high
     n_next = np.where(is_low_item, np.append(n_pairs, 0)[k], 0)
-    first_next = np.append(first_place, 0)[k]
+    first_next = np.append(first_pair, 0)[k]
+    # Paths are numbered in the order of their pairs (a, b), then of their pairs (b, c).
     n_paths_before = np.cumsum(n_next) - n_next
+    n_paths = min(int(n_next.sum()), _MOST_PATHS)
+    block_starts = [*range(0, n_paths, _PATHS_AT_ONCE), n_paths]
+    cuts = np.searchsorted(n_paths_before + n_next, block_starts, side="right")
+    # The pair (a, c) is looked up by a key that both items are packed into.
     key = packed(low, high)
     by_key = np.argsort(key)
-    n_paths = min(int(n_next.sum()), _MOST_PATHS)
-    cuts = np.searchsorted(
-        n_paths_before + n_next, [*range(0, n_paths, _PATHS_AT_ONCE), n_paths], side="right"
-    )
     for begin, end in pairwise(cuts.tolist()):
         ab = np.repeat(np.arange(begin, end), n_next[begin:end])
         path = n_paths_before[begin] + np.arange(len(ab))
@@ -243,20 +298,21 @@ def triples_of(low: I64, high: I64, most: int) -> Iterator[tuple[I64, I64, I64]]
         key_of_ac = packed(low[ab], high[bc])
         rank = np.minimum(np.searchsorted(key, key_of_ac, sorter=by_key), len(key) - 1)
         ac = by_key[rank]
-        closed = np.flatnonzero(key[ac] == key_of_ac)[:most]
-        yield ab[closed], bc[closed], ac[closed]
-        most -= len(closed)
+        is_triple = key[ac] == key_of_ac
+        triples = np.flatnonzero(is_triple)[:most]
+        yield ab[triples], bc[triples], ac[triples]
+        most -= len(triples)
         if not most:
             return
 
 
 class _Majorities(NamedTuple):
-    """The pairs with a majority.
+    """The pairs of items of which most answers prefer the same item.
 
     Attributes:
-        low, high: the items of each pair; pairs with the same low item follow each other, as
-            `triples_of` needs it.
-        low_wins: whether the majority prefers the low item.
+        low, high: (p,) the items of each pair, the lower number first. Pairs with the same low item
+            follow each other, as `triples_of` needs it.
+        low_wins: (p,) whether the majority prefers the item with the lower number.
     """
 
     low: I64
@@ -265,13 +321,15 @@ class _Majorities(NamedTuple):
 
 
 def _majorities(votes: SharedVotes) -> _Majorities:
-    """The pairs with a majority, oldest first, but pairs with the same low item together."""
+    """List the pairs with a majority, oldest first, but pairs with the same low item together."""
     n_low, n_high, _ = counted(votes.pair, votes.better).T
     balance = n_low - n_high
-    pairs = np.flatnonzero(balance)
-    pairs = pairs[np.argsort(votes.oldest()[pairs])]
-    low = votes.low[votes.starts[pairs]]
-    _, oldest, number_of_low = np.unique(low, return_index=True, return_inverse=True)
-    pairs = pairs[np.argsort(oldest[number_of_low], kind="stable")]
+    decided_pairs = np.flatnonzero(balance)
+    oldest_first = decided_pairs[np.argsort(votes.oldest()[decided_pairs])]
+    low = votes.low[votes.starts[oldest_first]]
+    _, first_place, number_of_low = np.unique(low, return_index=True, return_inverse=True)
+    # The pairs of a low item go to the place of its oldest pair.
+    place_of_low = first_place[number_of_low]
+    pairs = oldest_first[np.argsort(place_of_low, kind="stable")]
     starts = votes.starts[pairs]
     return _Majorities(votes.low[starts], votes.high[starts], balance[pairs] > 0)

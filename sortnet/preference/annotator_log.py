@@ -1,4 +1,4 @@
-"""The log of one annotator's judgements, which the session reads to choose their next question."""
+"""The log of an annotator's judgements, by which a session chooses the annotator's questions."""
 
 from __future__ import annotations
 
@@ -9,14 +9,15 @@ class AnnotatorLog:
     """The judgements of one annotator, as row numbers of the session's table of judgements.
 
     A pair of items is packed into one number, with the lower item number first. A question is
-    identified by all pairs of its items. An answer counts only for the pairs that it compares, so
-    two items between the best and the worst may still be asked about.
+    identified by all pairs of its items. An answer counts only for the pairs that it compares. So
+    two items between the best and the worst item of a set may still be asked about.
 
     Attributes:
         rows: the rows of all judgements, oldest first, including undone judgements.
-        pairs: {pair: how often the annotator answered it}.
-        rows_answered_once: {question: row of its answer}, for questions that were answered once.
-        undone_rows: {question: row of its last undone answer}, for questions not answered since.
+        pairs: {pair: number of the annotator's answers to the pair}.
+        rows_answered_once: {question: row of the answer} for questions that were answered once.
+        undone_rows: {question: row of the last undone answer} for questions that were not answered
+            again.
     """
 
     def __init__(self) -> None:
@@ -32,7 +33,8 @@ class AnnotatorLog:
             row: the row of the answer.
             question: all pairs of the question's items.
             pairs: the pairs that the answer compares.
-            is_usable: whether the answer is outside the hold-out, so that it may choose questions.
+            is_usable: whether the answer may be used to choose questions; an answer of the hold-out
+                may not.
         """
         self.rows.append(row)
         is_new = not any(pair in self.pairs for pair in pairs)
@@ -45,7 +47,13 @@ class AnnotatorLog:
             self.rows_answered_once.pop(question, None)
 
     def take_back(self, row: int, question: tuple[int, ...], pairs: list[int]) -> None:
-        """Remove an undone answer from the counts, and remember that its question was undone."""
+        """Remove an undone answer from the counts, and remember its question as undone.
+
+        Args:
+            row: the row of the undone answer.
+            question: all pairs of the question's items.
+            pairs: the pairs that the answer compares.
+        """
         for pair in pairs:
             self.pairs[pair] -= 1
             if not self.pairs[pair]:

@@ -1,4 +1,4 @@
-"""Reports on annotators: reliability, side bias, agreement, gold score, a verdict."""
+"""Report on each annotator: reliability, side bias, agreement, gold score, a verdict."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ from sortnet.preference.study import Study
 from sortnet.preference.vote_arrays import Votes
 
 FEW = 20  # with fewer answers there is no verdict on an annotator
-TOO_FAST = 0.7  # seconds; if half of the answers are faster, they can hardly have read
-_ENOUGH_TIMES = 5  # measured times needed to say "too fast"
-# Bounds of the verdicts. Each compares the end of an interval that is in the annotator's favour.
-ONE_SIDE = 0.8  # the share of one side is above it: "always left" or "always right"
-INVERTED = -0.5  # reliability is below 0, and its interval begins below this: "inverted"
-UNRELIABLE = 0.5  # reliability is below it: "unreliable"
-BELOW = 0.95  # reliability is below it: "below average: counts less", which is no fault
-RANDOM = 0.2  # and its interval also begins below this: "answers at random"
+TOO_FAST = 0.7  # seconds: whoever answers half of the questions faster can hardly have read them
+_ENOUGH_TIMES = 5  # number of measured times that are needed to say "too fast"
+# Bounds of the verdicts. A value is below a bound only if its whole 90 % interval is below it.
+ONE_SIDE = 0.8  # a share of answers for one side above 0.8 is "always left" or "always right"
+INVERTED = -0.5  # a reliability below 0, whose interval starts below -0.5, is "inverted"
+RANDOM = 0.2  # a reliability below 0.95, whose interval starts below 0.2, is "answers at random"
+UNRELIABLE = 0.5  # a reliability below 0.5 is "unreliable"
+BELOW = 0.95  # a reliability below 0.95 is "below average: counts less", which is no fault
 BELOW_AVERAGE = "below average: counts less"
 FINE = ("", "no answers", "too few answers", "too fast", BELOW_AVERAGE)  # a program may be fast
-HALF = 0.5  # the gold score is below it: "wrong on gold pairs"
-_EDGES = np.array([(1 - LEVEL) / 2, (1 + LEVEL) / 2])
-_MOST_ANSWERS = 400  # of an annotator, the newest, to estimate the reliability from
+HALF = 0.5  # a gold score below 0.5 is "wrong on gold pairs"
+_QUANTILES = np.array([(1 - LEVEL) / 2, (1 + LEVEL) / 2])  # the ends of a 90 % interval
+_MOST_ANSWERS = 400  # an excluded annotator's reliability is measured by this number of new answers
 _PAIRS_AT_ONCE = 100_000
-_NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(15)
+_NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(15)  # for expectations over a normal value
 
 
 @dataclass(frozen=True)
@@ -55,25 +55,31 @@ class AnnotatorReport:
         name: name of the annotator.
         answers: number of answers about the order that are not undone; an answer about a set counts
             once.
-        reliability: c in Φ(c (s_left - s_right) + b): 1 for the average annotator, 0 for coin
-            tosses, negative if the worse item is preferred. None without an answer, and while
-            no answer of others says anything about the items.
-        side_bias: b, positive towards the left.
-        agreement: share of others' answers to the same pairs that agree; None without such answers.
-        expected_agreement: the share if both were average annotators: even reliable people differ
-            on pairs of close items.
-        shared: number of others' answers to the same pairs.
-        consistency, expected_consistency, repeats: as the three before, for the annotator's own
-            answers to pairs that were asked again.
-        gold, gold_answers: share of gold pairs answered right, None without gold answers; number of
-            gold answers.
+        reliability: reliability c, where P(left) = Φ(c (s_left - s_right) + b) for the scores s. It
+            is 1 for the average annotator, 0 for coin tosses, and negative if the annotator prefers
+            the worse item. None without answers of the annotator, or if no other annotator has
+            answered about the same items.
+        side_bias: side bias b, positive towards the left.
+        agreement: share of the other annotators' answers to the same pairs that agree; None without
+            such answers.
+        expected_agreement: share that is expected to agree if average annotators answer, because
+            even reliable people differ on pairs of close items.
+        shared: number of the other annotators' answers to the same pairs.
+        consistency: share of the annotator's repeated answers that are the same as the first
+            answer; None without repeated answers.
+        expected_consistency: share that is expected to be the same if an average annotator answers.
+        repeats: number of the annotator's repeated answers.
+        gold: share of the answers to gold pairs that are right; None without such answers.
+        gold_answers: number of answers to gold pairs.
         skipped, cant_say, undone: number of skips, can't-says and undos.
         median_seconds: median time from showing a question to its answer.
         too_fast: whether half of a person's answers took less than 0.7 seconds.
-        state, reason: `active`, `excluded`, `paused` or `revoked`; the reason of the exclusion.
+        state: `active`, `excluded`, `paused` or `revoked`.
+        reason: reason of the exclusion, if the annotator is excluded.
         verdict: the annotator's fault, in words; empty without a fault.
-        model: whether it is a model, which is measured by people's answers and gold pairs.
-        probabilities: what the annotator's probabilities count as: `measurement`, `share`,
+        model: whether the annotator is a model, which is measured by people's answers and gold
+            pairs.
+        probabilities: what the annotator's probabilities count as: `measurement`, `share` or
             `ignored`; `words` if measurements say nothing about the errors. Empty without
             probabilities.
     """
@@ -110,14 +116,15 @@ def annotator_reports(
     *,
     features: bool = False,
 ) -> list[AnnotatorReport]:
-    """One report per annotator.
+    """Report on each annotator.
 
     Args:
-        numbers: {name: number in the posterior}, None for annotators who are not in it.
+        numbers: {name: number of the annotator in the posterior}; None for an annotator who is not
+            in the posterior.
         judgements: all judgements, including undos, and judgements of excluded annotators.
         posterior: posterior of the scores, without the excluded annotators.
         study: present state of the study.
-        features: whether items have features: then answers about some items inform the scores of
+        features: whether items have features. Then answers about some items inform the scores of
             all items.
 
     Cost: a sort of the judgements, and about 30 ms per excluded annotator with 400 answers or more.
@@ -127,51 +134,61 @@ def annotator_reports(
 
 
 class _Counts:
-    """Counts of the judgements by annotator; the last row is zero, for names without judgements.
+    """Counts of the judgements by annotator.
+
+    Arrays have a row for each annotator, and a last row of zeros for unknown annotators: a rows
+    together.
 
     Attributes:
         table: the judgements.
-        votes: the rows of each annotator's answers about the order.
-        replies: (a, r) number of each answer.
-        shared, repeats: (a,) pairs answered by others, too, and pairs answered again.
+        answer_rows: for each annotator, the rows in the table of the answers about the order.
+        replies: (a, r) number of replies of each kind; the columns are in the order of `ANSWERS`.
+        shared: comparisons with the other annotators' answers to the same pairs.
+        repeats: comparisons of repeated answers with the annotator's own first answers.
         gold: (a,) number of answers to gold pairs.
         right: (a,) number of answers to gold pairs that are right.
-        is_informed: (a,) whether others' answers that count say something about the items.
+        is_informed: (a,) whether answers of other annotators, who are not excluded, say something
+            about the items that the annotator has compared.
     """
 
     def __init__(
         self, table: Judgements, posterior: Posterior, study: Study, features: bool
     ) -> None:
-        n = int(table.annotator.max(initial=-1)) + 2
+        n = int(table.annotator.max(initial=-1)) + 2  # the annotators, and the row of zeros
         self.table = table
         rows = np.flatnonzero(table.is_answer)
-        rows = rows[np.argsort(table.annotator[rows], kind="stable")]
-        self.votes = np.split(rows, np.searchsorted(table.annotator[rows], np.arange(1, n)))
-        reply = len(ANSWERS) * table.annotator + table.answer
-        replies = np.bincount(reply[table.live], minlength=len(ANSWERS) * n)
+        by_annotator = rows[np.argsort(table.annotator[rows], kind="stable")]
+        starts = np.searchsorted(table.annotator[by_annotator], np.arange(1, n))
+        self.answer_rows = np.split(by_annotator, starts)
+        annotator_and_answer = len(ANSWERS) * table.annotator + table.answer
+        replies = np.bincount(annotator_and_answer[table.live], minlength=len(ANSWERS) * n)
         self.replies = replies.reshape(n, len(ANSWERS))
         votes = SharedVotes.of(table, sets=True)
         self.shared, self.repeats = _agreements(votes, posterior, n)
-        better = _better_of_gold(votes, study)
-        is_gold = better >= 0
-        is_right = is_gold & (votes.better == (better == votes.low))
-        self.gold = _summed(votes.annotator, is_gold, n)
-        self.right = _summed(votes.annotator, is_right, n)
-        self.is_informed = _is_informed(table, rows, n, study, features)
+        better_item = _better_of_gold(votes, study)
+        is_gold = better_item >= 0
+        low_is_better = better_item == votes.low
+        is_right = is_gold & (votes.better == low_is_better)
+        self.gold = _sum_by_annotator(votes.annotator, is_gold, n)
+        self.right = _sum_by_annotator(votes.annotator, is_right, n)
+        self.is_informed = _is_informed(table, by_annotator, n, study, features)
 
     def row(self, name: str) -> int:
-        """The row of an annotator in all counts; the last row, of zeros, for an unknown name."""
-        last_row = len(self.votes) - 1
+        """Return the row of an annotator in all counts; the row of zeros for an unknown name."""
+        last_row = len(self.answer_rows) - 1
         return min(self.table.annotators.get(name, last_row), last_row)
 
 
 class _Agreements(NamedTuple):
-    """(a,) numbers of an annotator's pairs of answers to the same pair of items, without ties.
+    """Comparisons of each annotator's answers with other answers to the same pair of items.
+
+    Ties are left out. All three attributes have one row per annotator.
 
     Attributes:
-        compared: all pairs of answers.
-        same: pairs of equal answers.
-        expected_same: the expected number of pairs of equal answers, if average annotators answer.
+        compared: (a,) number of comparisons.
+        same: (a,) number of comparisons of two equal answers.
+        expected_same: (a,) number of comparisons that are expected to be of two equal answers, if
+            average annotators answer.
     """
 
     compared: F64
@@ -179,59 +196,81 @@ class _Agreements(NamedTuple):
     expected_same: F64
 
     @classmethod
-    def summed(cls, annotator: I64, compared: F64, same: F64, expected: F64, n: int) -> _Agreements:
-        """Sums over the answers of each of n annotators.
+    def summed(
+        cls, annotator: I64, compared: F64, same: F64, expected_share: F64, n: int
+    ) -> _Agreements:
+        """Sum the comparisons of each annotator's answers.
 
         Args:
-            annotator: (m,) who gave each answer.
-            compared, same: (m,) numbers of other answers that each is compared with, and equals.
-            expected: (m,) the expected share of equal answers.
+            annotator: (m,) number of the annotator of each answer.
+            compared: (m,) number of other answers that the answer is compared with.
+            same: (m,) number of other answers that are equal to the answer.
+            expected_share: (m,) share of other answers that are expected to be equal.
             n: number of annotators.
         """
         return cls(
-            _summed(annotator, compared, n),
-            _summed(annotator, same, n),
-            _summed(annotator, compared * expected, n),
+            _sum_by_annotator(annotator, compared, n),
+            _sum_by_annotator(annotator, same, n),
+            _sum_by_annotator(annotator, compared * expected_share, n),
         )
 
     def share(self, row: int) -> float | None:
-        """The share of equal answers of an annotator; None if there are no pairs of answers."""
-        return float(self.same[row] / self.compared[row]) if self.compared[row] else None
+        """Return the share of equal answers in an annotator's comparisons.
+
+        None without comparisons.
+        """
+        if not self.compared[row]:
+            return None
+        return float(self.same[row] / self.compared[row])
 
     def expected_share(self, row: int) -> float | None:
-        """The share of equal answers that is expected of average annotators; None without pairs."""
-        return float(self.expected_same[row] / self.compared[row]) if self.compared[row] else None
+        """Return the share of equal answers that is expected if average annotators answer.
+
+        None without comparisons.
+        """
+        if not self.compared[row]:
+            return None
+        return float(self.expected_same[row] / self.compared[row])
 
 
 def _report(
     name: str, number: int | None, counts: _Counts, posterior: Posterior, study: Study
 ) -> AnnotatorReport:
+    """Report on one annotator.
+
+    Args:
+        name: name of the annotator.
+        number: number of the annotator in the posterior; None if the posterior lacks the annotator.
+        counts: the counts of all judgements.
+        posterior: posterior of the scores.
+        study: present state of the study.
+    """
     table = counts.table
     row = counts.row(name)
-    votes = counts.votes[row]
+    answer_rows = counts.answer_rows[row]
     reliability: Measured | None = None
     side_bias: Measured | None = None
-    if len(votes):
-        reliability, side_bias = _reliability_and_bias(posterior, table, votes, number)
+    if len(answer_rows):
+        reliability, side_bias = _reliability_and_bias(posterior, table, answer_rows, number)
     if not counts.is_informed[row]:
         reliability = None
     n_gold = int(counts.gold[row])
     gold = _share(int(counts.right[row]), n_gold) if n_gold else None
-    times = table.milliseconds[votes]
-    times = times[times >= 0]
-    median_seconds = float(np.median(times)) / 1000 if len(times) else None
+    milliseconds = table.milliseconds[answer_rows]
+    measured_times = milliseconds[milliseconds >= 0]
+    median_seconds = float(np.median(measured_times)) / 1000 if len(measured_times) else None
     is_model = name in study.models
     too_fast = (
         not is_model
         and median_seconds is not None
         and median_seconds < TOO_FAST
-        and len(times) >= _ENOUGH_TIMES
+        and len(measured_times) >= _ENOUGH_TIMES
     )
-    excluded = study.excluded.get(name)
+    exclusion = study.excluded.get(name)
     replies = dict(zip(ANSWERS, counts.replies[row].tolist(), strict=True))
     return AnnotatorReport(
         name=name,
-        answers=len(votes),
+        answers=len(answer_rows),
         reliability=reliability,
         side_bias=side_bias,
         agreement=counts.shared.share(row),
@@ -248,37 +287,54 @@ def _report(
         median_seconds=median_seconds,
         too_fast=too_fast,
         state=study.state(name),
-        reason=None if excluded is None else excluded.reason,
+        reason=None if exclusion is None else exclusion.reason,
         verdict=_verdict(replies, reliability, gold, too_fast),
         model=is_model,
-        probabilities=_probabilities(name, number, table.p[votes], posterior, study),
+        probabilities=_probabilities(name, number, table.p[answer_rows], posterior, study),
     )
 
 
 def _probabilities(
     name: str, number: int | None, p: F64, posterior: Posterior, study: Study
 ) -> str:
-    """The field `probabilities` of a report, given the annotator's probabilities, NaN for none."""
+    """Say what the probabilities of an annotator count as, for `AnnotatorReport.probabilities`.
+
+    Args:
+        name: name of the annotator.
+        number: number of the annotator in the posterior; None if the posterior lacks the annotator.
+        p: (m,) the annotator's probabilities, NaN for an answer without one.
+        posterior: posterior of the scores.
+        study: present state of the study.
+    """
     if np.isnan(p).all():
         return ""
     kind = study.probabilities.get(name, "share")
-    says_nothing = number is not None and posterior.annotators.scale[number] == 0
-    return "words" if kind == "measurement" and says_nothing else kind
+    if kind == "measurement" and number is not None and posterior.annotators.scale[number] == 0:
+        return "words"  # the fit found that the measurements say nothing
+    return kind
 
 
 def _verdict(
     replies: Mapping[str, int], reliability: Measured | None, gold: Measured | None, too_fast: bool
 ) -> str:
-    """The first fault that the intervals show; empty without a fault."""
-    decided = replies["left"] + replies["right"]
-    answers = decided + replies["tie"] + replies["best"] + replies["same"]
-    if not answers:
+    """Name the annotator's first fault that the intervals show; an empty text without a fault.
+
+    Args:
+        replies: number of replies of each kind.
+        reliability: reliability of the annotator, if it is known.
+        gold: share of right answers to gold pairs, if there are any.
+        too_fast: whether half of the answers were too fast.
+    """
+    n_decided = replies["left"] + replies["right"]
+    n_answers = n_decided + replies["tie"] + replies["best"] + replies["same"]
+    if not n_answers:
         return "no answers"
-    if answers < FEW:
+    if n_answers < FEW:
         return "too few answers"
     for side in ("left", "right"):
-        if _share(replies[side], decided).low > ONE_SIDE:
+        if _share(replies[side], n_decided).low > ONE_SIDE:
             return f"always {side}"
+    # An unknown reliability has no fault.
     c = reliability or Measured(1, np.inf, np.inf)
     faults = {
         "inverted": c.high < 0 and c.low < INVERTED,
@@ -294,15 +350,15 @@ def _verdict(
 def _reliability_and_bias(
     posterior: Posterior, table: Judgements, rows: I64, number: int | None
 ) -> tuple[Measured, Measured]:
-    """Reliability c and side bias b of one annotator, by the posterior.
-
-    An annotator who is not in the posterior is measured by its scores.
+    """Return the reliability c and the side bias b of one annotator, with 90 % intervals.
 
     Args:
         posterior: posterior of the scores.
         table: the judgements.
         rows: rows of the annotator's answers.
-        number: the annotator's number in the posterior; None if the posterior lacks the annotator.
+        number: number of the annotator in the posterior. If None, the posterior lacks the
+            annotator. Then c and b are estimated from the newest answers and the posterior of the
+            scores.
     """
     annotators = posterior.annotators
     if number is None:
@@ -318,73 +374,102 @@ def _reliability_and_bias(
             posterior.ties,
         )
         number = 0
-    return (
-        _normal(annotators.reliability[number], annotators.reliability_sd[number]),
-        _normal(annotators.side[number], annotators.side_sd[number]),
+    reliability = _with_normal_interval(
+        annotators.reliability[number], annotators.reliability_sd[number]
     )
+    side_bias = _with_normal_interval(annotators.side[number], annotators.side_sd[number])
+    return reliability, side_bias
 
 
 def _votes_of_one(table: Judgements, rows: I64) -> Votes:
-    """The answers in these rows as votes of one annotator, who has number 0."""
+    """Convert the answers in the given rows to votes of one annotator, who has number 0."""
     is_set = table.is_set[rows]
-    pairs = rows[~is_set]
-    votes = Votes.of_one(table.left[pairs], table.right[pairs], table.targets(pairs))
+    pair_rows = rows[~is_set]
+    votes_of_pairs = Votes.of_one(
+        table.left[pair_rows], table.right[pair_rows], table.targets(pair_rows)
+    )
     if not is_set.any():
-        return votes
-    votes = votes.with_sets(table, rows[is_set])
+        return votes_of_pairs
+    votes = votes_of_pairs.with_sets(table, rows[is_set])
     return replace(votes, annotator=np.zeros(len(votes), np.int64))
 
 
-def _normal(mean: float, sd: float) -> Measured:
-    """The mean of a normal distribution with the interval."""
-    low, high = (mean + sd * ndtri(edge) for edge in _EDGES)
+def _with_normal_interval(mean: float, sd: float) -> Measured:
+    """Return the mean of a normal distribution, with the central 90 % interval."""
+    low, high = (mean + sd * ndtri(quantile) for quantile in _QUANTILES)
     return Measured(float(mean), float(low), float(high))
 
 
 def _share(k: int, n: int) -> Measured:
-    """A share k / n with the interval of Jeffreys' prior; ½ from 0 to 1 if n is 0.
+    """Return the share k / n with a 90 % interval, by Jeffreys' prior for a binomial share.
+
+    If n is 0, the share is ½ and the interval is from 0 to 1.
 
     >>> _share(9, 10)  # doctest: +ELLIPSIS
     Measured(value=0.9, low=0.6..., high=0.98...)
     """
     if not n:
         return Measured(0.5, 0.0, 1.0)
-    low, high = betaincinv(k + 0.5, n - k + 0.5, _EDGES).tolist()
+    low, high = betaincinv(k + 0.5, n - k + 0.5, _QUANTILES).tolist()
     return Measured(k / n, low, high)
 
 
 def _agreements(
     votes: SharedVotes, posterior: Posterior, n: int
 ) -> tuple[_Agreements, _Agreements]:
-    """The agreement of each of n annotators with others, and with their own first answers."""
-    first = votes.first  # of a pair and an annotator
-    pair = votes.pair[first]
-    own = counted(np.cumsum(first) - 1, votes.better)[:, :2]
+    """Compare each annotator's answers with other annotators' and with their own earlier answers.
+
+    Args:
+        votes: all votes, sorted by pair, annotator and time.
+        posterior: posterior of the scores.
+        n: number of annotators.
+
+    Returns:
+        The comparisons with other annotators' answers, and the comparisons of repeated answers with
+        the same annotator's first answers.
+    """
+    # A unit is a pair and an annotator. Its first vote has the pair, the annotator and the weight.
+    is_first = votes.first
+    pair = votes.pair[is_first]
+    unit_of_vote = np.cumsum(is_first) - 1
+    # Columns: answers for the item with the lower number, and for the item with the higher number.
+    own = counted(unit_of_vote, votes.better)[:, :2]
     others = counted(votes.pair, votes.better)[pair, :2] - own
     # The pairs of an answer about a set count for one answer together.
-    weight = votes.weight[first]
+    weight = votes.weight[is_first]
     n_shared = weight * own.sum(axis=1) * others.sum(axis=1)
     n_same = weight * (own * others).sum(axis=1)
     again, before = votes.repeated()
-    n_repeats = votes.weight[again]
-    is_repeated = votes.better[again] == votes.better[before]
-    pairs = np.union1d(pair[n_shared > 0], votes.pair[again])
-    expected = _expected_agreement(votes, posterior, pairs)
-    shared = _Agreements.summed(votes.annotator[first], n_shared, n_same, expected[pair], n)
+    weight_of_repeats = votes.weight[again]
+    is_same = votes.better[again] == votes.better[before]
+    compared_pairs = np.union1d(pair[n_shared > 0], votes.pair[again])
+    expected_share = _expected_agreement(votes, posterior, compared_pairs)
+    shared = _Agreements.summed(
+        votes.annotator[is_first], n_shared, n_same, expected_share[pair], n
+    )
     repeats = _Agreements.summed(
         votes.annotator[again],
-        n_repeats,
-        n_repeats * is_repeated,
-        expected[votes.pair[again]],
+        weight_of_repeats,
+        weight_of_repeats * is_same,
+        expected_share[votes.pair[again]],
         n,
     )
     return shared, repeats
 
 
 def _expected_agreement(votes: SharedVotes, posterior: Posterior, pairs: I64) -> F64:
-    """(p,) the probability that two answers to a pair are the same; 0 except for `pairs`.
+    """Compute the probability that two average annotators give the same answer about a pair.
 
-    It is E[p² + (1 - p)²] with p = Φ(s_i - s_j).
+    The probability is E[p² + (1 - p)²] with p = Φ(s_i - s_j), where the expectation is over the
+    scores s of the two items. It is computed by Gauss-Hermite quadrature.
+
+    Args:
+        votes: all votes.
+        posterior: posterior of the scores.
+        pairs: numbers of the pairs whose probability is computed.
+
+    Returns:
+        (p,) the probability for each pair of the votes; 0 for pairs that are not in `pairs`.
     """
     expected = np.zeros(len(votes.starts))
     for block in np.array_split(pairs, len(pairs) // _PAIRS_AT_ONCE + 1):
@@ -396,21 +481,34 @@ def _expected_agreement(votes: SharedVotes, posterior: Posterior, pairs: I64) ->
 
 
 def _better_of_gold(votes: SharedVotes, study: Study) -> I64:
-    """(m,) the better item of the gold pair that each vote is about; -1 if the pair is not gold."""
-    better_of_pair = {pair: decision.item for pair, decision in study.gold.items()}
-    gold = np.array([*better_of_pair], np.int64).reshape(-1, 2)
-    may_be_gold = np.isin(votes.low, gold[:, 0]) & np.isin(votes.high, gold[:, 1])
+    """Look up the better item of the gold pair that each vote is about.
+
+    Returns:
+        (m,) the number of the better item; -1 if the vote is not about a gold pair.
+    """
+    better_item_of = {pair: decision.item for pair, decision in study.gold.items()}
+    gold_pairs = np.array([*better_item_of], np.int64).reshape(-1, 2)
+    # Most votes are not about gold pairs, so only likely votes are looked up one by one.
+    may_be_gold = np.isin(votes.low, gold_pairs[:, 0]) & np.isin(votes.high, gold_pairs[:, 1])
     rows = np.flatnonzero(may_be_gold)
     pairs = zip(votes.low[rows].tolist(), votes.high[rows].tolist(), strict=True)
-    better = np.full(len(votes.rows), -1)
-    better[rows] = [better_of_pair.get(pair, -1) for pair in pairs]
-    return better
+    better_item = np.full(len(votes.rows), -1)
+    better_item[rows] = [better_item_of.get(pair, -1) for pair in pairs]
+    return better_item
 
 
 def _is_informed(table: Judgements, rows: I64, n: int, study: Study, features: bool) -> Bool:
-    """(n,) whether another annotator, not excluded, has answered about an annotator's items.
+    """Find the annotators about whose items another annotator, not excluded, has answered.
 
-    With features any such answer informs. `rows` are the answers about the order.
+    Args:
+        table: the judgements.
+        rows: rows of all answers about the order.
+        n: number of annotators.
+        study: present state of the study.
+        features: whether items have features. Then an answer about any item counts.
+
+    Returns:
+        (n,) whether another annotator has answered about one of the annotator's items.
     """
     items = table.items(rows)
     is_item = items >= 0
@@ -418,10 +516,10 @@ def _is_informed(table: Judgements, rows: I64, n: int, study: Study, features: b
     item = items[is_item]
     if features:
         item = np.zeros_like(item)
-    excluded = [table.annotators.get(name, -1) for name in study.excluded]
-    counts = ~np.isin(annotator, excluded)
-    # The lowest and the highest number of those who answered about an item: if either is another's
-    # number, somebody else has answered.
+    excluded_numbers = [table.annotators.get(name, -1) for name in study.excluded]
+    counts = ~np.isin(annotator, excluded_numbers)
+    # The lowest and the highest number of the annotators who have answered about each item. Unless
+    # both are the annotator's own number, somebody else has answered, too.
     n_items = item.max(initial=0) + 1
     lowest = np.full(n_items, n)
     highest = np.full(n_items, -1)
@@ -432,6 +530,15 @@ def _is_informed(table: Judgements, rows: I64, n: int, study: Study, features: b
     return is_informed
 
 
-def _summed(annotator: I64, values: F64 | Bool, n: int) -> F64:
-    """(n,) the sum of the values of each annotator."""
+def _sum_by_annotator(annotator: I64, values: F64 | Bool, n: int) -> F64:
+    """Sum the values of each annotator.
+
+    Args:
+        annotator: (m,) the number of the annotator of each value.
+        values: (m,) the values.
+        n: number of annotators.
+
+    Returns:
+        (n,) the sums.
+    """
     return np.asarray(np.bincount(annotator, values, n), np.float64)

@@ -1,4 +1,4 @@
-"""The questions of a session: the choice of the kind of question, and of its items."""
+"""Choose the next question of a session: first the kind of question, then the items."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ from sortnet.preference.strategies import Free, MergePass, Strategy, View, rando
 from sortnet.preference.study import Study
 
 _SHARED = 0.5  # share of hold-out questions that another annotator has answered
-_REPEAT_AFTER = 10  # answers of an annotator before one of them is repeated
+_REPEAT_AFTER = 10  # an annotator's last 10 answered questions are not repeated yet
 
 
 class _Request(NamedTuple):
-    """A request for one question: who asks, which pairs are free, and the random generator.
+    """A request for one question: who is asked, which pairs are free, and the random generator.
 
     Attributes:
-        annotator: who gets the question.
-        taken: pairs that are being asked now.
-        free: whether a pair may be asked of this annotator now.
+        annotator: the name of the annotator who gets the question.
+        taken: pairs that are being asked now, each with the lower item number first.
+        free: tells whether a pair may be asked of this annotator now.
         rng: draws all random choices for this question.
         set_size: number of items that the question should have.
     """
@@ -45,7 +45,10 @@ _Chooser: TypeAlias = Callable[[_Request], Question | None]
 
 
 class _Share(NamedTuple):
-    """A chooser, and the range of a number drawn from 0 to 1 in which the chooser is tried."""
+    """A chooser of questions, and the share of questions for which it is tried.
+
+    The chooser is tried if a number drawn between 0 and 1 is from `start` to below `end`.
+    """
 
     start: float
     end: float
@@ -56,13 +59,15 @@ class SessionAsking:
     """Chooses the questions of a session. The session's lock must be held by the caller.
 
     Args:
-        history, fitting: the events of the session, and the model fitted to them.
+        history: the events of the session.
+        fitting: the model fitted to the events.
         groups: the groups of the items.
         pairs: the pairs that may be asked.
-        study: gold pairs and their share, overlap.
-        strategies: the first strategy that returns a pair is used.
+        study: has the gold pairs, the share of gold questions, and the overlap.
+        strategies: strategies that are tried in turn, until one returns a pair.
         seed: seed of all random choices.
-        holdout, repeats: shares of hold-out questions and of repeated questions.
+        holdout: share of hold-out questions.
+        repeats: share of repeated questions.
     """
 
     def __init__(
@@ -86,16 +91,18 @@ class SessionAsking:
         self._strategies = strategies
         self._seed = seed
         self._n_asked = 0
-        self._merge: MergePass | None = None
+        self._merge: MergePass | None = None  # None: to be built when a strategy needs it
         self._shares = self._table_of_shares(holdout, repeats, study.gold_rate)
 
     def _table_of_shares(
         self, holdout: float, repeats: float, gold_rate: float
     ) -> tuple[_Share, ...]:
-        """The choosers in the order in which they are tried: the first question is used.
+        """List the choosers in the order in which they are tried, with their ranges.
 
-        A chooser is tried if the drawn number is in its range. Repeats have the range just above
-        the hold-out, gold questions the range below 1. Where the two ranges meet, repeats go first.
+        One number from 0 to 1 is drawn for a question. The choosers whose range has the number are
+        tried in turn, until one returns a question. The range of the hold-out starts at 0, and the
+        range of repeats follows. Gold questions have the range that ends at 1. If it reaches into
+        the range of repeats, repeats are tried first.
         """
         repeats_end = holdout + repeats
         gold_start = 1 - gold_rate
@@ -111,9 +118,14 @@ class SessionAsking:
         )
 
     def next_question(self, annotator: str, taken: set[Pair], set_size: int = 2) -> Question | None:
-        """The next question for an annotator, about none of the taken pairs; None: none is left.
+        """Choose the next question for an annotator; None if no question is left.
 
-        A question whose answer was undone comes first, unchanged.
+        A question whose answer was undone is asked first, unchanged.
+
+        Args:
+            annotator: the name of the annotator.
+            taken: pairs that are being asked now; the question contains none of them.
+            set_size: number of items that the question should have.
         """
         undone = self._history.undone(annotator)
         if undone is not None and self._may_be_asked(undone, taken):
@@ -124,9 +136,9 @@ class SessionAsking:
             (self._seed, crc32(annotator.encode()), n_events, self._n_asked)
         )
         request = _Request(annotator, taken, self.free(annotator, taken), rng, set_size)
-        number = rng.random()
+        drawn_number = rng.random()
         for share in self._shares:
-            if share.start <= number < share.end:
+            if share.start <= drawn_number < share.end:
                 question = share.chooser(request)
                 if question is not None:
                     return question
@@ -135,27 +147,35 @@ class SessionAsking:
     def record(self, new: Judgements) -> None:
         """Let the merge sort continue with new events, which are in the history already."""
         if (new.answer == UNDO).any():
-            self._merge = None
+            self._merge = None  # a merge sort cannot take back a comparison
         elif self._merge is not None:
             for judgement in new:
                 _answer_merge(self._merge, judgement)
 
     def free(self, annotator: str, taken: Collection[Pair]) -> Free:
-        """A function of two items: whether they may be asked of this annotator now."""
+        """Return a function that tells whether two items may be asked of this annotator now."""
         answered_pairs = self._history.pairs_of(annotator)
 
         def is_free(i: int, j: int) -> bool:
             pair = (i, j) if i < j else (j, i)
-            return key_of(*pair) not in answered_pairs and pair not in taken and pair in self._pairs
+            if key_of(*pair) in answered_pairs or pair in taken:
+                return False
+            return pair in self._pairs
 
         return is_free
 
     def _may_be_asked(self, judgement: Judgement, taken: Collection[Pair]) -> bool:
-        """Whether a judgement's question may be asked again while the taken pairs are asked."""
+        """Whether a judgement's question may be asked again, as no pair is taken or forbidden."""
         return all(pair not in taken and pair in self._pairs for pair in judgement.pairs)
 
     def view(self, annotator: str, free: Free, taken: Collection[Pair] = ()) -> View:
-        """The input of a strategy, given which pairs are free and which are being asked now."""
+        """Make the input of a strategy that chooses a pair for this annotator.
+
+        Args:
+            annotator: the name of the annotator.
+            free: tells whether a pair may be asked of the annotator now.
+            taken: pairs that are being asked now.
+        """
         taken_items = np.array(sorted(taken), np.int64).ravel()
         pending = np.bincount(taken_items, minlength=self._history.n_items)
         order, among_top = self._fitting.order
@@ -175,9 +195,10 @@ class SessionAsking:
         )
 
     def _choose_informative(self, request: _Request) -> Question | None:
-        """A question about a pair chosen by the strategies, and further items up to the set size.
+        """Choose a pair by the strategies, and further items up to the set size.
 
-        The strategy `random` says `uniform` in its questions, because they belong to no hold-out.
+        Random pairs are called `uniform` in the question, because `random` is the name of the
+        hold-out.
         """
         view = self.view(request.annotator, request.free, request.taken)
         for strategy in self._strategies:
@@ -192,20 +213,21 @@ class SessionAsking:
         return None
 
     def _choose_holdout(self, request: _Request) -> Question | None:
-        """A hold-out question: half of the time a pair that another annotator has answered."""
-        annotator, rng = request.annotator, request.rng
-        shared = [pair for pair in self._history.holdout_pairs(annotator) if request.free(*pair)]
-        share = _SHARED if shared else 0.0
-        if rng.random() < share:
-            pair = shared[rng.integers(len(shared))]
-            return self._question(request, pair, HOLDOUT, share / len(shared))
-        new_pair = random_pair(self.view(annotator, request.free), rng)
+        """Choose a random pair; half of these pairs have been answered by another annotator."""
+        rng = request.rng
+        holdout_pairs = self._history.holdout_pairs(request.annotator)
+        shared_pairs = [pair for pair in holdout_pairs if request.free(*pair)]
+        p_shared = _SHARED if shared_pairs else 0.0
+        if rng.random() < p_shared:
+            pair = shared_pairs[rng.integers(len(shared_pairs))]
+            return self._question(request, pair, HOLDOUT, p_shared / len(shared_pairs))
+        new_pair = random_pair(self.view(request.annotator, request.free), rng)
         if new_pair is None:
             return None
-        return self._question(request, new_pair, HOLDOUT, (1 - share) / self._pairs.count)
+        return self._question(request, new_pair, HOLDOUT, (1 - p_shared) / self._pairs.count)
 
     def _choose_repeat(self, request: _Request) -> Question | None:
-        """A question that this annotator answered some time ago, each item in another place."""
+        """Repeat a question that this annotator answered some time ago, with its places rotated."""
         drawn = self._history.draw_once(request.annotator, request.rng, but_last=_REPEAT_AFTER)
         if drawn is None:
             return None
@@ -216,26 +238,26 @@ class SessionAsking:
         return self._question_in_places([*later, first], "repeat", 1 / n_choices)
 
     def _choose_skipped(self, request: _Request) -> Question | None:
-        """The oldest question that the annotator skipped; asked when nothing else is left."""
+        """Repeat the oldest question that the annotator skipped, when nothing else is left."""
         for judgement in self._history.skipped(request.annotator):
             if self._may_be_asked(judgement, request.taken):
                 return self._question(request, judgement.items, "skipped")
         return None
 
     def _choose_gold(self, request: _Request) -> Question | None:
-        """A question with a gold pair that this annotator has not answered."""
-        pairs = [pair for pair in self._study.gold if request.free(*pair)]
-        if not pairs:
+        """Choose a question with a gold pair that this annotator has not answered."""
+        gold_pairs = [pair for pair in self._study.gold if request.free(*pair)]
+        if not gold_pairs:
             return None
-        pair = pairs[request.rng.integers(len(pairs))]
-        items: tuple[int, ...] = pair
+        gold_pair = gold_pairs[request.rng.integers(len(gold_pairs))]
+        items: tuple[int, ...] = gold_pair
         if request.set_size > 2:
             view = self.view(request.annotator, request.free, request.taken)
-            items = grown_set(view, pair, request.set_size, request.rng)
-        return self._question(request, items, "gold", 1 / len(pairs))
+            items = grown_set(view, gold_pair, request.set_size, request.rng)
+        return self._question(request, items, "gold", 1 / len(gold_pairs))
 
     def _choose_overlap(self, request: _Request) -> Question | None:
-        """The oldest question that has fewer answers of different people than the overlap."""
+        """Choose the oldest question that fewer annotators have answered than the study wants."""
         if self._study.overlap <= 1:
             return None
         for items in self._history.answered_by_few(self._study.overlap):
@@ -246,45 +268,54 @@ class SessionAsking:
     def _question(
         self, request: _Request, items: Sequence[int], strategy: str, probability: float = 1.0
     ) -> Question:
-        """A question about the items; their places depend on the annotator."""
-        places = self._in_places(request.annotator, sorted(items))
-        return self._question_in_places(places, strategy, probability)
+        """Make a question about the items, in the order in which this annotator sees them."""
+        items_in_places = self._in_places(request.annotator, sorted(items))
+        return self._question_in_places(items_in_places, strategy, probability)
 
     def _question_in_places(
         self, items: Sequence[int], strategy: str, probability: float
     ) -> Question:
-        """A question about the items in this order of places, chosen by the present fit."""
+        """Make a question that shows the items in the given order.
+
+        The question records how many events were fitted when it was chosen.
+        """
         left, right, *further = items
-        model = self._fitting.fitted_at
-        return Question(left, right, strategy, float(probability), model, tuple(further))
+        n_fitted = self._fitting.fitted_at
+        return Question(left, right, strategy, float(probability), n_fitted, tuple(further))
 
     def _in_places(self, annotator: str, items: list[int]) -> list[int]:
-        """The items in the order in which this annotator always sees them."""
+        """Order the items at random, but always in the same way for this annotator."""
         rng = np.random.default_rng((self._seed, crc32(annotator.encode()), *items))
         if len(items) > 2:
             return [*map(int, rng.permutation(items))]
-        is_as_numbered = rng.random() < 0.5
-        return items if is_as_numbered else items[::-1]
+        lower_number_first = rng.random() < 0.5
+        return items if lower_number_first else items[::-1]
 
     def _merge_pass(self) -> MergePass:
-        """The current merge sort, rebuilt from the answers after an undo."""
+        """Return the current merge sort; after an undo it is built again from the answers."""
         if self._merge is None:
-            order = np.random.default_rng(self._seed).permutation(self._history.n_items)
-            group = self._groups.of[order]
-            by_group = (order[group == k].tolist() for k in range(len(self._groups)))
-            self._merge = MergePass(*by_group)
+            shuffled_items = np.random.default_rng(self._seed).permutation(self._history.n_items)
+            group = self._groups.of[shuffled_items]
+            items_by_group = (
+                shuffled_items[group == number].tolist() for number in range(len(self._groups))
+            )
+            self._merge = MergePass(*items_by_group)
             for judgement in self._history.alive():
                 _answer_merge(self._merge, judgement)
         return self._merge
 
 
 def _answer_merge(merge: MergePass, judgement: Judgement) -> None:
-    """Answer the comparisons of a judgement that a merge sort waits for.
+    """Tell a merge sort the result of each comparison in a judgement.
 
-    After a tie, a skip or "can't say" the lower number goes first: any order will do.
+    A merge sort needs an order of every pair. So after a tie, a skip or "can't say" the item with
+    the lower number goes first.
     """
     if judgement.strategy == HOLDOUT or judgement.answer == "undo":
         return
-    better_of = {unordered_pair(better, worse): better for better, worse in judgement.comparisons()}
+    better_item_of = {
+        unordered_pair(better, worse): better for better, worse in judgement.comparisons()
+    }
     for pair in judgement.pairs:
-        merge.answer(*pair, better_of.get(pair, min(pair)))
+        first = better_item_of.get(pair, min(pair))
+        merge.answer(*pair, first)

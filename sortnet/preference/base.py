@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Any, Literal, Protocol, TypeAlias, TypeVar, get_args
@@ -13,14 +13,15 @@ from sortnet.errors import JudgementError
 Answer: TypeAlias = Literal["left", "right", "tie", "skip", "cant-say", "undo", "best", "same"]
 Pair: TypeAlias = tuple[int, int]  # two items; as a key, the lower number first
 ANSWERS: tuple[Answer, ...] = get_args(Answer)
-MOST_ITEMS = 6  # of a question
-SET_ANSWERS = ("best", "same")  # about the order of more than two items
-SET_FIELDS = ("further", "best", "worst")  # of `Judgement`; only questions about sets need them
-# The answers about the order of two items, with how much they are for the left item.
+MOST_ITEMS = 6  # a question is about at most 6 items
+SET_ANSWERS = ("best", "same")  # answers about the order of more than two items
+SET_FIELDS = ("further", "best", "worst")  # fields of `Judgement` that only questions on sets need
+# Answers about the order of two items, with the target of training: 1 if the left item is better.
 TARGETS: dict[str, float] = {"left": 1.0, "tie": 0.5, "right": 0.0}
-ORDER_ANSWERS = (*TARGETS, *SET_ANSWERS)  # about the order of any number of items
-# What the probabilities of an annotator are: a share of votes, such as 7 of 10 for the left item; a
-# measurement of the difference of two items; or ignored, so that only the word counts.
+ORDER_ANSWERS = (*TARGETS, *SET_ANSWERS)  # answers about the order of any number of items
+# An annotator's probabilities are shares of votes, such as 7 of 10 for the left item; or they
+# measure the difference of two items; or they are ignored, and only the words `left`, `right` and
+# `tie` count.
 Probabilities: TypeAlias = Literal["share", "measurement", "ignored"]
 PROBABILITIES: tuple[Probabilities, ...] = get_args(Probabilities)
 P_IN_WORDS: dict[Probabilities, str] = {
@@ -29,12 +30,13 @@ P_IN_WORDS: dict[Probabilities, str] = {
     "ignored": "ignored",
 }
 LONGEST_COMMENT = 2000  # characters
-LONGEST_META = 4000
-HOLDOUT = "random"  # the strategy of the hold-out, which is never used to choose
+LONGEST_META = 4000  # characters
+MOST_MILLISECONDS = 2**53  # from this number on, a float does not hold every whole number
+HOLDOUT = "random"  # the strategy of hold-out questions, whose answers never choose a question
 
 
 class HasPair(Protocol):
-    """Something that is about two items."""
+    """A question or an answer about two items."""
 
     @property
     def pair(self) -> Pair:
@@ -46,12 +48,14 @@ T = TypeVar("T", bound=HasPair)
 
 
 def unordered_pair(left: int, right: int) -> Pair:
-    """The two items, the lower number first, whatever their sides."""
+    """Order two items, so that the lower number is first."""
     return (left, right) if left < right else (right, left)
 
 
 def by_pair(answers: Iterable[T]) -> dict[Pair, list[T]]:
-    """The answers to each pair in their order; pairs in the order of their first answers.
+    """Collect the answers to each pair, in their order.
+
+    The pairs are in the order of their first answers.
 
     >>> questions = Question(3, 1, "bald", 1.0), Question(1, 3, "repeat", 1.0)
     >>> {pair: len(questions) for pair, questions in by_pair(questions).items()}
@@ -64,7 +68,7 @@ def by_pair(answers: Iterable[T]) -> dict[Pair, list[T]]:
 
 
 def pairs_among(items: Iterable[int]) -> list[Pair]:
-    """Every pair of the items, the lower number first.
+    """List every pair of the items, the lower number first.
 
     >>> pairs_among((3, 1, 2))
     [(1, 2), (1, 3), (2, 3)]
@@ -79,9 +83,9 @@ class Question:
     Attributes:
         left, right: the items in the first two places, numbered from 0.
         strategy: strategy that chose the items: `merge`, `connect`, `bald`, `random`, `repeat`, ...
-        probability: probability with which the strategy chose these items; 1 without a choice. The
-            settings of the session say how often each strategy is used.
-        model: number of events that were fitted when the question was chosen.
+        probability: probability with which the strategy, once it is used, chooses these items; 1
+            without a choice.
+        model: number of events that the model was fitted to when the question was chosen.
         further: the items from the third place on; none if the question is about two items.
     """
 
@@ -94,12 +98,12 @@ class Question:
 
     @property
     def items(self) -> tuple[int, ...]:
-        """The items in the order of their places."""
+        """The items in the order in which the question shows them."""
         return self.left, self.right, *self.further
 
     @property
     def pair(self) -> Pair:
-        """The two items of a question about two, the lower number first.
+        """The two items of the question, the lower number first.
 
         Raises:
             JudgementError: if the question is about more than two items.
@@ -108,12 +112,12 @@ class Question:
 
     @property
     def pairs(self) -> list[Pair]:
-        """Every pair of its items, the lower number first."""
+        """Every pair of the question's items, the lower number first."""
         return pairs_among(self.items)
 
     @property
     def turned(self) -> Question:
-        """The same question with its items in the reverse order of places.
+        """The same question with the items in the reverse order of places.
 
         >>> Question(3, 1, "bald", 1.0).turned.left
         1
@@ -126,10 +130,16 @@ class Question:
     def answered_by_place(
         self, annotator: str, best: int, worst: int | None = None, **facts: Any
     ) -> Judgement:
-        """The judgement that names the best item, and perhaps the worst, by their places from 0.
+        """Make the judgement that names the best item, and perhaps the worst, by their places.
+
+        Args:
+            annotator: name of the annotator.
+            best: place of the best item, from 0.
+            worst: place of the worst item, from 0; None if the annotator did not name it.
+            facts: further fields of the judgement, such as milliseconds.
 
         Raises:
-            JudgementError: on a place that the question does not have, or the same place for both.
+            JudgementError: on a place that the question does not have, or if `best` is `worst`.
 
         >>> Question(3, 1, "bald", 1.0, further=(4,)).answered_by_place("ana", 2, 0).best
         4
@@ -141,19 +151,25 @@ class Question:
         return self.answered(annotator, "best", best=self.items[best], worst=worst_item, **facts)
 
     def answered(self, annotator: str, answer: Answer, **facts: Any) -> Judgement:
-        """The judgement that gives this answer; `facts` are further fields, such as milliseconds.
+        """Make the judgement that gives this answer to the question.
+
+        Args:
+            annotator: name of the annotator.
+            answer: the answer.
+            facts: further fields of the judgement, such as milliseconds.
 
         >>> Question(3, 1, "bald", 1.0).answered("ana", "left").strategy
         'bald'
         """
-        return Judgement(annotator, answer=answer, **vars(self), **facts)
+        fields_of_question = vars(self)
+        return Judgement(annotator, answer=answer, **fields_of_question, **facts)
 
 
 def pair_of_two(items: tuple[int, ...]) -> Pair:
-    """The two items, the lower number first.
+    """Order the items of a pair, so that the lower number is first.
 
     Raises:
-        JudgementError: if there are more than two.
+        JudgementError: unless there are two items.
     """
     if len(items) != 2:
         raise JudgementError(f"{len(items)} items are no pair")
@@ -167,21 +183,26 @@ class Judgement:
     Attributes:
         annotator: name of the annotator.
         left, right: the items in the first two places.
-        answer: about two items `left` or `right`, the better item, or `tie`; about more items
-            `best`, or `same` if all are equally good; about any number `skip` or `cant-say`; or
-            `undo` of an earlier judgement.
-        milliseconds: time from showing to answering, if measured.
-        strategy, probability, model: as in `Question`; the strategy of imports is `given`.
-        number: its place in the order of the collection's events, from 1; 0 if not stored yet.
+        answer: the answer. About two items it is `left` or `right`, the side of the better item, or
+            `tie`. About more items it is `best`, or `same` if all items are equally good. About any
+            number of items it is `skip` or `cant-say`. The event `undo` takes back an earlier
+            judgement.
+        milliseconds: time from showing the question to the answer, if measured.
+        strategy: strategy that chose the question; `given` for an imported judgement.
+        probability: probability with which the strategy chose the items, see `Question`.
+        model: number of events that the model was fitted to when the question was chosen.
+        number: place in the order of the collection's events, from 1; 0 if not stored yet.
         undoes: for an undo, the number of the judgement to undo.
-        at: time in seconds since 1970, if known.
+        at: time of the answer in seconds since 1970, if known.
         comment: comment of the annotator on the question.
         flagged: whether the annotator marked the question for the administrator.
-        p: the probability that the left item is better, if given; see `Probabilities`.
+        p: the probability that the left item is better, if the annotator gave one; see
+            `Probabilities`.
         cost: cost of the answer, in the currency of the prices.
         meta: further facts about the answer, as JSON.
-        further: the items from the third place on, as in `Question`.
-        best, worst: the items chosen by the answer `best`; `worst` is None if it was not asked for.
+        further: the items from the third place on.
+        best, worst: the items chosen by the answer `best`; `worst` is None if the annotator was not
+            asked for it.
 
     Raises:
         JudgementError: on an unknown answer, an item twice, an answer that does not go with the
@@ -224,48 +245,49 @@ class Judgement:
             raise JudgementError(f"meta of {len(self.meta):,} characters: {LONGEST_META:,} at most")
         if self.answer not in ANSWERS:
             raise JudgementError(f"unknown answer {self.answer!r}; known are {', '.join(ANSWERS)}")
-        if self.milliseconds is not None and not 0 <= self.milliseconds < 2**53:
+        if self.milliseconds is not None and not 0 <= self.milliseconds < MOST_MILLISECONDS:
             raise JudgementError(f"an answer after {self.milliseconds} milliseconds cannot be")
         if self.comment is not None and len(self.comment) > LONGEST_COMMENT:
-            long = f"{len(self.comment):,} characters"
-            raise JudgementError(f"a comment of {long}: at most {LONGEST_COMMENT:,} are kept")
+            length = f"{len(self.comment):,} characters"
+            raise JudgementError(f"a comment of {length}: at most {LONGEST_COMMENT:,} are kept")
         if (self.answer == "undo") != (self.undoes is not None):
             raise JudgementError('`undoes` must be set if and only if answer is "undo"')
 
     @property
     def question(self) -> Question:
-        """The question it answers."""
+        """The question that the judgement answers."""
         return Question(
             self.left, self.right, self.strategy, self.probability, self.model, self.further
         )
 
     def undo(self) -> Judgement:
-        """The event that undoes it."""
+        """Make the event that undoes this judgement."""
         return self.question.answered(self.annotator, "undo", undoes=self.number)
 
     @property
     def items(self) -> tuple[int, ...]:
-        """The items in the order of their places."""
+        """The items in the order in which the question shows them."""
         return self.left, self.right, *self.further
 
     @property
     def pair(self) -> Pair:
-        """The two items of an answer about two, the lower number first.
+        """The two items of the judgement, the lower number first.
 
         Raises:
-            JudgementError: if the answer is about more than two items.
+            JudgementError: if the judgement is about more than two items.
         """
         return pair_of_two(self.items)
 
     @property
     def pairs(self) -> list[Pair]:
-        """Every pair of its items, the lower number first."""
+        """Every pair of the judgement's items, the lower number first."""
         return pairs_among(self.items)
 
     def comparisons(self) -> list[Pair]:
-        """(better, worse) of each comparison that follows from the answer; none from a tie.
+        """List the comparisons that follow from the answer, as (better item, worse item).
 
-        The best item is better than each other item, and each other item is better than the worst.
+        In an answer about a set, the best item is better than all other items, and all other items
+        are better than the worst. A tie has no comparison.
         """
         if self.answer == "left":
             return [(self.left, self.right)]
@@ -281,27 +303,29 @@ class Judgement:
 
 
 def check_items(items: tuple[int, ...], answer: str) -> None:
-    """Refuse an item that occurs twice, and an answer that does not go with the number of items.
+    """Check the items of a judgement, and that its answer goes with their number.
 
     Raises:
-        JudgementError: in these cases, or if there are more than six items.
+        JudgementError: if an item occurs twice, if there are more than six items, or if the answer
+            is for questions about fewer or more items.
     """
     for item in items:
         if items.count(item) > 1:
             raise JudgementError(f"item {item} cannot be compared with itself")
     if len(items) > MOST_ITEMS:
         raise JudgementError(f"a question about {len(items)} items: at most {MOST_ITEMS}")
-    is_unfit = answer in SET_ANSWERS if len(items) == 2 else answer in TARGETS
-    if is_unfit:
+    refused_answers: Collection[str] = SET_ANSWERS if len(items) == 2 else TARGETS
+    if answer in refused_answers:
         raise JudgementError(f"{answer!r} is no answer about {len(items)} items")
 
 
 def check_choice(items: tuple[int, ...], answer: str, best: int | None, worst: int | None) -> None:
-    """Refuse a best and a worst item that do not go with the answer and the items.
+    """Check that the best and the worst item of a judgement go with its answer and its items.
 
     Raises:
-        JudgementError: if `best` is set without the answer `best` or missing with it, if `worst` is
-            set without `best` or is the same item, or if the question lacks one of these items.
+        JudgementError: if `best` is set with another answer than `best`, or missing with the answer
+            `best`; if `worst` is set without `best`, or is the same item; or if one of the two
+            items is not in the question.
     """
     if (answer == "best") != (best is not None):
         raise JudgementError('`best` must be set if and only if answer is "best"')
@@ -315,16 +339,16 @@ def check_choice(items: tuple[int, ...], answer: str, best: int | None, worst: i
 
 
 def check_undo(undo: Judgement, earlier: Judgement | None, *, undone: bool = False) -> None:
-    """Refuse an undo that cannot be.
+    """Check that an undo can be applied to an earlier judgement.
 
     Args:
         undo: the undo.
-        earlier: the judgement that it undoes; None if there is no such judgement.
+        earlier: the judgement to undo; None if there is no such judgement.
         undone: whether the earlier judgement is undone already.
 
     Raises:
-        JudgementError: if there is no earlier judgement, or it is by another annotator, an undo, or
-            undone already.
+        JudgementError: if there is no earlier judgement, or if the earlier judgement is by another
+            annotator, is an undo, or is undone already.
     """
     number = undo.undoes
     if earlier is None:

@@ -1,8 +1,7 @@
-"""Fits cached on disk, so that the next process need not repeat fits that take seconds.
+"""Cache fits on disk, so that the next process need not repeat fits that take seconds.
 
-    folder/<hash of all inputs of the fit>.npz
-
-The hash includes the code of this package, so that a cached fit is never out of date.
+The name of a cached file is the hash of all inputs of the fit: `folder/<hash>.npz`. The hash
+includes the code of the package `sortnet`, so that a cached fit is never out of date.
 """
 
 from __future__ import annotations
@@ -23,19 +22,20 @@ from sortnet.errors import SortNetError
 from sortnet.files import write_atomically
 
 Arrays = Mapping[str, NDArray[Any]]
-_MOST_BYTES = 256 * 2**20  # in a folder
+_MOST_BYTES = 256 * 2**20  # size of all files in a cache folder
 
 
 def cached(folder: Path | None, inputs: Iterable[Any], make: Callable[[], Arrays]) -> Arrays:
     """Return the arrays that `make` computes, from the cache if the inputs are the same as before.
 
     Args:
-        folder: the cache, created if it is missing; None: nothing is cached. If the folder cannot
-            be written, or a file in it is damaged, `make` is called as if there were no folder.
+        folder: the folder of the cache, created if it is missing. If None, nothing is cached. If
+            the folder cannot be written, or a file in it is damaged, `make` is called.
         inputs: all values that the arrays depend on: arrays, numbers, texts, None.
-        make: returns the arrays by name.
+        make: computes the arrays and returns them by name.
 
-    Cost: a hash of the inputs, a few ms per MB. The cache keeps the 256 MB that were used last.
+    Cost: a hash of the inputs, a few milliseconds per MB. The cache keeps the most recently used
+    files, up to 256 MB.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -56,11 +56,12 @@ def cached(folder: Path | None, inputs: Iterable[Any], make: Callable[[], Arrays
 
 
 def _hash(inputs: Iterable[Any]) -> str:
-    """Hash the code and all inputs; the hash is the name of the cached file."""
+    """Hash the code and all inputs to the name of the cached file, without `.npz`."""
     hasher = hashlib.sha256(_hash_of_code())
     for value in inputs:
         if isinstance(value, np.ndarray):
-            hasher.update(f"{value.dtype.str}{value.shape}".encode() + value.tobytes())
+            type_and_shape = f"{value.dtype.str}{value.shape}"
+            hasher.update(type_and_shape.encode() + value.tobytes())
         else:
             hasher.update(f"{value!r};".encode())
     return hasher.hexdigest()[:32]
@@ -69,14 +70,16 @@ def _hash(inputs: Iterable[Any]) -> str:
 @cache
 def _hash_of_code() -> bytes:
     """Hash the files of the package `sortnet` and the versions of numpy, scipy and torch."""
-    hasher = hashlib.sha256(" ".join(map(version, ("numpy", "scipy", "torch"))).encode())
-    for path in sorted(Path(__file__).parents[1].rglob("*.py")):
+    versions = " ".join(map(version, ("numpy", "scipy", "torch")))
+    hasher = hashlib.sha256(versions.encode())
+    package_folder = Path(__file__).parents[1]
+    for path in sorted(package_folder.rglob("*.py")):
         hasher.update(path.read_bytes())
     return hasher.digest()
 
 
 def _read(path: Path) -> Arrays | None:
-    """Read the arrays of a cached file; None if the file is missing or its checksum is wrong."""
+    """Read the arrays of a cached file; return None if the file is missing or damaged."""
     try:
         with path.open("rb") as raw, np.load(raw, allow_pickle=False) as file:
             arrays = dict(file)
@@ -88,6 +91,7 @@ def _read(path: Path) -> Arrays | None:
 
 
 def _write(path: Path, arrays: Arrays) -> None:
+    """Write arrays to a file that `_read` can read."""
     with path.open("wb") as file:
         np.savez(file, **arrays)  # type: ignore[arg-type]
 
@@ -95,8 +99,9 @@ def _write(path: Path, arrays: Arrays) -> None:
 def _remove_oldest(folder: Path) -> None:
     """Remove the least recently used files until the folder has at most 256 MB."""
     files = [(path, path.stat()) for path in folder.iterdir()]
-    size = 0
-    for path, stat in sorted(files, key=lambda file: -file[1].st_mtime_ns):
-        size += stat.st_size
-        if size > _MOST_BYTES:
+    newest_first = sorted(files, key=lambda file: -file[1].st_mtime_ns)
+    total_size = 0
+    for path, stat in newest_first:
+        total_size += stat.st_size
+        if total_size > _MOST_BYTES:
             path.unlink(missing_ok=True)

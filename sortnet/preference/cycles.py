@@ -1,4 +1,4 @@
-"""Test for cyclic triples: compare their number with the number that noise alone would cause."""
+"""Test whether more triples are cyclic than the noise of the answers alone would cause."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from sortnet.preference.judgement_table import Judgements
 from sortnet.preference.posterior import Posterior
 from sortnet.preference.shared_votes import SharedVotes
 
-_MOST_TRIPLES = 50_000
-_SIMULATED = 400  # simulations
-_RANGE = [0.05, 0.95]  # quantiles of the simulated shares
+_MOST_TRIPLES = 50_000  # triples that are looked at
+_SIMULATIONS = 400
+_RANGE = [0.05, 0.95]  # quantiles of the simulated shares, the bounds of the test's range
 
 
 @dataclass(frozen=True)
 class CycleTest:
     """The observed share of cyclic triples, and the shares in simulated answers.
 
-    A triple a over b over c over a contradicts every order of the three items. The last four
-    attributes are None if there are no triples.
+    In a cyclic triple a is preferred to b, b to c and c to a, which contradicts every order of the
+    three items. The last four attributes are None if there are no triples.
 
     Attributes:
         triples: number of triples of items whose three pairs are decided by majority.
@@ -53,10 +53,14 @@ def cycle_test(
     """Test whether more triples are cyclic than the noise of the answers explains.
 
     This is a posterior predictive check (Gelman, Meng and Stern, 1996): the scores are drawn from
-    the posterior, the same annotators answer the same questions with their reliability, side bias,
-    ties and blind answers, and p = (1 + #{simulated share >= observed share}) / (1 + #simulated).
-    The test is cautious, because the scores were fitted to the same answers. Answers with a
-    probability count by their word.
+    the posterior, and the same annotators answer the same questions with their reliability, side
+    bias, ties and blind answers. Then
+
+        p = (1 + number of simulations whose share is >= the observed share)
+            / (1 + number of simulations)
+
+    The test is cautious, because the scores were fitted to the same answers. Of an answer with a
+    probability, only the word `left`, `right` or `tie` counts.
 
     Args:
         posterior: the posterior of the scores.
@@ -69,12 +73,12 @@ def cycle_test(
     votes = SharedVotes.of(judgements)
     low = votes.low[votes.starts]
     high = votes.high[votes.starts]
-    parts = [np.stack(part) for part in triples_of(low, high, _MOST_TRIPLES)]
-    triples = np.concatenate([np.empty((3, 0), np.int64), *parts], axis=1)
+    blocks = [np.stack(block) for block in triples_of(low, high, _MOST_TRIPLES)]
+    pairs_of_triples = np.concatenate([np.empty((3, 0), np.int64), *blocks], axis=1)
     # Only answers to pairs of these triples are simulated, so the pairs are numbered from 0 again.
-    is_used = np.isin(votes.pair, triples)
-    pairs, pair = np.unique(votes.pair[is_used], return_inverse=True)
-    triples = np.searchsorted(pairs, triples)
+    is_used = np.isin(votes.pair, pairs_of_triples)
+    used_pairs, pair = np.unique(votes.pair[is_used], return_inverse=True)
+    triples = np.searchsorted(used_pairs, pairs_of_triples)
     observed = _count_cycles(triples, pair, votes.better[is_used])
     if not observed.triples:
         return observed
@@ -87,42 +91,59 @@ def cycle_test(
         expected=float(shares.mean()),
         low=low_share,
         high=high_share,
-        p=(1 + n_as_large) / (1 + _SIMULATED),
+        p=(1 + n_as_large) / (1 + _SIMULATIONS),
     )
 
 
 def _simulated_answers(
     posterior: Posterior, judgements: Judgements, rows: I64, models: Collection[str], seed: int
 ) -> Iterator[F64]:
-    """Simulate the answers to the questions in the given rows, `_SIMULATED` times.
+    """Simulate the answers to the questions in the given rows, `_SIMULATIONS` times.
 
-    Each simulation is an (m,) array: 1 if the item with the lower number is preferred, 0 if the
-    item with the higher number is preferred, ½ for a tie.
+    With the scores s drawn from the posterior, an annotator's reliability c, side bias b and share
+    of blind answers ε, the share t of ties among blind answers, and the tie threshold τ:
+
+        z = c (s_left - s_right) + b, plus the difference of the shared errors if a model answers
+        P(left) = Φ(z - τ), or (1 - t) / 2 if the answer is blind, with probability ε
+        P(tie)  = 1 - Φ(z - τ) - Φ(-z - τ), or t if the answer is blind
+
+    Args:
+        posterior: the posterior of the scores.
+        judgements: all judgements.
+        rows: (m,) rows of the judgements whose questions are answered.
+        models: names of annotators that are models.
+        seed: the seed of the simulations.
+
+    Yields:
+        (m,) 1 if the item with the lower number is preferred, 0 if the item with the higher number
+        is preferred, ½ for a tie.
     """
     rng = np.random.default_rng(seed)
     left = judgements.left[rows]
     right = judgements.right[rows]
-    # Annotators who have answered only since the fit are not in the posterior: they all get the
-    # number n, which `padded` makes an average annotator.
+    # The posterior lacks annotators who gave their first answer after the fit. They all get the
+    # number n, and `padded` adds an average annotator with this number.
     n = len(posterior.reliability)
     annotators = posterior.annotators.padded(max(n, 1) + 1)
     annotator = np.minimum(judgements.annotator[rows], n)
     numbers_of_models = [judgements.annotators.get(name, -1) for name in models]
     is_by_model = np.isin(judgements.annotator[rows], numbers_of_models)
     tie = posterior.tie
-    for draw in range(_SIMULATED):
-        unknowns = posterior.draws[draw % len(posterior.draws)]
-        side = np.append(unknowns[posterior.n_items :][:n], 0.0)[annotator]
-        gap = unknowns[left] - unknowns[right]
-        z = annotators.reliability[annotator] * gap + side
+    for simulation in range(_SIMULATIONS):
+        # A draw has the scores of the items, then the side biases, then the models' shared errors.
+        draw = posterior.draws[simulation % len(posterior.draws)]
+        side_bias = np.append(draw[posterior.n_items :][:n], 0.0)[annotator]
+        gap = draw[left] - draw[right]
+        z = annotators.reliability[annotator] * gap + side_bias
         if posterior.errors is not None:
-            errors = unknowns[posterior.errors :]
+            errors = draw[posterior.errors :]
             z += is_by_model * (errors[left] - errors[right])
         is_blind = rng.random(len(z)) < annotators.blind[annotator]
         p_left = np.where(is_blind, (1 - posterior.ties) / 2, ndtr(z - tie))
         p_tie = np.where(is_blind, posterior.ties, 1 - ndtr(z - tie) - ndtr(-z - tie))
-        number = rng.random(len(z))
-        for_left = np.where(number < p_left, 1.0, np.where(number < p_left + p_tie, 0.5, 0.0))
+        drawn_number = rng.random(len(z))
+        tie_or_right = np.where(drawn_number < p_left + p_tie, 0.5, 0.0)
+        for_left = np.where(drawn_number < p_left, 1.0, tie_or_right)
         yield np.where(left < right, for_left, 1 - for_left)
 
 
@@ -133,9 +154,14 @@ def _count_cycles(triples: I64, pair: I64, better: F64) -> CycleTest:
         triples: (3, t) the numbers of the pairs (a, b), (b, c), (a, c) of each triple.
         pair: (m,) the number of the pair that each answer is about.
         better: (m,) 1 if the item with the lower number is preferred, 0 if not, ½ for a tie.
+
+    Returns:
+        A `CycleTest` without the attributes that need simulations.
     """
-    balance = np.bincount(pair, better - 0.5)
-    balances = balance[triples]
-    is_decided = (balances != 0).all(axis=0)
-    ab, bc, ac = balances[:, is_decided] > 0
-    return CycleTest(int(is_decided.sum()), int(cyclic(ab, bc, ac).sum()))
+    majority_of_pair = np.bincount(pair, better - 0.5)  # above 0: for the lower number
+    majorities = majority_of_pair[triples]
+    is_decided = (majorities != 0).all(axis=0)
+    prefers_first = majorities[:, is_decided] > 0
+    ab, bc, ac = prefers_first
+    n_cyclic = int(cyclic(ab, bc, ac).sum())
+    return CycleTest(triples=int(is_decided.sum()), cyclic=n_cyclic)

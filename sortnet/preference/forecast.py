@@ -1,4 +1,4 @@
-"""Forecast of the answers that a session still needs, by short simulations of its future."""
+"""Forecast how many answers a session still needs, by short simulations of its future."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from math import ceil
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri
 
 from sortnet.core import F64, I64, Bool
@@ -22,29 +21,32 @@ from sortnet.preference.posterior import (
 
 SIMULATIONS = 16
 LEVEL = 0.8  # share of simulated sessions that end within the range
-_OUTSIDE = int((1 - LEVEL) / 2 * SIMULATIONS)  # simulations that end before the range, and after it
-_ITEMS = 40  # items that are simulated at most; they are a sample if there are more items
+_OUTSIDE = int((1 - LEVEL) / 2 * SIMULATIONS)  # number of simulations below the range, and above it
+_ITEMS = 40  # if there are more items, a sample of this number is simulated
 _GROWTH = 0.08  # answers between two checks of the goal, relative to all answers so far
-_ANSWERS_PER_ITEM = 40  # answers for each item that are simulated at most
-_SHARED_ITEM = 0.5  # factor of a pair's worth after a question about one of its items
-_DRAWS = 100  # draws of the scores that tell how sure the top is
-# The spread of the scores is poorly known until each pair of neighbours was asked several times.
-# With this standard deviation of the logarithm of their variance, ranges hold the true number in
-# 85 to 97 % of sessions of 20 to 80 items whose scores spread by 0.8 to 3.
-_SPREAD = 0.8
-_SPREAD_OF_MEASURED = 0.4  # measurements tell more about the spread
-# The moment at which a session notices that its goal is reached varies by a few per cent.
+_ANSWERS_PER_ITEM = 40  # a simulation ends after this number of answers about each item
+_SHARED_ITEM = 0.5  # factor of a pair's worth after a question about one of the pair's items
+_DRAWS = 100  # number of draws of the scores that tell how sure the top is
+# The standard deviation, over the simulations, of the logarithm of the variance of the scores. A
+# session knows this variance poorly until each pair of neighbours was asked several times. With 0.8
+# the forecast range holds the true number in 85 to 97 % of sessions of 20 to 80 items whose scores
+# have standard deviations from 0.8 to 3.
+_SD_OF_LOG_VARIANCE = 0.8
+_SD_OF_LOG_VARIANCE_MEASURED = 0.4  # measurements tell more about the variance than words
+# A range is widened by this share, because sessions notice late, by a few per cent, that the goal
+# is reached.
 _SLACK = 0.05
 MANY = 1 << 20  # a larger number of answers is "not known"
 
 
 @dataclass(frozen=True)
 class Forecast:
-    """The number of answers, counted from the first, with which a session is expected to stop.
+    """The number of answers with which a session is expected to stop, including all answers so far.
 
     Attributes:
-        low, high: range of the number, with a probability of about 80 %; None: not known.
-        middle: median of the number; None: not known.
+        low, high: range that has the number with a probability of about 80 %; `high` is None if it
+            is not known.
+        middle: median of the number; None if it is not known.
     """
 
     low: int
@@ -52,7 +54,7 @@ class Forecast:
     high: int | None
 
     def left(self, answered: int) -> tuple[int, int | None, int | None]:
-        """`low`, `middle` and `high` counted from now on; none of them is below 1.
+        """Subtract the answers so far from `low`, `middle` and `high`; each result is at least 1.
 
         >>> Forecast(40, 70, None).left(50)
         (1, 20, None)
@@ -74,11 +76,11 @@ def forecast(
     measuring: Measuring | None = None,
     seed: int = 0,
 ) -> Forecast:
-    """Forecast with how many answers a session stops, by simulating it to its end.
+    """Forecast with how many answers a session stops, by simulating the session to its end.
 
     In each simulation the scores are a draw from the posterior. Questions are chosen, answered and
-    learned from as in a session. The spread of the scores varies between simulations, because a
-    session hardly knows the spread. Before the first answer the posterior is the prior, so a
+    learned from as in a session. The variance of the scores differs between simulations, because a
+    session hardly knows this variance. Before the first answer the posterior is the prior, so a
     session can be forecast before it begins.
 
     Args:
@@ -90,45 +92,55 @@ def forecast(
         holdout: the share of questions about random pairs.
         worth: the number of answers about pairs that are as informative as one answer of the
             session; 1 if the session asks about pairs.
-        measuring: the annotator's reliability and scale, if answers are measurements; None: answers
-            are words.
+        measuring: the annotator's reliability and scale, if answers are measurements; None if
+            answers are words.
         seed: the seed of all random choices.
 
-    Cost: about a tenth of a second for any number of items. More than 40 items are simulated by a
-    sample, and the number of answers is scaled up to all items.
+    Cost: about a tenth of a second for any number of items. Of more than 40 items a sample is
+    simulated, and the number of answers is scaled up to all items.
     """
-    if goal.top >= max(len(members) for members in groups.members):
-        return Forecast(answered, answered, answered)
+    n_of_largest_group = max(len(members) for members in groups.members)
+    if goal.top >= n_of_largest_group:
+        return Forecast(answered, answered, answered)  # all items are top items
     rng = np.random.default_rng(seed)
-    sample = _sampled(posterior, groups, goal, rng)
+    sample = _draw_sample(posterior, groups, goal, rng)
     sessions = _Sessions(posterior, sample, goal, holdout, measuring, rng)
-    about_pairs = sample.ratio * sessions.answers_to_goal(worth * answered / sample.ratio)
-    questions = about_pairs / worth
+    answered_of_sample = worth * answered / sample.ratio
+    n_answers_about_pairs = sample.ratio * sessions.answers_to_goal(answered_of_sample)
+    n_questions = n_answers_about_pairs / worth
     if checks_left and holdout > 0:
-        failures = rng.negative_binomial(checks_left, holdout, SIMULATIONS)
-        questions = np.maximum(questions, failures + checks_left)
-    ordered = np.sort(answered + questions)
-    lowest, highest = ordered[_OUTSIDE], ordered[SIMULATIONS - 1 - _OUTSIDE]
-    middle = ordered[SIMULATIONS // 2]
+        # The session also goes on until the hold-out has enough answers: each question is of the
+        # hold-out with the probability `holdout`.
+        n_other_questions = rng.negative_binomial(checks_left, holdout, SIMULATIONS)
+        n_questions = np.maximum(n_questions, n_other_questions + checks_left)
+    ascending = np.sort(answered + n_questions)
+    lowest = float(ascending[_OUTSIDE])
+    middle = float(ascending[SIMULATIONS // 2])
+    highest = float(ascending[SIMULATIONS - 1 - _OUTSIDE])
     slack = _SLACK * answered
-    low = max(float(lowest) - slack, answered)
-    return Forecast(ceil(min(low, MANY)), _whole_if_known(middle), _whole_if_known(highest + slack))
+    low = max(lowest - slack, answered)
+    return Forecast(
+        low=ceil(min(low, MANY)),
+        middle=_whole_if_known(middle),
+        high=_whole_if_known(highest + slack),
+    )
 
 
 def _whole_if_known(number: float) -> int | None:
-    """The number rounded up; None, not known, if it is too large."""
+    """Round a number up; return None, not known, if it is above `MANY`."""
     return ceil(number) if number <= MANY else None
 
 
 @dataclass(frozen=True, eq=False)
 class _Sample:
-    """The items that are simulated.
+    """The items that are simulated, in groups.
 
     Attributes:
         items: (m,) numbers of the items.
-        members: the places in `items` of the members of each group.
-        top: number of top items of each group; 0 if the goal is the whole order.
-        ratio: number of the session's answers that an answer of the sample stands for.
+        members: for each group, the indices in `items` of its members.
+        top: for each group, the number of top items in the sample; 0 if the goal is the whole
+            order.
+        ratio: number of answers of the session that one simulated answer stands for.
     """
 
     items: I64
@@ -137,60 +149,113 @@ class _Sample:
     ratio: float
 
     def pairs(self) -> tuple[I64, I64]:
-        """All pairs within groups."""
-        within = [places[np.array(np.triu_indices(len(places), 1))] for places in self.members]
-        first, second = np.concatenate(within, axis=1)
+        """List all pairs of items in the same group.
+
+        Returns:
+            The indices in `items` of the first items and of the second items.
+        """
+        pairs_of_groups = [
+            members[np.array(np.triu_indices(len(members), 1))] for members in self.members
+        ]
+        first, second = np.concatenate(pairs_of_groups, axis=1)
         return first, second
 
 
-def _sampled(posterior: Posterior, groups: Groups, goal: Goal, rng: np.random.Generator) -> _Sample:
-    """Take groups in random order until there are enough items; take a part of a large group.
-
-    If the goal is a top, the part has the items whose membership in the top is least certain.
-    """
+def _draw_sample(
+    posterior: Posterior, groups: Groups, goal: Goal, rng: np.random.Generator
+) -> _Sample:
+    """Take groups in random order until there are 40 items; of the last group, take a part."""
+    # In a smaller group there is nothing to ask.
     larger_groups = [members for members in groups.members if len(members) > max(goal.top, 1)]
     q = among_top(posterior, groups, goal.top) if goal.top else None
     items_of_groups: list[I64] = []
-    places: list[I64] = []
+    indices_of_groups: list[I64] = []
     tops: list[int] = []
     n_items = 0
     for number in rng.permutation(len(larger_groups)).tolist():
         members = larger_groups[number]
-        n_wanted = _ITEMS - n_items
-        if n_wanted < 2:
+        n_free = _ITEMS - n_items
+        if n_free < 2:
             break
         top = goal.top
-        if len(members) > n_wanted and q is None:
-            members = rng.choice(members, n_wanted, replace=False)
-        elif len(members) > n_wanted and q is not None:
-            members = members[np.argsort(-_uncertainty(q[members]), kind="stable")[:n_wanted]]
-            n_expected_in_top = round(float(q[members].sum()))
-            top = min(max(n_expected_in_top, 1), n_wanted - 1)
+        if len(members) > n_free:
+            members, top = _part_of_group(members, n_free, q, rng)
         items_of_groups.append(members)
         tops.append(top)
-        places.append(np.arange(n_items, n_items + len(members)))
+        indices_of_groups.append(np.arange(n_items, n_items + len(members)))
         n_items += len(members)
     items = np.concatenate(items_of_groups)
-    all_items = np.concatenate(larger_groups)
+    ratio = _answers_per_simulated_answer(items, np.concatenate(larger_groups), q)
+    return _Sample(items, tuple(indices_of_groups), tuple(tops), ratio)
+
+
+def _part_of_group(
+    members: I64, size: int, q: F64 | None, rng: np.random.Generator
+) -> tuple[I64, int]:
+    """Choose some members of a group to simulate.
+
+    If the goal is a top, the members are chosen of which it is least certain whether they belong to
+    the top; else they are random.
+
+    Args:
+        members: the items of the group.
+        size: number of items to choose.
+        q: (n,) the probability that each item is among the top; None if the goal is the whole
+            order.
+        rng: draws random members.
+
+    Returns:
+        The chosen items, and the number of top items that are expected among them; 0 if the goal is
+        the whole order.
+    """
     if q is None:
-        ratio = len(all_items) / n_items
-    else:
-        uncertainty_of_items = max(np.sum(_uncertainty(q[items])), 1e-9)
-        ratio = max(float(np.sum(_uncertainty(q[all_items])) / uncertainty_of_items), 1.0)
-    return _Sample(items, tuple(places), tuple(tops), ratio)
+        return rng.choice(members, size, replace=False), 0
+    least_certain_first = np.argsort(-_uncertainty(q[members]), kind="stable")
+    chosen = members[least_certain_first[:size]]
+    n_expected_in_top = round(float(q[chosen].sum()))
+    return chosen, min(max(n_expected_in_top, 1), size - 1)
+
+
+def _answers_per_simulated_answer(items: I64, all_items: I64, q: F64 | None) -> float:
+    """Estimate how many answers of a session one answer about the simulated items stands for.
+
+    Answers are needed for each item; if the goal is a top, where it is uncertain whether an item
+    belongs to the top.
+
+    Args:
+        items: the simulated items.
+        all_items: the items of the session.
+        q: (n,) the probability that each item is among the top; None if the goal is the whole
+            order.
+    """
+    if q is None:
+        return len(all_items) / len(items)
+    uncertainty_of_items = max(np.sum(_uncertainty(q[items])), 1e-9)
+    return max(float(np.sum(_uncertainty(q[all_items])) / uncertainty_of_items), 1.0)
 
 
 def _uncertainty(q: F64) -> F64:
-    """The variance of whether an item is among the top, given the probability q that it is."""
+    """Compute q (1 - q), the variance of an event of probability q.
+
+    Here q is the probability that an item is among the top.
+    """
     variance: F64 = q * (1 - q)
     return variance
 
 
 class _Sessions:
-    """Simulated sessions about the same items, side by side; each has its own true scores.
+    """Simulated sessions about the same items, all computed together.
 
-    The posterior of each session is a Gaussian, updated answer by answer as `Posterior.observe`
-    does.
+    Each session has its own true scores, drawn from the posterior, and believes in a Gaussian of
+    the scores. Each answer updates the Gaussian as `Posterior.observe` does.
+
+    Args:
+        posterior: the posterior of the scores, given the answers so far.
+        sample: the items that are simulated.
+        goal: the goal at which a session stops.
+        holdout: the share of questions about random pairs.
+        measuring: the annotator's reliability and scale, if answers are measurements.
+        rng: draws the true scores, the questions and the answers.
     """
 
     def __init__(
@@ -210,35 +275,39 @@ class _Sessions:
         self._tie = posterior.tie
         if measuring is None:
             self._reliability = _typical_reliability(posterior)
-            sd_of_log = _SPREAD
+            sd_of_log_variance = _SD_OF_LOG_VARIANCE
         else:
             self._reliability, _ = measuring
-            sd_of_log = _SPREAD_OF_MEASURED
-        # In each simulation the variance of the scores is multiplied by another factor.
-        factor = np.exp(sd_of_log * ndtri((np.arange(SIMULATIONS) + 0.5) / SIMULATIONS))
+            sd_of_log_variance = _SD_OF_LOG_VARIANCE_MEASURED
+        # The variance of the scores is multiplied by another factor in each simulation. The factors
+        # are evenly spaced quantiles of a log-normal distribution.
+        quantiles = ndtri((np.arange(SIMULATIONS) + 0.5) / SIMULATIONS)
+        factor = np.exp(sd_of_log_variance * quantiles)
         factor_of_scores = np.sqrt(factor)[:, None]
         items = sample.items
         draws = rng.integers(len(posterior.draws), size=SIMULATIONS)
+        # True scores and expected scores, (simulations, items).
         self._truth: F64 = factor_of_scores * posterior.draws[np.ix_(draws, items)]
         self._mean: F64 = factor_of_scores * posterior.mean[items]
-        if posterior.covariance is None:
-            covariance = np.cov(posterior.draws[:, items], rowvar=False)
-        else:
-            covariance = posterior.covariance[np.ix_(items, items)]
-        self._covariance: F64 = factor[:, None, None] * covariance
+        # Covariances of the scores, (simulations, items, items).
+        self._covariance: F64 = factor[:, None, None] * _covariance_of_items(posterior, items)
         self._first, self._second = sample.pairs()
         n_pairs = len(self._first)
+        # Whether an item belongs to a pair, (items, pairs).
         self._has_item: Bool = np.zeros((len(items), n_pairs), np.bool_)
         self._has_item[self._first, np.arange(n_pairs)] = True
         self._has_item[self._second, np.arange(n_pairs)] = True
 
     def answers_to_goal(self, answered: float) -> F64:
-        """(simulations,) the number of answers until each session reaches its goal; inf: not known.
+        """Run the simulations, and count the answers until each of them reaches the goal.
 
         The slowest simulations are not run to their ends, because no forecast reads them.
 
         Args:
             answered: the number of answers about the sample so far.
+
+        Returns:
+            (simulations,) the number of further answers; inf if it is not known.
         """
         n_items = len(self._sample.items)
         most_answers = _ANSWERS_PER_ITEM * n_items // 2
@@ -257,30 +326,58 @@ class _Sessions:
             if q is not None:
                 uncertainty = _uncertainty(q)
                 worth *= uncertainty[:, self._first] + uncertainty[:, self._second]
+            # The goal is checked rarely, each time after a few per cent more answers.
             growth = round(_GROWTH * (n_given + answered + n_items / 2))
             n_questions = min(max(growth, 1), max(n_items // 4, 1))
             self._ask(worth, n_questions)
             n_given += n_questions
         if not self._goal.top:
-            # Late in a session errors fall with the root of the number of answers.
-            later = (answered + n_given) * (wrong / self._goal.wrong) ** 2 - answered
-            needed = np.where(np.isinf(needed), np.maximum(later, n_given), needed)
+            # Late in a session, the share of wrong pairs falls with the root of the number of
+            # answers.
+            extrapolated = (answered + n_given) * (wrong / self._goal.wrong) ** 2 - answered
+            needed = np.where(np.isinf(needed), np.maximum(extrapolated, n_given), needed)
         return needed
 
     def _differences(self) -> tuple[F64, F64]:
-        """(simulations, pairs) the means and variances of the score differences of all pairs."""
-        first, second = self._first, self._second
-        spread = np.diagonal(self._covariance, axis1=1, axis2=2)
-        variance = spread[:, first] + spread[:, second] - 2 * self._covariance[:, first, second]
-        return self._mean[:, first] - self._mean[:, second], np.maximum(variance, 1e-12)
+        """Compute the distribution of the difference of the two scores of each pair.
+
+        Returns:
+            (simulations, pairs) means, (simulations, pairs) variances.
+        """
+        first = self._first
+        second = self._second
+        variance_of_scores = np.diagonal(self._covariance, axis1=1, axis2=2)
+        variance = (
+            variance_of_scores[:, first]
+            + variance_of_scores[:, second]
+            - 2 * self._covariance[:, first, second]
+        )
+        mean = self._mean[:, first] - self._mean[:, second]
+        return mean, np.maximum(variance, 1e-12)
 
     def _wrong_share(self, mean: F64, variance: F64) -> F64:
-        """(simulations,) the share of pairs expected in the wrong order."""
+        """Compute the expected share of pairs in the wrong order, as `stopping.wrong_share` does.
+
+        Args:
+            mean, variance: (simulations, pairs) of the difference of the two scores of each pair.
+
+        Returns:
+            (simulations,) the share in each simulation.
+        """
         wrong: F64 = ndtr(-(np.abs(mean) + self._tie / 2) / np.sqrt(variance)).mean(axis=1)
         return wrong
 
     def _information(self, mean: F64, variance: F64) -> F64:
-        """(simulations, pairs) the information of an answer, by which pairs are chosen."""
+        """Compute the information of an answer about each pair, by which pairs are chosen.
+
+        Pairs of equal information get random differences of at most 1e-9.
+
+        Args:
+            mean, variance: (simulations, pairs) of the difference of the two scores of each pair.
+
+        Returns:
+            (simulations, pairs) the information in bits.
+        """
         if self._measuring is not None:
             reliability, scale = self._measuring
             bits = information_of_measurement(reliability * mean, reliability**2 * variance, scale)
@@ -291,11 +388,12 @@ class _Sessions:
         return bits + 1e-9 * self._rng.random(bits.shape)
 
     def _top(self) -> tuple[F64 | None, F64 | None]:
-        """How likely each item is a top item, and how sure the top is; None if no top is the goal.
+        """Estimate which items are top items, from draws of the scores.
 
         Returns:
-            (simulations, items) probabilities that an item is a top item; (simulations,)
-            probabilities that the top is good enough for the goal.
+            (simulations, items) probabilities that an item is a top item, and (simulations,)
+            probabilities that the top is good enough for the goal. Both are None if the goal is the
+            whole order.
         """
         if not self._goal.top:
             return None, None
@@ -305,48 +403,68 @@ class _Sessions:
         scores = self._mean[:, None, :] + noise @ root.transpose(0, 2, 1)
         q = np.zeros(self._mean.shape)
         sure = np.ones(SIMULATIONS)
-        for places, top in zip(self._sample.members, self._sample.top, strict=True):
+        # Items that are surely top items are not in the sample, and none of them is wrong. So the
+        # sample may have as many wrong items as the whole top.
+        n_allowed = self._goal.allowed(self._goal.top)
+        for members, top in zip(self._sample.members, self._sample.top, strict=True):
             for simulation in range(SIMULATIONS):
-                margins = above_edge(scores[simulation][:, places], top)
-                q[simulation, places] = np.mean(margins > 0, axis=0)
-                best = np.argsort(-self._mean[simulation, places])[:top]
-                wrong = wrong_of_top(margins[:, best], self._tie)
-                # Items that are surely top items are not in the sample, and none of them is wrong.
-                sure_of_group = np.mean(wrong <= self._goal.allowed(self._goal.top))
+                margins = above_edge(scores[simulation][:, members], top)
+                q[simulation, members] = np.mean(margins > 0, axis=0)
+                best = np.argsort(-self._mean[simulation, members])[:top]
+                n_wrong = wrong_of_top(margins[:, best], self._tie)
+                # Every group must reach the goal, so the least sure group counts.
+                sure_of_group = np.mean(n_wrong <= n_allowed)
                 sure[simulation] = min(sure[simulation], sure_of_group)
         return q, sure
 
     def _ask(self, worth: F64, n_questions: int) -> None:
         """Ask about the most informative pairs and some random pairs, and learn from the answers.
 
-        Each answer makes other pairs of its items worth less. If the goal is the whole order, no
-        item is in two of the informative pairs. If it is a top, an item may be in several, because
-        few items are worth asking about.
+        After a question, pairs that share an item with its pair are worth less. If the goal is the
+        whole order, they are worth nothing. If the goal is a top, they are worth half, because few
+        items are worth asking about.
+
+        Args:
+            worth: (simulations, pairs) the worth of an answer about each pair; it is changed.
+            n_questions: number of questions in each simulation.
+        """
+        factor_of_sharing = _SHARED_ITEM if self._goal.top else 0.0
+        for _ in range(n_questions):
+            best_pair = worth.argmax(axis=1)
+            is_holdout = self._rng.random(SIMULATIONS) < self._holdout
+            random_pair = self._rng.integers(worth.shape[1], size=SIMULATIONS)
+            pair = np.where(is_holdout, random_pair, best_pair)
+            first = self._first[pair]
+            second = self._second[pair]
+            shares_item = self._has_item[first] | self._has_item[second]
+            worth[shares_item] *= factor_of_sharing
+            self._observe(first, second)
+
+    def _observe(self, first: I64, second: I64) -> None:
+        """Draw an answer about a pair in each simulation, and update the simulated posterior by it.
+
+        The update is moment matching, as in `Posterior.observe`: with the slope and the weight of
+        the log-likelihood of the difference z = c (s_first - s_second),
+
+            gain = covariance of the scores with z
+            mean of the scores += gain slope,  covariance -= gain gain^T weight
+
+        Args:
+            first, second: (simulations,) the indices of the two items of the pair.
         """
         rows = np.arange(SIMULATIONS)
-        for _ in range(n_questions):
-            pair = worth.argmax(axis=1)
-            by_chance = self._rng.random(SIMULATIONS) < self._holdout
-            random_pair = self._rng.integers(worth.shape[1], size=SIMULATIONS)
-            pair = np.where(by_chance, random_pair, pair)
-            first, second = self._first[pair], self._second[pair]
-            shares_item = self._has_item[first] | self._has_item[second]
-            worth[shares_item] *= _SHARED_ITEM if self._goal.top else 0.0
-            self._observe(rows, first, second)
-
-    def _observe(self, rows: NDArray[np.intp], first: I64, second: I64) -> None:
-        """Give an answer about a pair in each simulation, and update the Gaussian by it."""
         c = self._reliability
         covariance = self._covariance
         gap = c * (self._truth[rows, first] - self._truth[rows, second])
         noisy_gap = gap + self._rng.standard_normal(SIMULATIONS)
-        target = np.where(noisy_gap > self._tie, 1.0, np.where(noisy_gap < -self._tie, 0.0, 0.5))
+        right_or_tie = np.where(noisy_gap < -self._tie, 0.0, 0.5)
+        target = np.where(noisy_gap > self._tie, 1.0, right_or_tie)
         gain = c * (covariance[rows, :, first] - covariance[rows, :, second])
         mean = c * (self._mean[rows, first] - self._mean[rows, second])
         variance = np.maximum(c * (gain[rows, first] - gain[rows, second]), 1e-12)
-        noise = np.sqrt(1 + variance)
+        noise = np.sqrt(1 + variance)  # sd of the answer's noise and the unknown scores together
         if self._measuring is None:
-            blind = np.zeros(SIMULATIONS)
+            blind = np.zeros(SIMULATIONS)  # simulated annotators give no answer blindly
             likelihood = answers(mean / noise, target, self._tie / noise, blind, 0.0)
         else:
             _, scale = self._measuring
@@ -357,8 +475,18 @@ class _Sessions:
         covariance -= gain[:, :, None] * weighted_gain[:, None, :]
 
 
+def _covariance_of_items(posterior: Posterior, items: I64) -> F64:
+    """Return the covariance of the scores of some items, estimated from draws if necessary."""
+    if posterior.covariance is None:
+        return np.asarray(np.cov(posterior.draws[:, items], rowvar=False))
+    return posterior.covariance[np.ix_(items, items)]
+
+
 def _typical_reliability(posterior: Posterior) -> float:
-    """The mean of the annotators' reliabilities; 1 before anybody has answered."""
+    """Return the mean of the annotators' reliabilities; 1 before anybody has answered.
+
+    It is at least 0.05, so that a simulated answer always says something about the scores.
+    """
     if not len(posterior.reliability):
         return 1.0
     return max(float(posterior.reliability.mean()), 0.05)

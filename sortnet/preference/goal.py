@@ -10,9 +10,9 @@ from sortnet.core import F64, I64
 from sortnet.preference.groups import Groups
 from sortnet.preference.posterior import Draws, Posterior
 
-WRONG = 0.1  # share that may be wrong
-SURE = 0.9  # probability that at most the allowed share of the top items is wrong
-_ALL = 1e6  # the margin of an item if all items of the group are top
+WRONG = 0.1  # the share that may be wrong, unless the user sets another
+SURE = 0.9  # wanted probability that at most the allowed share of the top items is wrong
+_ALL = 1e6  # the margin of an item if all items of its group are top items
 
 
 @dataclass(frozen=True)
@@ -20,9 +20,10 @@ class Goal:
     """The goal of a session: a ranking that is good enough.
 
     Attributes:
-        wrong: largest share that may be wrong. For a whole order it is the expected share of all
-            pairs; for top items it may be exceeded with a probability of 10 %.
-        top: k, the number of top items of each group; 0: the goal is the whole order.
+        wrong: largest share that may be wrong. For a whole order it is the expected share of pairs
+            in the wrong order. For top items it is the share of items that do not belong there; it
+            may be exceeded with a probability of 10 %.
+        top: number k of top items of each group; 0 if the goal is the whole order.
 
     >>> str(Goal()), str(Goal(0.1, top=10))
     ('at most 10% of the pairs in the wrong order', 'the top 10, at most 1 of them wrong')
@@ -47,15 +48,24 @@ class Goal:
         return f"{wrong:.0%} of the pairs are expected to be in the wrong order"
 
     def allowed(self, k: int) -> int:
-        """The number of items that may be wrong among k top items."""
-        return int(self.wrong * k + 1e-9)  # .3 times 10 is a little less than 3
+        """Compute how many items may be wrong among k top items."""
+        rounding_error = 1e-9  # .29 times 100 is a little less than 29
+        return int(self.wrong * k + rounding_error)
 
 
 def top_margins(posterior: Posterior, groups: Groups, top: int) -> Draws:
-    """(draws, n) margins: each item's score minus the edge of its group's top k, in each draw.
+    """Compute the margin of each item: its score minus the edge of its group's top k.
 
-    The edge is half-way between the k-th and the next score. In a group of at most k items all
-    margins are large.
+    The edge is half-way between the k-th and the next score, so a margin above 0 means that the
+    item is among the top. In a group of at most k items all margins are large.
+
+    Args:
+        posterior: the posterior of the scores.
+        groups: the groups of the items.
+        top: the number k of top items of each group.
+
+    Returns:
+        (draws, n) the margins in each draw of the scores.
 
     Cost: a partition of each group's scores in each draw.
     """
@@ -67,30 +77,47 @@ def top_margins(posterior: Posterior, groups: Groups, top: int) -> Draws:
 
 
 def above_edge(scores: Draws, top: int) -> Draws:
-    """(draws, n) the margins of the items of one group; see `top_margins`."""
+    """Compute the margins of the items of one group; see `top_margins`.
+
+    Args:
+        scores: (draws, n) the scores of the items of the group.
+        top: the number k of top items.
+
+    Returns:
+        (draws, n) the margins.
+    """
     n = scores.shape[1]
     if n <= top:
         return np.full(scores.shape, _ALL)
-    ascending_at_edge = np.partition(scores, (n - top - 1, n - top), axis=1)
-    at_edge = ascending_at_edge[:, n - top - 1 : n - top + 1]
-    margins: Draws = scores - at_edge.mean(axis=1, keepdims=True)
+    # In ascending order, the best k items begin at n - k.
+    partitioned = np.partition(scores, (n - top - 1, n - top), axis=1)
+    best_outside_and_worst_inside = partitioned[:, n - top - 1 : n - top + 1]
+    edge = best_outside_and_worst_inside.mean(axis=1, keepdims=True)
+    margins: Draws = scores - edge
     return margins
 
 
 def among_top(posterior: Posterior, groups: Groups, top: int) -> F64:
-    """(n,) the probability that an item is in its group's top k: the share of draws where it is."""
+    """Estimate the probability that each item is in its group's top k, by the share of draws.
+
+    Returns:
+        (n,) the probabilities.
+    """
     q: F64 = np.mean(top_margins(posterior, groups, top) > 0, axis=0)
     return q
 
 
 def wrong_of_top(margins: Draws, tie: float = 0.0) -> I64:
-    """(draws,) how many of the chosen items are not top items, in each draw.
+    """Count the chosen items that are not top items, in each draw of the scores.
 
     An item that is below the edge by less than half of the tie threshold counts as a top item.
 
     Args:
         margins: (draws, k) the margins of the chosen items, see `top_margins`.
         tie: the tie threshold.
+
+    Returns:
+        (draws,) the counts.
     """
-    wrong: I64 = np.count_nonzero(margins < -tie / 2, axis=1)
-    return wrong
+    n_wrong: I64 = np.count_nonzero(margins < -tie / 2, axis=1)
+    return n_wrong

@@ -29,8 +29,8 @@ from sortnet.preference.likelihood import MOST_PROBIT
 from sortnet.preference.shared_votes import SharedVotes
 from sortnet.preference.vote_arrays import Votes
 
-_FEW_JOINS = 64  # pairs that join components one by one; more pairs take a pass over all answers
-_LAST = 20  # answers of an annotator by which the next one is expected to have a probability
+_FEW_JOINS = 64  # up to this number, new pairs join components one by one
+_LAST = 20  # the last 20 answers show whether an annotator's next answer is a measurement
 _SKIP = ANSWERS.index("skip")
 
 
@@ -41,12 +41,14 @@ class History:
 
     Args:
         n_items: number of items.
-        probabilities: what each annotator's probabilities are; shares, if the name is missing.
+        probabilities: what each annotator's probabilities are. An annotator who is missing here
+            gives shares of votes.
 
     Attributes:
         events: all events, including undos.
         seen: (n,) number of votes about each item that are not undone.
-        seen_usable: (n,) as `seen`, without the hold-out.
+        seen_usable: (n,) number of votes about each item that are neither undone nor of the
+            hold-out.
         n_votes: number of votes that are not undone.
     """
 
@@ -62,16 +64,19 @@ class History:
         self._answered: I64 = np.zeros(0, np.int64)  # each annotator's votes that are not undone
         self._logs: dict[str, AnnotatorLog] = {}  # by name, made when first used
         self._holdout: dict[int, int] | None = None  # {pair: votes}; None: not counted yet
-        self._component: I64 | None = np.arange(n_items)  # None after an undo: to be recomputed
+        # The component of each item. None after an undo, until it is recomputed.
+        self._component: I64 | None = np.arange(n_items)
         self._unjoined: list[Pair] = []  # answered pairs that `_component` does not join yet
 
     @property
     def annotators(self) -> dict[str, int]:
-        """{name: number}, in order of appearance."""
+        """The number of each annotator, in the order of their first events."""
         return self.events.annotators
 
     def add(self, new: Judgements) -> None:
-        """Add events, all or none; many at once take about 1 us each.
+        """Add events; if one event is invalid, no event is added.
+
+        Cost: about 1 us per event, if there are many.
 
         Raises:
             JudgementError: on an unknown item, or an undo of an unknown judgement.
@@ -80,44 +85,56 @@ class History:
         start = len(self.events)
         self.events.extend(new)
         undone_rows = self._undone_rows(start)
-        rows = np.arange(start, len(self.events))
-        usable = self._count(rows, 1)
-        # Once there are more pairs than are joined one by one, their number does not matter.
+        new_rows = np.arange(start, len(self.events))
+        usable_rows = self._count(new_rows, by=1)
+        # One pair more than is joined one by one is enough: then components are recomputed anyway.
         n_to_join = max(_FEW_JOINS + 1 - len(self._unjoined), 0)
-        self._unjoined += map(pair_of, self._pairs_of(usable[:n_to_join]).pair.tolist())
-        if len(undone_rows) and len(self._count(undone_rows, -1)):
-            self._component = None
+        new_pairs = self._pairs_of(usable_rows[:n_to_join]).pair
+        self._unjoined += map(pair_of, new_pairs.tolist())
+        if len(undone_rows):
+            undone_usable_rows = self._count(undone_rows, by=-1)
+            if len(undone_usable_rows):
+                self._component = None
         for name in self._logs.keys() & new.annotators.keys():
-            self._update_log(self._logs[name], rows[new.by(name)])
+            self._update_log(self._logs[name], new_rows[new.by(name)])
         if self._holdout is not None:
-            self._count_holdout(self._holdout, rows)
+            self._count_holdout(self._holdout, new_rows)
 
     def last(self, annotator: str) -> Judgement | None:
-        """The annotator's last judgement that is not undone."""
+        """Return the annotator's last judgement that is not undone; None if there is none.
+
+        Undone judgements at the end of the annotator's log are dropped from it.
+        """
         rows = self._log_of(annotator).rows
         undone = self.events.undone  # not `live`, which would look at all events
-        while rows and undone[rows[-1]] <= len(undone):
+        n_events = len(undone)
+        while rows and undone[rows[-1]] <= n_events:
             rows.pop()
         return self.events[rows[-1]] if rows else None
 
     def answered(self, annotator: str) -> int:
-        """The number of the annotator's votes that are not undone."""
+        """Count the annotator's votes that are not undone."""
         number = self.annotators.get(annotator)
         return 0 if number is None else int(self._answered[number])
 
     def gives_measurements(self, annotator: str) -> bool:
         """Whether the annotator's next answer is expected to be a measurement.
 
-        It is if one of the last answers is a measurement, or there are no answers yet.
+        A measurement is expected if one of the annotator's last answers is a measurement, or if the
+        annotator has not answered yet.
         """
         if self._probabilities.get(annotator) != "measurement":
             return False
         last_rows = np.array(self._log_of(annotator).rows[-_LAST:], np.int64)
-        return not len(last_rows) or not bool(np.isnan(self.events.p[last_rows]).all())
+        if not len(last_rows):
+            return True
+        has_p = ~np.isnan(self.events.p[last_rows])
+        return bool(has_p.any())
 
     def undone(self, annotator: str) -> Judgement | None:
-        """The last undone judgement whose question the annotator has not answered again."""
-        row = next(reversed(self._log_of(annotator).undone_rows.values()), None)
+        """Return the last undone judgement whose question the annotator has not answered again."""
+        rows_newest_first = reversed(self._log_of(annotator).undone_rows.values())
+        row = next(rows_newest_first, None)
         return None if row is None else self.events[row]
 
     def draw_once(
@@ -128,13 +145,13 @@ class History:
         Hold-out questions are left out, since answers to repeats are used to choose questions.
 
         Args:
-            annotator: their name.
-            rng: draws.
-            but_last: number of the last such judgements that are not drawn.
+            annotator: name of the annotator.
+            rng: draws the judgement.
+            but_last: number of the newest such judgements that are not drawn.
 
         Returns:
-            The judgement, and the number of judgements that it was drawn from; None if there are
-            none.
+            The judgement, and the number of judgements that it was drawn from; None if there is no
+            judgement to draw.
         """
         rows_answered_once = self._log_of(annotator).rows_answered_once
         n_choices = len(rows_answered_once) - but_last
@@ -145,110 +162,138 @@ class History:
         return self.events[row], n_choices
 
     def skipped(self, annotator: str) -> Iterator[Judgement]:
-        """The skips whose question the annotator has not answered since, oldest first."""
+        """Yield the skips whose question the annotator has not answered since, oldest first."""
         log = self._log_of(annotator)
         rows = np.array(log.rows, np.int64)
-        rows = rows[(self.events.answer[rows] == _SKIP) & self.events.live[rows]]
-        for row, keys in zip(rows.tolist(), self._pair_lists(rows), strict=True):
-            if all(log.pairs[key] == 1 for key in keys):
+        is_skip = (self.events.answer[rows] == _SKIP) & self.events.live[rows]
+        skip_rows = rows[is_skip]
+        for row, pairs in zip(skip_rows.tolist(), self._pair_lists(skip_rows), strict=True):
+            # The skip itself counts once for each pair, and a later answer would count again.
+            if all(log.pairs[pair] == 1 for pair in pairs):
                 yield self.events[row]
 
     def pairs_of(self, annotator: str) -> dict[int, int]:
-        """The number of their answers to each pair, which is packed with the lower number first."""
+        """Count the annotator's answers to each pair.
+
+        The keys are pairs, packed into one number with the lower item number first.
+        """
         return self._log_of(annotator).pairs
 
     def n_asked(self) -> int:
-        """The number of different pairs that each annotator answered, summed over annotators.
+        """Count the different pairs that each annotator answered, summed over annotators.
 
         Cost: a sort of the judgements.
         """
         rows = np.flatnonzero(self.events.live & (self.events.answer != UNDO))
         pairs = self._pairs_of(rows, compared=True)
         annotator = self.events.annotator[rows[pairs.place]]
-        order = np.lexsort((annotator, pairs.pair))
-        is_new_pair = np.diff(pairs.pair[order], prepend=-1) != 0
-        is_new_annotator = np.diff(annotator[order], prepend=-1) != 0
+        by_pair_and_annotator = np.lexsort((annotator, pairs.pair))
+        is_new_pair = np.diff(pairs.pair[by_pair_and_annotator], prepend=-1) != 0
+        is_new_annotator = np.diff(annotator[by_pair_and_annotator], prepend=-1) != 0
         return int((is_new_pair | is_new_annotator).sum())
 
     def holdout_pairs(self, annotator: str) -> list[Pair]:
-        """Pairs of the hold-out that the annotator has not answered, at most a hundred."""
+        """List pairs of the hold-out that the annotator has not answered, at most a hundred."""
         answered_pairs = self._log_of(annotator).pairs
-        new_pairs = (key for key in self._holdout_counts() if key not in answered_pairs)
-        return [pair_of(key) for key in islice(new_pairs, 100)]
+        new_pairs = (pair for pair in self._holdout_counts() if pair not in answered_pairs)
+        return [pair_of(pair) for pair in islice(new_pairs, 100)]
 
     def alive(self) -> Iterator[Judgement]:
-        """The judgements that are not undone, in order."""
+        """Yield the judgements that are not undone, oldest first, without the undos."""
         return iter(self.events.where(self.events.live & (self.events.answer != UNDO)))
 
     def votes(self, upto: int, *, after: int = 0, holdout: bool = True) -> Votes:
-        """The votes among the first `upto` events, oldest first, without votes that these undo.
+        """Return the votes as they were after the first `upto` events, oldest first.
+
+        Votes that one of these events undoes are left out.
 
         Args:
             upto: number of events.
-            after: leave out the first `after` events.
+            after: number of first events whose votes are left out.
             holdout: whether votes of the hold-out are included.
         """
         rows = np.arange(after, upto)
-        is_taken = self._is_vote(rows) if holdout else self._is_usable(rows)
+        is_wanted = self._is_vote(rows) if holdout else self._is_usable(rows)
         is_live = self.events.undone[after:upto] > upto
-        return self._votes(rows[is_taken & is_live])
+        return self._votes(rows[is_wanted & is_live])
 
     def soft_votes(self) -> Votes:
-        """All votes that are not undone; measurements are soft targets, as shares of votes are."""
+        """Return all votes that are not undone, with every probability as a soft target.
+
+        So a measurement counts as a share of votes does.
+        """
         return self._votes(np.flatnonzero(self.events.is_answer), soft=True)
 
     def decided(self, *, holdout: bool) -> Votes:
-        """The votes about pairs that are neither undone nor ties: of the hold-out, or all."""
-        rows = np.flatnonzero(self.events.is_vote)
-        rows = rows[TARGET[self.events.answer[rows]] != 0.5]
+        """Return the votes about pairs that are neither undone nor ties.
+
+        Args:
+            holdout: whether only votes of the hold-out are returned.
+        """
+        vote_rows = np.flatnonzero(self.events.is_vote)
+        is_tie = TARGET[self.events.answer[vote_rows]] == 0.5
+        decided_rows = vote_rows[~is_tie]
         if holdout:
-            rows = rows[~self._is_usable(rows)]
-        return self._votes(rows)
+            decided_rows = decided_rows[~self._is_usable(decided_rows)]
+        return self._votes(decided_rows)
 
     def not_by(self, annotators: Collection[str], upto: int) -> I64:
-        """The rows of the first `upto` events that are by none of the annotators."""
+        """Return the rows of the first `upto` events that are by none of the annotators."""
         numbers = [self.annotators.get(name, -1) for name in annotators]
         return np.flatnonzero(~np.isin(self.events.annotator[:upto], numbers))
 
     def answered_by_few(self, people: int) -> list[tuple[int, ...]]:
-        """The items of questions outside the hold-out that some people answered, but too few.
+        """List the questions that somebody has answered, but fewer people than wanted.
 
-        The oldest question is first; the items of each question ascend.
+        Questions of the hold-out are left out. A question is given as its items in ascending order;
+        the oldest question is first.
 
         Args:
-            people: number of people who are enough.
+            people: number of people who should answer each question.
 
         Cost: a sort of the answers.
         """
-        rows = np.flatnonzero(self.events.is_vote)
-        votes = SharedVotes.of(self.events, rows[self._is_usable(rows)])
-        few = np.flatnonzero(np.bincount(votes.pair[votes.first]) < people)
+        vote_rows = np.flatnonzero(self.events.is_vote)
+        votes = SharedVotes.of(self.events, vote_rows[self._is_usable(vote_rows)])
+        # `votes.first` marks the first answer of each annotator to each pair.
+        n_people_of_pair = np.bincount(votes.pair[votes.first])
+        few = np.flatnonzero(n_people_of_pair < people)
         oldest_rows = votes.oldest()[few].tolist()
-        keys = self._keys(votes.rows[votes.starts[few]]).tolist()
-        holdout = self._holdout_counts()
+        pairs = self._packed_pairs(votes.rows[votes.starts[few]]).tolist()
+        holdout_pairs = self._holdout_counts()
         by_age: list[tuple[int, tuple[int, ...]]] = [
-            (row, pair_of(key))
-            for row, key in zip(oldest_rows, keys, strict=True)
-            if key not in holdout
+            (row, pair_of(pair))
+            for row, pair in zip(oldest_rows, pairs, strict=True)
+            if pair not in holdout_pairs
         ]
         by_age += self._sets_answered_by_few(people)
         return [items for _, items in sorted(by_age)]
 
     def _sets_answered_by_few(self, people: int) -> list[tuple[int, tuple[int, ...]]]:
-        """The row of the first answer to each set that too few people answered, and the items."""
+        """List the sets of items that fewer people than wanted have answered.
+
+        Returns:
+            For each set, the row of its first answer, and its items in ascending order.
+        """
         rows = np.flatnonzero(self.events.is_answer & self.events.is_set)
         if not len(rows):
             return []
-        items = np.sort(self.events.items(rows), axis=1)
+        items = np.sort(self.events.items(rows), axis=1)  # -1 for an empty place
         sets, first, set_number = np.unique(items, axis=0, return_index=True, return_inverse=True)
         set_and_annotator = np.column_stack((set_number.ravel(), self.events.annotator[rows]))
-        n_people = np.bincount(np.unique(set_and_annotator, axis=0)[:, 0])
-        few = np.flatnonzero(n_people < people)
-        items_of_few = (tuple(item for item in row if item >= 0) for row in sets[few].tolist())
-        return [*zip(rows[first[few]].tolist(), items_of_few, strict=True)]
+        n_people_of_set = np.bincount(np.unique(set_and_annotator, axis=0)[:, 0])
+        few = np.flatnonzero(n_people_of_set < people)
+        first_rows = rows[first[few]].tolist()
+        items_of_sets = [
+            tuple(item for item in set_items if item >= 0) for set_items in sets[few].tolist()
+        ]
+        return [*zip(first_rows, items_of_sets, strict=True)]
 
     def components(self) -> I64:
-        """(n,) each item's connected component in the graph of answers without the hold-out.
+        """Number the connected components of the graph of answers without the hold-out.
+
+        Returns:
+            (n,) the number of each item's component.
 
         Cost: a look at n numbers for each answer since the last call; after an undo, or many
         answers, a pass over all answers.
@@ -262,86 +307,110 @@ class History:
         return self._component
 
     def all_components(self) -> I64:
-        """(n,) each item's connected component in the graph of all answers."""
+        """Number the connected components of the graph of all answers.
+
+        Returns:
+            (n,) the number of each item's component.
+        """
         return self._components(self.votes(len(self.events)))
 
     def _components(self, votes: Votes) -> I64:
+        """Number the connected components of the graph in which each vote joins two items."""
         edges = np.ones(len(votes)), (votes.left, votes.right)
         graph = sparse.coo_array(edges, shape=(self.n_items, self.n_items))
         component: I64 = connected_components(graph, directed=False)[1].astype(np.int64)
         return component
 
     def _check_items(self, new: Judgements) -> None:
+        """Raise JudgementError if an event is about an unknown item."""
         low, high = new.pairs()
-        further = new.further[new.further >= self.n_items]
-        for item in (*low[low < 0], *high[high >= self.n_items], *further):
-            raise JudgementError(f"there is no item {item} among {self.n_items}")
+        too_low = low[low < 0]
+        too_high = high[high >= self.n_items]
+        further_too_high = new.further[new.further >= self.n_items]
+        unknown_items = np.concatenate((too_low, too_high, further_too_high))
+        if len(unknown_items):
+            raise JudgementError(f"there is no item {unknown_items[0]} among {self.n_items}")
 
     def _undone_rows(self, start: int) -> I64:
-        """The rows that the events from row `start` on undo.
+        """Return the rows of the judgements that the events from row `start` on undo.
 
         Raises:
-            JudgementError: if an undo cannot be; then the events from `start` on are removed.
+            JudgementError: if one of these undos is invalid. Then the events from row `start` on
+                are removed.
         """
         events = self.events
         undos = start + np.flatnonzero(events.answer[start:] == UNDO)
         if not len(undos):
             return undos
-        rows = events.places(events.undoes[undos])
-        is_there = (rows >= 0) & (rows < undos) & (events.answer[rows] != UNDO)
-        is_there &= events.undone[rows] == undos + 1
-        is_sound = is_there & (events.annotator[rows] == events.annotator[undos])
-        if not is_sound.all():
-            k = int(is_sound.argmin())
-            undo = events[int(undos[k])]
-            earlier = events[int(rows[k])] if is_there[k] else None
+        undone_rows = events.places(events.undoes[undos])  # -1 for an unknown judgement
+        is_earlier = (undone_rows >= 0) & (undone_rows < undos)
+        is_there = is_earlier & (events.answer[undone_rows] != UNDO)
+        # `undone` names the first undo of a judgement, so a second undo is refused.
+        is_there &= events.undone[undone_rows] == undos + 1
+        is_valid = is_there & (events.annotator[undone_rows] == events.annotator[undos])
+        if not is_valid.all():
+            k = int(is_valid.argmin())
+            first_invalid = events[int(undos[k])]
+            earlier = events[int(undone_rows[k])] if is_there[k] else None
             events.cut(start)
-            check_undo(undo, earlier)
-        return rows
+            check_undo(first_invalid, earlier)
+        return undone_rows
 
-    def _count(self, rows: I64, by: int) -> I64:
-        """Count the votes in these rows, `by` = -1: subtract them; returns the usable rows."""
+    def _count(self, rows: I64, *, by: int) -> I64:
+        """Add the votes in the given rows to the counts, or subtract them.
+
+        Args:
+            rows: rows of the events.
+            by: 1 to add, -1 to subtract.
+
+        Returns:
+            The rows of the votes outside the hold-out.
+        """
         if len(self.annotators) > len(self._answered):
             zeros = np.zeros(len(self.annotators), np.int64)
             self._answered = np.append(self._answered, zeros)
-        votes = rows[self._is_vote(rows)]
-        usable = votes[self._is_usable(votes)]
-        self.n_votes += by * len(votes)
-        np.add.at(self._answered, self.events.annotator[votes], by)
-        for counts, counted_rows in ((self.seen, votes), (self.seen_usable, usable)):
+        vote_rows = rows[self._is_vote(rows)]
+        usable_rows = vote_rows[self._is_usable(vote_rows)]
+        self.n_votes += by * len(vote_rows)
+        np.add.at(self._answered, self.events.annotator[vote_rows], by)
+        for counts, counted_rows in ((self.seen, vote_rows), (self.seen_usable, usable_rows)):
             np.add.at(counts, self.events.left[counted_rows], by)
             np.add.at(counts, self.events.right[counted_rows], by)
             further = self.events.further[counted_rows]
             np.add.at(counts, further[further >= 0], by)
-        return usable
+        return usable_rows
 
     def _is_vote(self, rows: I64) -> Bool:
-        """Whether each row is an answer about the order, undone or not."""
+        """Whether each of the rows is an answer about the order of items, undone or not."""
         return ABOUT_ORDER[self.events.answer[rows]]
 
     def _is_usable(self, rows: I64) -> Bool:
-        """Whether each row is a vote outside the hold-out, usable to choose questions."""
+        """Whether each of the rows is a vote outside the hold-out, which may choose questions."""
         holdout = self.events.strategies.get(HOLDOUT, -1)
         is_usable: Bool = self._is_vote(rows) & (self.events.strategy[rows] != holdout)
         return is_usable
 
-    def _keys(self, rows: I64) -> I64:
-        """The pair in the first two places of each row, packed with the lower number first."""
+    def _packed_pairs(self, rows: I64) -> I64:
+        """Pack the items in the first two places of each row into one number.
+
+        The item with the lower number is packed first.
+        """
         return unordered(self.events.left[rows], self.events.right[rows])
 
     def _pairs_of(self, rows: I64, *, compared: bool = False) -> _PairsOfRows:
-        """All pairs of the items of each row.
+        """List all pairs of items in the question of each row.
 
         Args:
             rows: the rows of the events.
-            compared: leave out pairs of items between the best and the worst item: they belong to
-                the question, but the answer does not compare them.
+            compared: whether to leave out the pairs that an answer about a set does not compare,
+                which have neither its best nor its worst item.
         """
         is_set = self.events.is_set[rows]
         if not is_set.any():
-            return _PairsOfRows(np.arange(len(rows)), self._keys(rows))
+            return _PairsOfRows(np.arange(len(rows)), self._packed_pairs(rows))
         items = self.events.items(rows)
-        first, second = np.triu_indices(items.shape[1], 1)
+        first, second = np.triu_indices(items.shape[1], 1)  # the two places of each pair
+        # Items fill the places from the left, so a pair exists if its second place has an item.
         is_pair = items[:, second] >= 0
         if compared:
             best = self.events.best[rows][:, None]
@@ -353,7 +422,7 @@ class History:
         return _PairsOfRows(np.nonzero(is_pair)[0], pair)
 
     def _pair_lists(self, rows: I64, *, compared: bool = False) -> list[list[int]]:
-        """A list of pairs for each row; see `_pairs_of`."""
+        """List the packed pairs of each row; see `_pairs_of`."""
         if not len(rows):
             return []
         pairs = self._pairs_of(rows, compared=compared)
@@ -361,16 +430,23 @@ class History:
         return [pairs_of_row.tolist() for pairs_of_row in np.split(pairs.pair, ends)]
 
     def _votes(self, rows: I64, *, soft: bool = False) -> Votes:
-        """The votes in these rows: first answers about pairs, then answers about sets.
+        """Make votes of the given rows: first answers about pairs, then answers about sets.
 
-        With `soft`, measurements are taken for shares.
+        Args:
+            rows: rows of the events, all of which are votes.
+            soft: whether measurements count as shares of votes.
         """
         is_set = self.events.is_set[rows]
         votes = self._votes_of_pairs(rows[~is_set], soft=soft)
         return votes.with_sets(self.events, rows[is_set]) if is_set.any() else votes
 
     def _votes_of_pairs(self, rows: I64, *, soft: bool) -> Votes:
-        """The votes in these rows, which are about pairs; see `_votes`."""
+        """Make votes of the given rows, which are about pairs; see `_votes`.
+
+        What a probability p counts as depends on the annotator. A share of votes is the target
+        itself. A measurement is stored as probit(p), beside the target of the word `left` or
+        `right`. If p is ignored, only the word counts.
+        """
         events = self.events
         annotator = events.annotator[rows]
         share = events.targets(rows)
@@ -379,11 +455,13 @@ class History:
         word = events.words(rows)
         kinds = np.array([self._probabilities.get(name) for name in events.annotators.order])
         is_ignored = np.isin(annotator, np.flatnonzero(kinds == "ignored"))
-        is_measured = np.isin(annotator, np.flatnonzero(kinds == "measurement")) & (not soft)
+        is_measured = np.isin(annotator, np.flatnonzero(kinds == "measurement"))
         is_measured &= ~np.isnan(events.p[rows])
+        if soft:
+            is_measured[:] = False
         target = np.where(is_ignored | is_measured, word, share)
-        is_measured &= word != 0.5
         votes = Votes(events.left[rows], events.right[rows], target, annotator)
+        is_measured &= word != 0.5  # a tie is a word, even with a probability
         if not is_measured.any():
             return votes
         with np.errstate(divide="ignore"):
@@ -391,14 +469,19 @@ class History:
         return replace(votes, probit=np.where(is_measured, probit, np.nan))
 
     def _answer_rows(self, rows: I64) -> tuple[I64, Bool]:
-        """The row of the answer that each event gives or undoes, and whether it is an undo."""
+        """Find the answer that each event is about.
+
+        Returns:
+            The row of the event itself, or for an undo the row of the undone answer; and whether
+            each event is an undo.
+        """
         is_undo = self.events.answer[rows] == UNDO
         answer_rows = rows.copy()
         answer_rows[is_undo] = self.events.places(self.events.undoes[rows[is_undo]])
         return answer_rows, is_undo
 
     def _log_of(self, annotator: str) -> AnnotatorLog:
-        """The log of an annotator; the first call makes it by a pass over the events."""
+        """Return the log of an annotator; the first call makes it by a pass over the events."""
         if annotator not in self.annotators:
             return AnnotatorLog()
         if annotator not in self._logs:
@@ -407,7 +490,7 @@ class History:
         return self._logs[annotator]
 
     def _update_log(self, log: AnnotatorLog, rows: I64) -> None:
-        """Add events of its annotator to a log."""
+        """Add events of an annotator to the annotator's log."""
         answer_rows, is_undo = self._answer_rows(rows)
         events = zip(
             answer_rows.tolist(),
@@ -425,30 +508,34 @@ class History:
                 log.add(row, question, compared_pairs, is_usable)
 
     def _holdout_counts(self) -> dict[int, int]:
-        """{pair: number of votes} of the hold-out's pairs with any votes, oldest first."""
+        """Count the votes of the hold-out about each pair that has any, by packed pair.
+
+        The pair with the oldest vote is first.
+        """
         if self._holdout is None:
             self._holdout = {}
             self._count_holdout(self._holdout, np.arange(len(self.events)))
         return self._holdout
 
     def _count_holdout(self, counts: dict[int, int], rows: I64) -> None:
-        """Update the counts of `_holdout_counts` by the events in these rows."""
+        """Update the counts of `_holdout_counts` by the events in the given rows."""
         answer_rows, is_undo = self._answer_rows(rows)
         is_holdout = self._is_vote(answer_rows) & ~self._is_usable(answer_rows)
         is_holdout &= ~self.events.is_set[answer_rows]
         changes = np.where(is_undo, -1, 1)[is_holdout].tolist()
-        for key, change in zip(self._keys(answer_rows[is_holdout]).tolist(), changes, strict=True):
-            counts[key] = counts.get(key, 0) + change
-            if not counts[key]:
-                del counts[key]
+        pairs = self._packed_pairs(answer_rows[is_holdout]).tolist()
+        for pair, change in zip(pairs, changes, strict=True):
+            counts[pair] = counts.get(pair, 0) + change
+            if not counts[pair]:
+                del counts[pair]
 
 
 class _PairsOfRows(NamedTuple):
-    """Pairs of items of some rows of the events.
+    """All pairs of items in the questions of some rows, row after row.
 
     Attributes:
-        place: (m,) the place of the pair's row among the rows, ascending.
-        pair: (m,) the pair, packed with the lower number first.
+        place: (m,) the index of the pair's row in the array of rows, ascending.
+        pair: (m,) the pair, packed into one number with the lower item number first.
     """
 
     place: I64
@@ -456,9 +543,12 @@ class _PairsOfRows(NamedTuple):
 
 
 def _joined(component: I64, i: int, j: int) -> I64:
-    """The components after an answer about items i and j.
+    """Join the components of items i and j, which an answer compares.
 
-    It is a new array, since a caller may still use the old one.
+    The given array is not changed, because a caller may still use it.
     """
-    a, b = component[i], component[j]
-    return component if a == b else np.where(component == b, a, component)
+    component_of_i = component[i]
+    component_of_j = component[j]
+    if component_of_i == component_of_j:
+        return component
+    return np.where(component == component_of_j, component_of_i, component)

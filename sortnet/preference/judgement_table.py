@@ -1,4 +1,4 @@
-"""Many judgements as columns, 120 bytes each; a `Judgement` is made only when it is read."""
+"""A table of judgements in columns, about 120 bytes per judgement."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from sortnet.preference.base import (
     LONGEST_COMMENT,
     LONGEST_META,
     MOST_ITEMS,
+    MOST_MILLISECONDS,
     SET_ANSWERS,
     SET_FIELDS,
     TARGETS,
@@ -24,18 +25,20 @@ from sortnet.preference.base import (
 )
 
 T = TypeVar("T", bound=np.generic)
-# The code of an answer is its place in ANSWERS; by code: its target, whether it orders the items.
+# Answers are stored as codes: an answer's code is its index in ANSWERS.
+_CODES: dict[str, int] = {answer: code for code, answer in enumerate(ANSWERS)}
+UNDO = _CODES["undo"]
+BEST = _CODES["best"]
+_ABOUT_SETS = [_CODES[answer] for answer in SET_ANSWERS]
+# The target of each code, NaN unless it is an answer about the order of two items.
 TARGET: F64 = np.array([TARGETS.get(answer, np.nan) for answer in ANSWERS])
-UNDO = ANSWERS.index("undo")
-BEST = ANSWERS.index("best")
-_ABOUT_SETS = [ANSWERS.index(answer) for answer in SET_ANSWERS]
+# Whether each code is an answer about the order of items.
 ABOUT_ORDER = ~np.isnan(TARGET)
 ABOUT_ORDER[_ABOUT_SETS] = True
-_CODES = {answer: code for code, answer in enumerate(ANSWERS)}
 # The type of a field of `Judgement` decides how its column is stored.
 _TYPES = get_type_hints(Judgement)
 _TEXTS = tuple(name for name, type_ in _TYPES.items() if type_ == str | None)
-_OR_NONE = (int | None, bool | None)  # -1 stands for None
+_OR_NONE = (int | None, bool | None)  # in columns of these types, -1 stands for None
 _DTYPE_OF_TYPE = {
     Answer: np.int8,
     bool | None: np.int8,
@@ -48,20 +51,20 @@ _DTYPES = {
     if name not in _TEXTS
 }
 _DTYPES |= {"undone": np.int64, "further": np.int32, "best": np.int32, "worst": np.int32}
-_WIDTHS = {"further": MOST_ITEMS - 2}  # of columns that have several numbers a row
+_WIDTHS = {"further": MOST_ITEMS - 2}  # columns that have several numbers in a row
 _FLAGS = {-1: None, 0: False, 1: True}
-_NEVER = 1 << 62  # in `undone`
-_BLOCK = 4096  # judgements made at once
+_NEVER = 1 << 62  # the value of `undone` for a judgement that is not undone
+_BLOCK = 4096  # judgements that are converted at once
 
 
-def _empty(name: str, n: int) -> NDArray[Any]:
-    """A column of n rows without values."""
+def _empty_column(name: str, n: int) -> NDArray[Any]:
+    """Allocate a column of n rows, without setting the values."""
     shape = (n, _WIDTHS[name]) if name in _WIDTHS else n
     return np.empty(shape, _DTYPES[name])
 
 
 def _padded(further: Sequence[int]) -> list[int]:
-    """The items from the third place on, and -1 for each empty place."""
+    """Append -1 to the items from the third place on, for each empty place."""
     n_empty = MOST_ITEMS - 2 - len(further)
     if n_empty < 0:
         raise JudgementError(f"a question about {len(further) + 2} items: at most {MOST_ITEMS}")
@@ -69,7 +72,11 @@ def _padded(further: Sequence[int]) -> list[int]:
 
 
 class Names(dict[str, int]):
-    """{name: number} in the order of appearance; a new name gets the next number."""
+    """Numbers of names in the order of appearance: looking up a new name gives it a number.
+
+    Attributes:
+        order: the names by their numbers.
+    """
 
     def __init__(self) -> None:
         self.order: list[str] = []
@@ -81,7 +88,7 @@ class Names(dict[str, int]):
 
 
 class _Column(Generic[T]):
-    """An attribute of a table: a column, cut to the judgements that the table has so far."""
+    """A column as an attribute of a table, without the spare rows at its end."""
 
     def __set_name__(self, owner: type, name: str) -> None:
         self._name = name
@@ -91,79 +98,93 @@ class _Column(Generic[T]):
 
 
 class Judgements(Sequence[Judgement]):
-    """Judgements in their order, as columns; as a sequence, a `Judgement` is made when it is read.
+    """Judgements in their order, stored in columns, one for each field of `Judgement`.
 
-    Only `extend` and `cut` change a table; tables taken from it before stay as they were.
+    The table is also a sequence: reading a row makes a `Judgement`. Only `extend` and `cut` change
+    a table. They do not change the tables that `so_far` or `where` returned before.
 
     Attributes:
         annotators, strategies: {name: number}, in the order of appearance.
-        annotator, strategy: (m,) the number of the annotator and of the strategy.
-        answer: (m,) places in `ANSWERS`.
-        left, right, probability, model, number: (m,) as in `Judgement`.
-        milliseconds, undoes, flagged: (m,) as in `Judgement`, -1 for None.
-        at, p, cost: (m,) as in `Judgement`, NaN for None.
+        annotator, strategy: (m,) the numbers of the annotators and of the strategies.
+        answer: (m,) the answers as indices in `ANSWERS`.
+        left, right, probability, model, number: (m,) the fields of `Judgement` with these names.
+        milliseconds, undoes, flagged, best, worst: (m,) the fields with these names, -1 for None.
+        at, p, cost: (m,) the fields with these names, NaN for None.
         further: (m, 4) the items from the third place on, -1 for an empty place.
-        best, worst: (m,) as in `Judgement`, -1 for None.
-        texts: {field: {row: text}} of the fields that are texts or None.
-        undone: (m,) the number of judgements up to and including the first undo of this judgement;
-            a huge number if it is not undone.
+        texts: {field: {row: text}} for the fields that are texts or None.
+        undone: (m,) for an undone judgement, the number of events up to and including its first
+            undo; a huge number for a judgement that is not undone.
 
     >>> table = Judgements.of([Judgement("ana", 3, 1, "left", number=1)])
     >>> table.left, table[0].annotator, len(table)
     (array([3]), 'ana', 1)
     """
 
-    annotator, strategy, undone = _Column[np.int64](), _Column[np.int64](), _Column[np.int64]()
-    left, right, model = _Column[np.int64](), _Column[np.int64](), _Column[np.int64]()
-    number, milliseconds, undoes = _Column[np.int64](), _Column[np.int64](), _Column[np.int64]()
-    answer, flagged = _Column[np.int8](), _Column[np.int8]()
-    probability, at = _Column[np.float64](), _Column[np.float64]()
-    p, cost = _Column[np.float64](), _Column[np.float64]()
-    further, best, worst = _Column[np.int32](), _Column[np.int32](), _Column[np.int32]()
+    annotator = _Column[np.int64]()
+    strategy = _Column[np.int64]()
+    undone = _Column[np.int64]()
+    left = _Column[np.int64]()
+    right = _Column[np.int64]()
+    model = _Column[np.int64]()
+    number = _Column[np.int64]()
+    milliseconds = _Column[np.int64]()
+    undoes = _Column[np.int64]()
+    answer = _Column[np.int8]()
+    flagged = _Column[np.int8]()
+    probability = _Column[np.float64]()
+    at = _Column[np.float64]()
+    p = _Column[np.float64]()
+    cost = _Column[np.float64]()
+    further = _Column[np.int32]()
+    best = _Column[np.int32]()
+    worst = _Column[np.int32]()
 
     def __init__(self) -> None:
         self.annotators = Names()
         self.strategies = Names()
         self.texts: dict[str, dict[int, str]] = {name: {} for name in _TEXTS}
-        self._columns = {name: _empty(name, 0) for name in _DTYPES}
+        self._columns = {name: _empty_column(name, 0) for name in _DTYPES}
         self._n = 0
         self._numbers_ascend = True
 
     @classmethod
     def of(cls, judgements: Iterable[Judgement]) -> Judgements:
-        """The judgements as a table; a table is returned as it is."""
+        """Make a table of judgements; a table is returned unchanged."""
         if isinstance(judgements, Judgements):
             return judgements
         return cls._of_unchecked([tuple(vars(judgement).values()) for judgement in judgements])
 
     @classmethod
     def of_rows(cls, rows: Sequence[Sequence[Any]]) -> Judgements:
-        """A table of rows that have the fields of `Judgement` in its order.
+        """Make a table of rows, whose values are the fields of `Judgement` in their order.
 
-        If all rows are about pairs, they may lack `SET_FIELDS`, which are the last fields.
+        If all rows are about pairs, they may lack the last fields, `SET_FIELDS`.
 
         Raises:
-            JudgementError: as `Judgement` does for one of the rows.
+            JudgementError: if one of the rows is no valid `Judgement`.
         """
         table = cls._of_unchecked(rows)
-        if not table._has_sound_rows():
+        if not table._has_valid_rows():
             for row in rows:
-                Judgement(*row)
+                Judgement(*row)  # raises the error of the first invalid row
         return table
 
     @classmethod
     def _of_unchecked(cls, rows: Sequence[Sequence[Any]]) -> Judgements:
-        """A table as of `of_rows`, whose values are not checked."""
+        """Make a table of rows without checking their values; see `of_rows`."""
         table = cls()
-        for name, values in zip(_TYPES, zip(*rows, strict=True), strict=False):
+        columns = zip(*rows, strict=True)
+        for name, values in zip(_TYPES, columns, strict=False):
             if name in _TEXTS:
-                table.texts[name] = {k: text for k, text in enumerate(values) if text is not None}
+                table.texts[name] = {
+                    row: text for row, text in enumerate(values) if text is not None
+                }
             else:
                 table._columns[name] = table._encoded(name, values)
         for name in SET_FIELDS:
             has_field = len(table._columns[name]) == len(rows)
             if not has_field:
-                table._columns[name] = _empty(name, len(rows))
+                table._columns[name] = _empty_column(name, len(rows))
                 table._columns[name].fill(-1)
         table._columns["undone"] = np.empty(len(rows), np.int64)
         table._n = len(rows)
@@ -180,7 +201,7 @@ class Judgements(Sequence[Judgement]):
     def __getitem__(self, index: int | slice) -> Judgement | Judgements:
         if isinstance(index, slice):
             return self.where(np.arange(self._n)[index])
-        row = range(self._n)[index]
+        row = range(self._n)[index]  # a negative index counts from the end
         return next(self._judgements(row, row + 1))
 
     def __iter__(self) -> Iterator[Judgement]:
@@ -197,71 +218,86 @@ class Judgements(Sequence[Judgement]):
 
     @property
     def live(self) -> Bool:
-        """(m,) whether it is not undone; an undo is live, too."""
+        """Mask (m,) of the events that are not undone, undos included."""
         return self.undone > self._n
 
     @property
     def is_set(self) -> Bool:
-        """(m,) whether it is about more than two items."""
+        """Mask (m,) of the judgements about more than two items."""
         return self.further[:, 0] >= 0
 
     @property
     def is_vote(self) -> Bool:
-        """(m,) whether it is an answer about the order of two items that is not undone."""
+        """Mask (m,) of the answers about the order of two items that are not undone."""
         return self.live & ~np.isnan(TARGET[self.answer])
 
     @property
     def is_answer(self) -> Bool:
-        """(m,) whether it is an answer about the order of its items that is not undone."""
+        """Mask (m,) of the answers about the order of any number of items that are not undone."""
         return self.live & ABOUT_ORDER[self.answer]
 
     @property
     def highest_item(self) -> int:
-        """The highest number of an item that a judgement is about; -1 without judgements."""
+        """The highest item number in the table; -1 without judgements."""
         return max(int(items.max(initial=-1)) for items in (self.left, self.right, self.further))
 
     def items(self, rows: I64) -> I64:
-        """(q, 6) the items of these rows in the order of their places, -1 for an empty place."""
+        """Return the items of the given rows in the order of their places, as (q, 6) numbers.
+
+        An empty place has -1.
+        """
         return np.column_stack((self.left[rows], self.right[rows], self.further[rows]))
 
     def pairs(self) -> tuple[I64, I64]:
-        """(m,), (m,) the items in the first two places, the lower number first."""
+        """Return the lower and the higher number of the items in the first two places.
+
+        Returns:
+            (m,) the lower numbers, (m,) the higher numbers.
+        """
         return np.minimum(self.left, self.right), np.maximum(self.left, self.right)
 
     def for_low(self) -> F64:
-        """(m,) 1 if the item with the lower number was preferred, 0 if the other was, ½ for a tie.
+        """Return which of two items each answer prefers, by the numbers of the items.
 
-        NaN unless the judgement is an answer about the order of two items.
+        Returns:
+            (m,) 1 if the item with the lower number is preferred, 0 if the other item is, ½ for a
+            tie; NaN if the judgement is no answer about the order of two items.
         """
         target = TARGET[self.answer]
         return np.where(self.left < self.right, target, 1 - target)
 
     def words(self, rows: I64) -> F64:
-        """1 for `left`, 0 for `right`, ½ for `tie`, NaN for any other answer, of these rows."""
+        """Return the answers in the given rows as numbers.
+
+        The number is 1 for `left`, 0 for `right`, ½ for `tie`, and NaN for any other answer.
+        """
         word: F64 = TARGET[self.answer[rows]]
         return word
 
     def targets(self, rows: I64) -> F64:
-        """The probability that the left item is better, of these rows: `p`, or without it the word.
+        """Return the probability that the left item is better, for each of the given rows.
 
-        NaN unless the answer is about the order of two items.
+        It is the annotator's probability `p`, or without `p` the number in `words`. It is NaN
+        unless the answer is about the order of two items.
         """
         word = self.words(rows)
         p = self.p[rows]
         return np.where(np.isnan(p) | np.isnan(word), word, p)
 
     def by(self, annotator: str) -> Bool:
-        """(m,) whether the judgement is by this annotator."""
+        """Return a mask (m,) of the judgements by this annotator."""
         is_theirs: Bool = self.annotator == self.annotators.get(annotator, -1)
         return is_theirs
 
     def without(self, annotators: Collection[str]) -> Judgements:
-        """The judgements by nobody of these annotators."""
+        """Return the judgements that are by none of these annotators."""
         numbers = [self.annotators[name] for name in annotators if name in self.annotators]
-        return self.where(~np.isin(self.annotator, numbers)) if numbers else self
+        if not numbers:
+            return self
+        return self.where(~np.isin(self.annotator, numbers))
 
     def so_far(self) -> Judgements:
-        """The present judgements as a table that does not grow; it shares the memory."""
+        """Return the present judgements as a table that does not grow; it shares the memory."""
         columns = {name: values[: self._n] for name, values in self._columns.items()}
         table = self._with_columns(columns)
         table.texts = {name: dict(texts) for name, texts in self.texts.items()}
@@ -269,9 +305,9 @@ class Judgements(Sequence[Judgement]):
         return table
 
     def where(self, rows: I64 | Bool) -> Judgements:
-        """The judgements in the given rows, or selected by a mask.
+        """Select judgements by their rows, or by a mask.
 
-        `undone` is recomputed from the selected judgements only.
+        The column `undone` is recomputed from the selected judgements only.
         """
         table = self._with_columns({name: self._column(name)[rows] for name in self._columns})
         if any(self.texts.values()):
@@ -284,20 +320,28 @@ class Judgements(Sequence[Judgement]):
         return table
 
     def places(self, numbers: I64) -> I64:
-        """The rows of the judgements with these numbers, -1 for a missing one.
+        """Find the rows of the judgements with these numbers; -1 for an unknown number.
 
-        Cost: a binary search for each; a sort if the numbers of the table do not ascend.
+        Of several judgements with the same number, the last is found.
+
+        Cost: a binary search for each number; a sort if the numbers of the table do not ascend.
         """
         if not self._n:
             return np.full(len(numbers), -1)
-        order = None if self._numbers_ascend else np.argsort(self.number, kind="stable")
-        rows = np.searchsorted(self.number, numbers, side="right", sorter=order) - 1
-        if order is not None:
-            rows = order[rows]
+        by_number = None if self._numbers_ascend else np.argsort(self.number, kind="stable")
+        # The last judgement whose number is not above the wanted number.
+        place = np.searchsorted(self.number, numbers, side="right", sorter=by_number) - 1
+        rows = place if by_number is None else by_number[place]
         return np.where(self.number[rows] == numbers, rows, -1)
 
     def values(self, name: str, start: int = 0, end: int | None = None) -> list[Any]:
-        """A field of the judgements from row `start` to row `end`, as it is in a `Judgement`."""
+        """List the values of a field of `Judgement`, from row `start` to before row `end`.
+
+        Args:
+            name: name of the field.
+            start: the first row.
+            end: the row after the last row. If None, the values of all later rows are listed.
+        """
         end = self._n if end is None else end
         if name in _TEXTS:
             return [self.texts[name].get(row) for row in range(start, end)]
@@ -322,17 +366,14 @@ class Judgements(Sequence[Judgement]):
     def extend(self, new: Judgements) -> None:
         """Append judgements; a judgement without a number gets the next number.
 
-        Cost: a copy of the new judgements; at times of all columns, one after the other.
+        Cost: a copy of the new judgements. When the columns are full, all judgements are copied.
         """
         start = self._n
         end = start + len(new)
-        last_number = int(self.number[-1]) if start else 0
-        for name, values in self._columns.items():
-            if end > len(values):
-                larger = _empty(name, max(end, len(values) * 9 // 8 + 64))
-                larger[:start] = values[:start]
-                self._columns[name] = larger
+        for name in self._columns:
+            self._allocate_rows(name, end)
             self._columns[name][start:end] = new._column(name)
+        # The same name may have another number in the new table.
         for name, names, new_names in (
             ("annotator", self.annotators, new.annotators),
             ("strategy", self.strategies, new.strategies),
@@ -341,14 +382,27 @@ class Judgements(Sequence[Judgement]):
         for name, texts in new.texts.items():
             self.texts[name].update({start + row: text for row, text in texts.items()})
         self._n = end
-        number = self.number[start:]
-        for row in np.flatnonzero(number == 0).tolist():
-            number_before = number[row - 1] if row else last_number
-            number[row] = number_before + 1
+        self._number_rows(start)
         self._mark_undone(start)
 
+    def _allocate_rows(self, name: str, n: int) -> None:
+        """Make a column at least n rows long, with spare rows so that this is seldom needed."""
+        column = self._columns[name]
+        if n > len(column):
+            larger_column = _empty_column(name, max(n, len(column) * 9 // 8 + 64))
+            larger_column[: self._n] = column[: self._n]
+            self._columns[name] = larger_column
+
+    def _number_rows(self, start: int) -> None:
+        """Give the next number to each judgement from row `start` on that has no number."""
+        number = self.number
+        unnumbered_rows = start + np.flatnonzero(number[start:] == 0)
+        for row in unnumbered_rows.tolist():
+            number_before = number[row - 1] if row else 0
+            number[row] = number_before + 1
+
     def cut(self, n: int) -> None:
-        """Keep the first n judgements, and the names that occur in them."""
+        """Remove the judgements after the first n, and the names that only they have."""
         self._n = n
         for name, texts in self.texts.items():
             self.texts[name] = {row: text for row, text in texts.items() if row < n}
@@ -360,10 +414,11 @@ class Judgements(Sequence[Judgement]):
                 del names[names.order.pop()]
 
     def _column(self, name: str) -> NDArray[Any]:
+        """Return a column without the spare rows at its end."""
         return self._columns[name][: self._n]
 
     def _with_columns(self, columns: dict[str, NDArray[Any]]) -> Judgements:
-        """A table with other columns, whose annotators and strategies have the same numbers."""
+        """Make a table with other columns, and with the same numbers of names."""
         table = Judgements()
         table.annotators = self.annotators
         table.strategies = self.strategies
@@ -372,7 +427,7 @@ class Judgements(Sequence[Judgement]):
         return table
 
     def _encoded(self, name: str, values: Sequence[Any]) -> NDArray[Any]:
-        """A column with the values of a field, as numbers."""
+        """Convert the values of a field to a column of numbers."""
         if name == "annotator":
             values = [self.annotators[value] for value in values]
         elif name == "strategy":
@@ -390,61 +445,73 @@ class Judgements(Sequence[Judgement]):
             raise JudgementError(f"a judgement whose {name} has more than {bits} bits") from None
         return column
 
-    def _has_sound_rows(self) -> bool:
-        """Whether `Judgement` takes each row without an error."""
-        is_sound = self._has_sound_items()
-        is_sound &= self.answer >= 0
-        is_sound &= (self.answer == UNDO) == (self.undoes >= 0)
-        is_sound &= (self.milliseconds >= -1) & (self.milliseconds < 2**53)
+    def _has_valid_rows(self) -> bool:
+        """Whether every row is a valid `Judgement`, checked for all rows at once."""
+        is_valid = self._has_valid_items()
+        is_valid &= self.answer >= 0
+        is_valid &= (self.answer == UNDO) == (self.undoes >= 0)
+        is_valid &= (self.milliseconds >= -1) & (self.milliseconds < MOST_MILLISECONDS)
         # The opposite is tested, because NaN stands for None and must pass.
-        is_sound &= ~((self.p < 0) | (self.p > 1))
-        is_sound &= ~((self.cost < 0) | (self.cost == np.inf))
-        if not is_sound.all():
+        is_valid &= ~((self.p < 0) | (self.p > 1))
+        is_valid &= ~((self.cost < 0) | (self.cost == np.inf))
+        if not is_valid.all():
             return False
         for name, longest in (("comment", LONGEST_COMMENT), ("meta", LONGEST_META)):
             if any(len(text) > longest for text in self.texts[name].values()):
                 return False
         return True
 
-    def _has_sound_items(self) -> Bool:
-        """(m,) whether items, answer and choice go together: `check_items` and `check_choice`."""
+    def _has_valid_items(self) -> Bool:
+        """Check the items of each row as `check_items` and `check_choice` do.
+
+        Returns:
+            (m,) whether the items, the answer, the best and the worst item go together.
+        """
         items = np.column_stack((self.left, self.right, self.further))
         ascending = np.sort(items, axis=1)
-        is_twice = (ascending[:, 1:] == ascending[:, :-1]) & (ascending[:, 1:] >= 0)
-        is_sound: Bool = (self.left != self.right) & ~is_twice.any(axis=1)
+        is_repeated = (ascending[:, 1:] == ascending[:, :-1]) & (ascending[:, 1:] >= 0)
+        is_valid: Bool = (self.left != self.right) & ~is_repeated.any(axis=1)
         is_about_pairs = ~np.isnan(TARGET[self.answer])
         is_about_sets = np.isin(self.answer, _ABOUT_SETS)
-        is_sound &= np.where(self.is_set, ~is_about_pairs, ~is_about_sets)
+        is_valid &= np.where(self.is_set, ~is_about_pairs, ~is_about_sets)
         has_best = self.best >= 0
         has_worst = self.worst >= 0
-        is_sound &= (self.answer == BEST) == has_best
-        is_sound &= ~has_worst | (has_best & (self.best != self.worst))
+        is_valid &= (self.answer == BEST) == has_best
+        is_valid &= ~has_worst | (has_best & (self.best != self.worst))
         for chosen in (self.best, self.worst):
-            is_sound &= (chosen < 0) | (items == chosen[:, None]).any(axis=1)
-        return is_sound
+            is_valid &= (chosen < 0) | (items == chosen[:, None]).any(axis=1)
+        return is_valid
 
     def _mark_undone(self, start: int) -> None:
-        """Update `undone` by the judgements from row `start` on; the first undo counts."""
-        number = self.number[max(start - 1, 0) :]
-        self._numbers_ascend = self._numbers_ascend and bool((number[1:] > number[:-1]).all())
+        """Fill `undone` from row `start` on, and mark earlier judgements that these rows undo.
+
+        If a judgement is undone several times, the first undo counts.
+        """
+        numbers = self.number[max(start - 1, 0) :]
+        self._numbers_ascend = self._numbers_ascend and bool((numbers[1:] > numbers[:-1]).all())
         self.undone[start:] = _NEVER
         undo_rows = start + np.flatnonzero(self.answer[start:] == UNDO)
         if not len(undo_rows):
             return
-        rows = self.places(self.undoes[undo_rows])
-        is_there = rows >= 0
-        np.minimum.at(self.undone, rows[is_there], undo_rows[is_there] + 1)
+        undone_rows = self.places(self.undoes[undo_rows])
+        is_found = undone_rows >= 0
+        np.minimum.at(self.undone, undone_rows[is_found], undo_rows[is_found] + 1)
 
     def _judgements(self, start: int, end: int) -> Iterator[Judgement]:
+        """Make the judgements from row `start` to before row `end`."""
         return map(Judgement, *(self.values(name, start, end) for name in _TYPES))
 
 
 def _renumbered(numbers: I64, names: Names, new_names: Names) -> I64:
-    """The numbers that `names` has for numbers of `new_names`.
+    """Translate numbers of names from one numbering to another.
 
-    A name that is missing in `names` is added there, in the order of appearance.
+    Args:
+        numbers: (m,) numbers of names in `new_names`.
+        names: the numbering to translate to. Names that it lacks are added, in the order of
+            appearance.
+        new_names: the numbering to translate from.
     """
-    number_in_names: I64 = np.zeros(len(new_names.order), np.int64)
+    translated: I64 = np.zeros(len(new_names.order), np.int64)
     for number in dict.fromkeys(numbers.tolist()):
-        number_in_names[number] = names[new_names.order[number]]
-    return number_in_names[numbers]
+        translated[number] = names[new_names.order[number]]
+    return translated[numbers]

@@ -16,14 +16,13 @@ from sortnet.preference.shared_votes import SharedVotes
 
 @dataclass(frozen=True)
 class Doubt:
-    """A pair whose order is in doubt.
+    """A pair of items whose order is in doubt.
 
     Attributes:
-        pair: the two items, the more probable winner first.
+        pair: the two items, first the item that is probably better.
         p: the probability that the first item is better.
         disputed: whether the answers about the pair differ.
-        answers: the judgements about the pair or about a set that compares both items, oldest
-            first.
+        answers: the judgements that compare the two items, oldest first; some may be about a set.
     """
 
     pair: Pair
@@ -33,11 +32,17 @@ class Doubt:
 
 
 def in_doubt(posterior: Posterior, judgements: Judgements, most: int) -> list[Doubt]:
-    """Return the judged pairs whose order is most in doubt, at most `most` pairs.
+    """List the judged pairs whose order is most in doubt.
 
     Pairs whose answers differ come first, the most disputed pair first. Then come the pairs whose
-    order is least sure: the probability Φ(μ / σ) that the first item is better is near ½, where μ
-    and σ are mean and standard deviation of the difference of the scores.
+    order is least sure. In a pair whose order is not sure, the probability Φ(μ / σ) that the first
+    item is better is near ½. Here μ and σ are the mean and the standard deviation of the difference
+    of the two scores.
+
+    Args:
+        posterior: the posterior of the scores.
+        judgements: all judgements.
+        most: the largest number of pairs to return.
 
     Cost: a sort of the judgements, and a sort of their pairs.
     """
@@ -45,15 +50,17 @@ def in_doubt(posterior: Posterior, judgements: Judgements, most: int) -> list[Do
     low = votes.low[votes.starts]
     high = votes.high[votes.starts]
     mean, variance = posterior.difference(low, high)
-    p_low = ndtr(mean / np.sqrt(variance))
-    spread = disagreement(votes)
+    p_low = ndtr(mean / np.sqrt(variance))  # probability that the lower number is better
+    disagreement_of_pair = disagreement(votes)
+    most_doubtful_first = np.lexsort((np.abs(p_low - 0.5), -disagreement_of_pair))
     doubts = []
-    for number in np.lexsort((np.abs(p_low - 0.5), -spread))[:most].tolist():
+    for number in most_doubtful_first[:most].tolist():
         pair = int(low[number]), int(high[number])
         p = float(p_low[number])
         if p < 0.5:
             pair = pair[::-1]
             p = 1 - p
+        is_disputed = bool(disagreement_of_pair[number] > 0)
         answers = votes.answers(judgements, number)
-        doubts.append(Doubt(pair, p, bool(spread[number] > 0), answers))
+        doubts.append(Doubt(pair, p, is_disputed, answers))
     return doubts

@@ -1,4 +1,4 @@
-"""Choose several questions together, before any of them is answered."""
+"""Choose several questions for an annotator together, before the first is answered."""
 
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ def question_set(
 ) -> list[Question]:
     """Choose the next k questions for an annotator together; fewer if fewer are left.
 
-    Each question is chosen as if the questions before it had been answered as the model expects.
-    So the questions do not ask for the same information twice.
+    After each question, an answer is drawn from the model and added to the session. So the next
+    question does not ask for the same information again.
 
     Args:
-        session: a copy that nobody else uses, because the expected answers are added to it.
+        session: a copy that nobody else uses, because the drawn answers are added to it.
         annotator: the name of the annotator.
         k: number of questions.
-        busy: pairs, each the lower number first, that must not be asked now.
-        rng: draws the expected answers.
+        busy: pairs of items that must not be asked now, each with the lower number first.
+        rng: draws the answers.
 
-    Cost: as `Session.ask` and `Session.tell`, k times.
+    Cost: k times the cost of `Session.ask` and `Session.tell`.
     """
     questions: list[Question] = []
     taken = {*busy}
-    chosen_sets: set[frozenset[int]] = set()
+    asked_items: set[frozenset[int]] = set()
     while len(questions) < k:
         next_questions = session.ask(annotator, 1, busy=taken)
         if not next_questions:
@@ -45,34 +45,37 @@ def question_set(
         (question,) = next_questions
         taken.update(question.pairs)
         items = frozenset(question.items)
-        if question.strategy == _REPEAT and items in chosen_sets:
+        if question.strategy == _REPEAT and items in asked_items:
             continue  # it would repeat a question that nobody has answered yet
         questions.append(question)
-        chosen_sets.add(items)
-        session.tell(_expected_judgement(session, annotator, question, rng))
+        asked_items.add(items)
+        session.tell(_draw_judgement(session, annotator, question, rng))
     return questions
 
 
-def _expected_judgement(
+def _draw_judgement(
     session: Session, annotator: str, question: Question, rng: Generator
 ) -> Judgement:
-    """Draw an answer to a question from its distribution under the model, as a judgement."""
+    """Draw a judgement on a question from the model: its scores and the noise of an answer."""
     if not question.further:
-        return question.answered(annotator, _expected_answer(session, question, rng))
+        answer = _draw_answer(session, question, rng)
+        return question.answered(annotator, answer)
     items = np.array(question.items)
-    first = np.full(len(items) - 1, items[0])
-    mean, variance = session.posterior.difference(items[1:], first)
+    first_item_repeated = np.full(len(items) - 1, items[0])
+    mean, variance = session.posterior.difference(items[1:], first_item_repeated)
     # Only differences of utilities matter, so the utility of the first item is 0.
-    utilities = np.append(0.0, mean + rng.normal(size=len(mean)) * (1 + variance) ** 0.5)
-    best_first = np.argsort(-utilities, kind="stable")
-    worst = int(best_first[-1]) if session.study.worst else None
-    return question.answered_by_place(annotator, int(best_first[0]), worst)
+    noise_sd = (1 + variance) ** 0.5
+    utilities = np.append(0.0, mean + rng.normal(size=len(mean)) * noise_sd)
+    places_best_first = np.argsort(-utilities, kind="stable")
+    worst = int(places_best_first[-1]) if session.study.worst else None
+    return question.answered_by_place(annotator, int(places_best_first[0]), worst)
 
 
-def _expected_answer(session: Session, question: Question, rng: Generator) -> Answer:
-    """Draw an answer about two items from its distribution under the model; never a tie."""
+def _draw_answer(session: Session, question: Question, rng: Generator) -> Answer:
+    """Draw an answer about two items from the model; never a tie."""
     left = np.array([question.left])
     right = np.array([question.right])
     mean, variance = session.posterior.difference(left, right)
-    margin = float(mean[0]) + rng.normal() * float(1 + variance[0]) ** 0.5
+    noise_sd = float(1 + variance[0]) ** 0.5
+    margin = float(mean[0]) + rng.normal() * noise_sd
     return "left" if margin > 0 else "right"

@@ -1,4 +1,4 @@
-"""The ranking of a session: the items in order, the distance from the goal, questions left."""
+"""Rank the items of a session, and measure how far its goal is and how many questions are left."""
 
 from __future__ import annotations
 
@@ -31,17 +31,20 @@ from sortnet.preference.stopping import (
 )
 from sortnet.preference.study import Study
 
-_LATER = 1.05  # a forecast whose number of answers is reached is renewed after 5 % more events
+# A session that has as many answers as forecast, and still goes on, renews the forecast each time
+# there are 5 % more events.
+_LATER = 1.05
 
 
 class SessionRanking:
     """Ranks the items of a session by its last fit; thread-safe.
 
     Args:
-        history, fitting: the events of the session, and the model fitted to them.
+        history: the events of the session.
+        fitting: the model fitted to the events.
         groups: the groups of the items.
         pairs: the pairs that may be asked.
-        study: the gold pairs.
+        study: has the gold pairs.
         goal: the goal of the session.
         lock: guards the history and the fits.
         holdout: share of hold-out questions.
@@ -73,21 +76,21 @@ class SessionRanking:
         self._holdout = holdout
         self._set_size = set_size
         self._seed = seed
-        self._forecasting = threading.Lock()
+        self._forecasting = threading.Lock()  # held while a thread makes a forecast
         self._forecast: Forecast | None = None
         self._forecast_at = -1  # number of events that were fitted for the forecast
 
     def items_in_order(self, top: int | None = None) -> Ranking:
-        """All items in order, with intervals; see `Session.ranking`."""
+        """Rank all items, with intervals; see `Session.ranking`."""
         with self._lock:
             posterior = self._fitting.fits.all.posterior
             n_answers = self._history.seen.copy()
-        # Outside the lock, so that a question does not wait.
-        goal_top = self._goal.top if top is None else top
-        return rank_items(posterior, n_answers, self._groups, top=goal_top)
+        # The lock is free again, so that a question does not wait for the ranking.
+        k = self._goal.top if top is None else top
+        return rank_items(posterior, n_answers, self._groups, top=k)
 
     def remaining(self) -> Remaining:
-        """The distance of the session from its goal, by the last fit and the last forecast."""
+        """Measure the distance from the goal, by the last fit and the last forecast."""
         with self._lock:
             posterior = self._fitting.fits.all.posterior
             answered = self._history.n_votes
@@ -98,24 +101,29 @@ class SessionRanking:
             n_models = len(self._fitting.models())
             has_people = n_models < len(self._history.annotators)
             last_forecast = self._forecast
+        # The lock is free again, so that a question does not wait for the rest.
         state = progress(posterior, self._groups, self._goal, seed=self._seed)
-        n_left = questions_left(last_forecast, answered, n_free)
-        stop, why = whether_to_stop(state, self._goal, n_free, check, n_left)
+        n_left_by_forecast = questions_left(last_forecast, answered, n_free)
+        stop, why = whether_to_stop(state, self._goal, n_free, check, n_left_by_forecast)
+        is_contradicted = state.reached and check.n >= ENOUGH_CHECKS and not check.passed
+        n_left = n_left_by_forecast
         if stop:
             n_left = Left(0, 0, 0)
-        elif state.reached and check.n >= ENOUGH_CHECKS:
-            # The check contradicts the model, and nobody knows how many answers change that.
+        elif is_contradicted:
+            # Nobody knows how many answers it takes until the check agrees with the model.
             n_left = Left(None, None, None)
         standings: tuple[GroupStanding, ...] = ()
         if len(self._groups) > 1:
             standings = group_standings(
                 posterior, self._groups, n_answers, self._goal, passed=check.passed, seed=self._seed
             )
+        models_are_measured = has_people or bool(self._study.gold)
         sentences = [
             state.details,
             _groups_in_words(standings),
-            about_models(n_models, has_people or bool(self._study.gold)),
+            about_models(n_models, models_are_measured),
         ]
+        has_features = self._fitting.has_features
         return Remaining(
             questions=n_left.questions,
             fewest=n_left.fewest,
@@ -130,33 +138,37 @@ class SessionRanking:
             why=why,
             groups=standings,
             details=tuple(sentence for sentence in sentences if sentence),
-            apart=parts_apart(
-                components, n_answers > 0, self._groups, features=self._fitting.has_features
-            ),
+            apart=parts_apart(components, n_answers > 0, self._groups, features=has_features),
         )
 
     def _n_free_questions(self) -> int:
-        """The number of questions that the annotators can still be asked; the lock must be held.
+        """Count the questions that the annotators can still be asked; the lock must be held.
 
-        An annotator can be asked each pair once; a question about a set takes all its pairs.
+        Each annotator can be asked each pair once. A question about a set of items uses up all
+        pairs of the set.
         """
         n_annotators = max(len(self._history.annotators), 1)
         n_free_pairs = max(self._pairs.count * n_annotators - self._history.n_asked(), 0)
-        return ceil(n_free_pairs / comb(self._set_size, 2))
+        n_pairs_per_question = comb(self._set_size, 2)
+        return ceil(n_free_pairs / n_pairs_per_question)
 
     @property
     def forecast_due(self) -> bool:
-        """Whether the forecast of the last fit is to be renewed: see `renew_forecast`."""
+        """Whether a new forecast should be made from the last fit; see `renew_forecast`."""
         with self._lock:
             n_fitted = self._fitting.fitted_at
             if self._forecast is None or milestone(n_fitted) != milestone(self._forecast_at):
                 return True
-            middle = self._forecast.middle
-            is_reached = middle is not None and self._history.n_votes >= middle
-            return is_reached and n_fitted > _LATER * self._forecast_at
+            forecast_answers = self._forecast.middle
+            if forecast_answers is None or self._history.n_votes < forecast_answers:
+                return False
+            return n_fitted > _LATER * self._forecast_at
 
     def renew_forecast(self) -> None:
-        """Forecast how many questions are left, if that is due; see `Session.renew_forecast`."""
+        """Forecast how many questions are left, if a forecast is due.
+
+        See `Session.renew_forecast`.
+        """
         with self._forecasting:
             if not self.forecast_due:
                 return
@@ -166,6 +178,7 @@ class SessionRanking:
                 answered = self._history.n_votes
                 check = self._check_holdout()
                 measuring = self._fitting.typical_measuring()
+            # A session without hold-out is checked by the answers that it has.
             checks_left = 0 if check.left_out else max(ENOUGH_CHECKS - check.n, 0)
             new_forecast = forecast(
                 posterior,
@@ -183,20 +196,26 @@ class SessionRanking:
                 self._forecast_at = n_fitted
 
     def _check_holdout(self) -> Check:
-        """The check of the model by answers that it was not fitted to; the lock must be held."""
+        """Check the model by answers that it was not fitted to; the lock must be held.
+
+        The answers are the hold-out. If a session has many answers but no hold-out, each answer is
+        predicted from all other answers instead.
+        """
         votes = self._history.decided(holdout=True)
         posterior = self._fitting.fits.choosing.posterior
         left_out = not len(votes) and self._history.n_votes >= NO_HOLDOUT
         if left_out:
             votes = self._history.decided(holdout=False)
             posterior = self._fitting.fits.all.posterior
-        p = posterior.predicted(votes.marked(self._fitting.models()), left_out=left_out)
-        is_right = (p > 0.5) == (votes.target > 0.5)
-        return holdout_check(np.maximum(p, 1 - p), is_right, left_out=left_out)
+        marked_votes = votes.marked(self._fitting.models())
+        p_left = posterior.predicted(marked_votes, left_out=left_out)
+        is_right = (p_left > 0.5) == (votes.target > 0.5)
+        p_of_expected_answer = np.maximum(p_left, 1 - p_left)
+        return holdout_check(p_of_expected_answer, is_right, left_out=left_out)
 
 
 def _groups_in_words(standings: tuple[GroupStanding, ...]) -> str:
-    """A sentence that counts the groups that have reached the goal; empty without groups."""
+    """Say in words how many groups have reached the goal; an empty text without groups."""
     if not standings:
         return ""
     n_reached = sum(standing.stop for standing in standings)

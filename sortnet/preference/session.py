@@ -34,24 +34,26 @@ from sortnet.preference.vote_arrays import Votes
 class Session:
     """Questions to annotators about n items, and the ranking learned from the answers.
 
-    The state depends only on the events, in their order: replaying the stored events gives the
-    same session. It may be used by several threads.
+    The state depends only on the events and their order, so replaying the stored events gives the
+    same session. Several threads may use a session.
 
     Args:
         features: (n, d) the features of the items; NaN is missing. None for items without features.
-        n_items: n, if there are no features.
+        n_items: the number of items n, if there are no features.
         seed: the seed of all random choices.
         strategy: a name of `sortnet.preference.strategies.STRATEGIES`.
-        holdout: share of questions about random pairs, the hold-out: their answers are not used to
-            choose questions, but the ranking uses them.
-        repeats: share of questions that repeat one of the annotator's answered questions, with the
-            items in other places.
+        holdout: share of questions about random pairs. Their answers, the hold-out, never choose
+            questions, but the ranking uses them.
+        repeats: share of questions that an annotator has answered before and is asked again, with
+            the items in other places.
         goal: when to stop; a number is the share of all pairs that may be in the wrong order.
-        among: (m, 2) the only pairs that may be asked; None: all pairs within groups.
-        groups: (n,) name or number of each item's group; pairs are asked, ranked and counted
-            within groups only. None: all items are compared with each other.
+        among: (m, 2) item numbers of the only pairs that may be asked. If None, any two items of
+            the same group may be asked.
+        groups: (n,) name or number of each item's group; only items of the same group are
+            compared. If None, all items are compared with each other.
         set_size: number of items of a question, 2 to 6, unless `ask` names another size. A hold-out
-            question is always about two items, and a question is smaller where fewer are free.
+            question is always about two items. A question has fewer items if too few may be asked
+            about.
         study: excluded annotators, retired items, gold pairs and overlap.
         keep: folder in which slow fits are cached, see `cached`; results do not depend on it.
         call: calls the functions of a fit that takes more than a few milliseconds; a `FitProcess`
@@ -59,7 +61,8 @@ class Session:
 
     Raises:
         JudgementError: on an unknown strategy, a set size that is not from 2 to 6, a pair in
-            `among` of unknown items or across groups, or groups of one item only.
+            `among` with an unknown item or with items of two groups, or if every group has only
+            one item.
 
     >>> session = Session(None, 4, seed=1)
     >>> while questions := session.ask("ana"):
@@ -151,17 +154,17 @@ class Session:
 
     @property
     def stale(self) -> bool:
-        """Whether `refit` would change the fit: there are new events, or a net is to be trained."""
+        """Whether `refit` would change the fit, by new events or by training a net."""
         return self._fitting.stale
 
     @property
     def due(self) -> bool:
-        """Whether enough events came since the last fit for a call of `refit`."""
+        """Whether `refit` should be called, because many events came since the last fit."""
         return self._fitting.due
 
     @property
     def quick(self) -> bool:
-        """Whether `refit` takes only a few milliseconds: few unknowns, no net to train."""
+        """Whether `refit` takes only a few milliseconds: a small model, and no net to train."""
         return self._fitting.quick
 
     def tell(self, judgement: Judgement) -> None:
@@ -173,9 +176,9 @@ class Session:
         self.replay([judgement])
 
     def replay(self, judgements: Iterable[Judgement]) -> None:
-        """Add several events as `tell` does; if one of them is invalid, none is added.
+        """Add several events as `tell` does; if one event is invalid, no event is added.
 
-        Cost: about 1 us an event if `judgements` is a table, `Judgements`.
+        Cost: about 1 us per event if the events are a `Judgements` table.
         """
         new_events = Judgements.of(judgements).without(self.study.excluded)
         with self._lock:
@@ -185,14 +188,14 @@ class Session:
     def undo(self, annotator: str) -> Judgement | None:
         """Undo the annotator's last answer; return the undo, or None if there is no answer."""
         with self._lock:
-            last = self.last(annotator)
-            if last is None:
+            last_answer = self.last(annotator)
+            if last_answer is None:
                 return None
-            self.tell(last.undo())
+            self.tell(last_answer.undo())
             return self._history.events[-1]
 
     def last(self, annotator: str) -> Judgement | None:
-        """The annotator's last answer, which `undo` would undo; None if there is no answer."""
+        """Return the annotator's last answer that is not undone; None without such an answer."""
         with self._lock:
             return self._history.last(annotator)
 
@@ -205,33 +208,34 @@ class Session:
         wait: bool = True,
         set_size: int | None = None,
     ) -> list[Question]:
-        """The next k questions for an annotator; fewer, or none, if nothing is left to ask.
+        """Choose the next k questions for an annotator; fewer, or none, if nothing is left to ask.
 
-        A question whose answer was undone comes first, unchanged. Except for repeats, no annotator
-        compares a pair twice. An answer about a set compares the best and the worst item with each
-        item.
+        A question whose answer was undone is asked first, unchanged. Except for repeats, no
+        annotator compares a pair twice. An answer about a set compares its best and its worst item
+        with all items of the set.
 
         Args:
             annotator: the name of the annotator.
             k: number of questions.
-            busy: pairs, each the lower number first, that must not be asked now.
-            set_size: number of items of a question; None: the session's set size.
+            busy: pairs of items that must not be asked now, each with the lower number first.
+            set_size: number of items of a question. If None, it is the session's set size.
             wait: whether to wait for a fit that is due and takes more than a few milliseconds; if
                 not, another thread must call `refit` from time to time.
 
-        Cost: a few ms up to 10,000 items; more items cost a copy of a few numbers an item, see
-        `bald`. Each time there are 5 % more events, also a fit. Above a thousand unknowns, events
-        since the last fit do not influence the questions yet.
+        Cost: a few milliseconds up to 10,000 items. More items cost a copy of a few numbers per
+        item, see `bald`. Each time there are 5 % more events, a fit is added. If the model has more
+        than a thousand unknown scores, events since the last fit do not influence the questions.
         """
-        set_size = self.set_size if set_size is None else checked_set_size(set_size)
+        n_items_of_question = self.set_size if set_size is None else checked_set_size(set_size)
         if wait or self._fitting.small:
-            self._fitting.fit_if_due()  # before the lock, which a fit in another thread needs
+            # The session's lock is not held yet, because a fit in another thread needs it.
+            self._fitting.fit_if_due()
         with self._lock:
             self._fitting.catch_up()
             taken = set(busy)
             questions: list[Question] = []
             for _ in range(k):
-                question = self._asking.next_question(annotator, taken, set_size)
+                question = self._asking.next_question(annotator, taken, n_items_of_question)
                 if question is None:
                     break
                 questions.append(question)
@@ -242,21 +246,22 @@ class Session:
         """Fit the model to all events so far; other threads may ask and tell meanwhile.
 
         Args:
-            keep_net: keep the present net, unless the events have doubled since it was trained; a
-                later fit without this option trains a net.
+            keep_net: whether to keep the present net, unless the number of events has doubled since
+                the net was trained. A later fit without this option trains a net.
 
-        Cost: see `fit`; about a second at 10,000 items and 100,000 answers, 15 if the scales are
-        chosen again, which happens each time there are a quarter more answers.
+        Cost: see `fit`. A fit to 100,000 answers about 10,000 items takes about a second. It takes
+        15 seconds each time there are a quarter more answers, because the scales of the model are
+        then chosen again.
         """
         self._fitting.refit(keep_net=keep_net)
 
     def ranking(self, *, fresh: bool = True, top: int | None = None) -> Ranking:
-        """The ranking of all items, with an interval for each rank.
+        """Rank all items, with an interval for each rank.
 
         Args:
             fresh: whether to fit all events first; if not, the ranking is from the last fit.
-            top: k, if the ranking shall have each item's probability to be in the top k of its
-                group; 0: no probabilities; None: as in the goal.
+            top: k, to add each item's probability to be in the top k of its group. If 0, no
+                probabilities are added. If None, k is the number of top items in the goal.
         """
         if fresh:
             self.refit()
@@ -269,15 +274,15 @@ class Session:
             return self._fitting.fits.all.posterior
 
     def remaining(self, *, fresh: bool = True) -> Remaining:
-        """The distance from the goal, and whether the session may stop.
+        """Measure the distance from the goal, and decide whether the session may stop.
 
         The session may stop if the goal is reached, and the hold-out does not show that the model
-        is overconfident. Imported votes have no hold-out: each vote is predicted from all other
-        votes.
+        is overconfident. Imported votes have no hold-out, so each vote is predicted from all other
+        votes instead.
 
         Args:
-            fresh: whether to fit all events and renew the forecast first; if not, the last fit and
-                the last forecast are used.
+            fresh: whether to fit all events and to renew the forecast first. If not, the last fit
+                and the last forecast are used.
         """
         if fresh:
             self.refit()
@@ -292,29 +297,30 @@ class Session:
     def renew_forecast(self) -> None:
         """Forecast from the last fit how many questions are left, if a new forecast is due.
 
-        A forecast is due each time there are a quarter more events. Until then the forecast number
-        of questions falls by one with each answer.
+        A forecast is due each time there are a quarter more events. In between, the number of
+        questions left falls by one with each answer.
 
-        Cost: see `forecast`; other threads may ask and tell meanwhile.
+        Other threads may ask and tell meanwhile. Cost: see `forecast`.
         """
         self._ranking.renew_forecast()
 
     def allows(self, pair: Pair) -> bool:
-        """Whether a pair may be asked at all; the item with the lower number comes first in it.
+        """Whether a pair of items, the lower number first, may be asked at all.
 
-        Both items must be in one group and not retired. If `among` is given, the pair must be in
-        it.
+        Both items must be in the same group, and neither may be retired. If the session was created
+        with a list of pairs, `among`, the pair must be in the list.
         """
         return pair in self._pairs
 
     def weighted(self) -> tuple[Votes, dict[str, float]]:
-        """All answers that compare items and are not undone, and each annotator's training weight.
+        """Return the answers to train a comparator on, and the weight of each annotator's answers.
 
-        A weight is the annotator's reliability times the share of their answers that are not given
-        blindly. Reliability is 1 for the average annotator, and below 0 for an annotator who
-        prefers the worse item. Without answers there are no weights.
+        The answers are those that compare items and are not undone. The weight is the annotator's
+        reliability times the share of answers that the annotator does not give blindly. Reliability
+        is 1 for the average annotator, and below 0 for an annotator who prefers the worse item.
+        Without answers there are no weights.
 
-        Cost: see `choose_scales`, unless the scales are kept in a folder; no other fit is needed.
+        Cost: see `choose_scales`, unless the scales are cached on disk; no other fit is needed.
         """
         return self._fitting.weights()
 
@@ -324,51 +330,59 @@ class Session:
         judgements: Sequence[Judgement] | None = None,
         study: Study | None = None,
     ) -> list[AnnotatorReport]:
-        """One report on each annotator, from the last fit.
+        """Report on each annotator, from the last fit.
 
         Args:
             annotators: the names of the annotators.
-            judgements: the judgements to report on; None: the judgements of the session, in which
-                excluded annotators are missing.
+            judgements: the judgements to report on. If None, they are the judgements of the
+                session, without the excluded annotators.
             study: the present study, if it has changed since the session began.
         """
         with self._lock:
             posterior = self._fitting.fits.all.posterior
-            numbers = dict(self._history.annotators)
+            number_of_annotator = dict(self._history.annotators)
+        # The posterior lacks annotators who gave their first answer after the last fit.
         n_fitted = len(posterior.reliability)
-        fitted_numbers = {name: number for name, number in numbers.items() if number < n_fitted}
+        fitted_numbers = {
+            name: number for name, number in number_of_annotator.items() if number < n_fitted
+        }
+        if judgements is None:
+            judgements = self.judgements()
         return annotator_reports(
             {name: fitted_numbers.get(name) for name in annotators},
-            self.judgements() if judgements is None else judgements,
+            judgements,
             posterior,
             study or self.study,
             features=self._fitting.has_features,
         )
 
     def better_without(self, annotator: str) -> bool:
-        """Whether other annotators' answers are predicted better without this annotator's answers.
+        """Whether the model predicts other annotators' answers better without this annotator.
 
         Cost: two fits; see `predicted_better_without`.
         """
         return self._fitting.better_without(annotator)
 
     def widened_by(self) -> str | None:
-        """The annotator whose answers made the intervals wider in the last fit; see `widening`."""
+        """Name the annotator whose answers made the intervals wider in the last fit.
+
+        None if nobody's answers did; see `widening`.
+        """
         return self._fitting.widened_by()
 
     def answered(self, annotator: str) -> int:
-        """The number of an annotator's answers that compare items and are not undone."""
+        """Count an annotator's answers that compare items and are not undone."""
         with self._lock:
             return self._history.answered(annotator)
 
     def judgements(self) -> Judgements:
-        """All events, including undos."""
+        """Return a table of all events, including undos."""
         with self._lock:
             return self._history.events.so_far()
 
 
 def _strategies_named(name: str, goal: Goal) -> tuple[Strategy, ...]:
-    """The strategies with the given name; `default` depends on whether the goal is a top k."""
+    """Look up the strategies by name; if the goal is a top k, `default` is `top_pair`."""
     if name not in STRATEGIES:
         known_names = ", ".join(STRATEGIES)
         raise JudgementError(f"unknown strategy {name!r}; known are {known_names}")

@@ -1,4 +1,4 @@
-"""The choice of further items that make a question about a pair a question about a set."""
+"""Extend a question about a pair to a question about a set, by choosing further items."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from sortnet.preference.set_answers import BEST_FACTOR, WORST_FACTOR
 from sortnet.preference.strategies import Free, View
 
 _CANDIDATES = 64  # approximate number of items that are considered
-_SAMPLE = 512  # items that are drawn; the drawn items with the fewest answers are candidates
+_SAMPLE = 512  # number of drawn items, of which those with the fewest answers are considered
 _DRAWS = 64  # approximate number of draws of the scores that are used
-_WORTH_OF_ORDER = 0.1  # worth of the order of the top items, if knowing them has the worth 1
-_NEAR = 8  # candidates are at most this number of ranks above or below an item of the pair
+_WORTH_OF_ORDER = 0.1  # worth of knowing the order of the top items, relative to knowing the items
+_NEAR = 8  # neighbours are at most this number of ranks above or below an item of the pair
 
 
 def checked_set_size(set_size: int) -> int:
-    """The number of items of a question.
+    """Check and return the number of items of a question.
 
     Raises:
-        JudgementError: if it is not from 2 to 6.
+        JudgementError: if the number is not from 2 to 6.
     """
     if not 2 <= set_size <= MOST_ITEMS:
         raise JudgementError(f"a question about {set_size} items: it takes 2 to {MOST_ITEMS}")
@@ -33,11 +33,13 @@ def checked_set_size(set_size: int) -> int:
 
 
 def worth_in_pairs(set_size: int) -> float:
-    """The number of answers about pairs that are as informative as an answer about a set.
+    """Compute how many answers about pairs are as informative as an answer about a set.
 
-    The items of the set are equally good. Information is the trace of the information on the
-    scores: 2 (2 / π) for a pair; for a set the sum of two choices with equal probabilities, the
-    best of all items and the worst of the rest.
+    The items are taken to be equally good. The information is the trace of the Fisher information
+    on the scores. It is 4 / π for a pair. An answer about a set of k items is a choice of the best
+    of k items and a choice of the worst of the rest, with the factors f and g of the softmax:
+
+        worth = (f² (1 - 1 / k) + g² (1 - 1 / (k - 1))) π / 4
 
     >>> [round(worth_in_pairs(size), 1) for size in (2, 3, 4, 6)]
     [1.0, 2.7, 3.7, 5.1]
@@ -55,19 +57,28 @@ def are_free(items: Sequence[int], free: Free) -> bool:
 
 
 def grown_set(view: View, pair: Pair, size: int, rng: np.random.Generator) -> tuple[int, ...]:
-    """A pair and the further items that make the answer most informative, added one by one.
+    """Extend a pair to a set, each time by the item that makes the answer most informative.
 
-    The answer names the best and the worst item, see `set_information`. If the goal is a top, its
-    information is multiplied by the worth of the items for the top, as in `top_pair`. Every pair of
-    the items is free; there are fewer items than `size` if no further item is free.
+    The answer names the best and the worst item, see `set_information`. If the goal is a top, the
+    information is multiplied by the worth of the items for the top, as in `top_pair`.
+
+    Args:
+        view: the state of the session.
+        pair: the two items to begin with.
+        size: number of items of the set.
+        rng: draws candidates.
+
+    Returns:
+        The items. Every two of them may be asked about. There are fewer than `size` items if no
+        further item may be asked about.
 
     Cost: a millisecond for each further item, and a look at each item.
     """
     items: tuple[int, ...] = pair
     if size <= 2:
         return items
-    n_draws = len(view.posterior.draws)
-    draws = view.posterior.draws[:: max(n_draws // _DRAWS, 1)]
+    every_nth = max(len(view.posterior.draws) // _DRAWS, 1)
+    draws = view.posterior.draws[::every_nth]
     candidates = _candidates(view, pair, rng)
     while len(items) < size:
         candidates = [item for item in candidates if _extends(items, item, view.free)]
@@ -75,29 +86,40 @@ def grown_set(view: View, pair: Pair, size: int, rng: np.random.Generator) -> tu
             break
         sets = np.array([(*items, candidate) for candidate in candidates])
         worth = set_information(draws, sets) * _worth_of_sets(view, sets)
-        items = (*items, candidates[int(worth.argmax())])
+        best_candidate = candidates[int(worth.argmax())]
+        items = (*items, best_candidate)
     return items
 
 
 def _extends(items: Sequence[int], candidate: int, free: Free) -> bool:
-    """Whether an item is new, and may be compared with each of the items."""
+    """Whether a candidate is not in the set yet, and may be compared with every item in it."""
     return candidate not in items and all(free(item, candidate) for item in items)
 
 
 def _worth_of_sets(view: View, sets: I64) -> F64:
-    """(m,) the worth of each set's items for the top; 1 if the goal is the whole order."""
+    """Compute what the answer about each set is worth for finding the top items.
+
+    Args:
+        view: the state of the session.
+        sets: (m, size) the items of each set.
+
+    Returns:
+        (m,) the sum of the items' worth / (1 + number of pending questions about the items); 1 if
+        the goal is the whole order.
+    """
     if view.among_top is None:
         return np.ones(len(sets))
     worth_of_items = _worth_of_items(view.among_top)[sets].sum(axis=1)
-    worth: F64 = worth_of_items / (1 + view.pending[sets].sum(axis=1))
-    return worth + 1e-12
+    n_pending = view.pending[sets].sum(axis=1)
+    worth: F64 = worth_of_items / (1 + n_pending)
+    return worth + 1e-12  # above 0, so that the information decides between sets without worth
 
 
 def _candidates(view: View, pair: Pair, rng: np.random.Generator) -> list[int]:
-    """Items of the pair's group that may extend the pair to a set.
+    """Return the items of the pair's group that are considered as further items.
 
-    In a large group they are neighbours of the pair in the ranking, items with few answers and
-    random items; if the goal is a top, also items that perhaps belong to the top.
+    In a large group these are neighbours of the pair in the ranking, items with few answers and
+    random items. If the goal is a top, items that perhaps belong to the top are added.
     """
     group = view.groups.of[pair[0]]
     members = view.groups.members[group]
@@ -105,8 +127,10 @@ def _candidates(view: View, pair: Pair, rng: np.random.Generator) -> list[int]:
         return [int(item) for item in members]
     sample = members[rng.integers(len(members), size=_SAMPLE)]
     n_each = _CANDIDATES // 8
-    rare = sample[np.argsort(view.seen[sample], kind="stable")[:n_each]]
-    parts = [sample[:n_each], rare, *(_neighbours(view, item) for item in pair)]
+    random_items = sample[:n_each]
+    fewest_answers_first = np.argsort(view.seen[sample], kind="stable")
+    rare_items = sample[fewest_answers_first[:n_each]]
+    parts = [random_items, rare_items, *(_neighbours(view, item) for item in pair)]
     if view.among_top is not None:
         parts.append(_drawn_for_top(view.among_top[members], members, rng))
     candidates = np.concatenate(parts)
@@ -115,54 +139,73 @@ def _candidates(view: View, pair: Pair, rng: np.random.Generator) -> list[int]:
 
 
 def _neighbours(view: View, item: int) -> I64:
-    """The items next to an item in the ranking, and the item."""
+    """Return the items that are next to an item in the ranking, and the item itself."""
     (rank,) = np.flatnonzero(view.order == item)
     return view.order[max(rank - _NEAR, 0) : rank + _NEAR + 1]
 
 
 def _drawn_for_top(q: F64, members: I64, rng: np.random.Generator) -> I64:
-    """Members drawn in proportion to their worth for the top, given q as in `_worth_of_items`."""
+    """Draw members of a group in proportion to their worth for the top.
+
+    Args:
+        q: (m,) the probability that each member is among the top.
+        members: (m,) the items of the group.
+        rng: draws the members.
+    """
     n_drawn = _CANDIDATES // 2
-    # The largest of these keys are a draw without replacement (Gumbel-top-k).
+    # The members with the largest keys are a draw without replacement (Gumbel-top-k).
     with np.errstate(divide="ignore"):
         key = np.log(_worth_of_items(q)) + rng.gumbel(size=len(q))
     return members[np.argpartition(-key, n_drawn)[:n_drawn]]
 
 
 def _worth_of_items(q: F64) -> F64:
-    """The worth of each item for the top, given the probability q that the item belongs to it.
+    """Compute the worth of asking about each item: q (1 - q) + q / 10, if the goal is a top.
 
-    The first term, q (1 - q), finds the top items. Once they are found it vanishes, and the second
+    The first term finds the top items. Once the top items are found, it vanishes, and the second
     term finds their order.
+
+    Args:
+        q: the probability that each item is among the top.
     """
     worth: F64 = q * (1 - q) + _WORTH_OF_ORDER * q
     return worth
 
 
 def set_information(draws: Draws, sets: I64) -> F64:
-    """(m,) mutual information, in bits, between the scores and the answer about each set.
+    """Compute the mutual information, in bits, between the scores and the answer about each set.
 
-    An answer names the best and the worst item of the set.
+    An answer names the best and the worst item of the set. Its probability, given the scores s, is
+
+        P(best) = exp(f s_best) / Σ exp(f s)                    over all items
+        P(worst, given best) = exp(-g s_worst) / Σ exp(-g s)    over all items except the best
+
+    with the factors f and g of `set_answers`. The information is the entropy of the mean
+    probabilities minus the mean entropy of the probabilities, over the draws (BALD).
 
     Args:
         draws: (k, n) scores of all items, drawn from the posterior.
         sets: (m, size) items of each set.
+
+    Returns:
+        (m,) the information of each set.
     """
     size = sets.shape[1]
     scores = np.asarray(draws[:, sets], np.float64)  # (k, m, size)
-    scores = scores - scores.mean(axis=2, keepdims=True)
-    p_best = np.exp(BEST_FACTOR[size] * scores)
+    centred = scores - scores.mean(axis=2, keepdims=True)  # so that exp does not overflow
+    p_best = np.exp(BEST_FACTOR[size] * centred)
     p_best /= p_best.sum(axis=2, keepdims=True)
-    worst = np.exp(-WORST_FACTOR[size] * scores)
-    sum_without_best = np.maximum(worst @ (1 - np.eye(size)), 1e-300)
-    # (k, m, size, size): the best item, then the worst; no item is both.
-    p = p_best[..., :, None] * worst[..., None, :] / sum_without_best[..., :, None]
-    p = p[..., ~np.eye(size, dtype=np.bool_)]
+    exp_worst = np.exp(-WORST_FACTOR[size] * centred)
+    sum_without_best = np.maximum(exp_worst @ (1 - np.eye(size)), 1e-300)
+    # (k, m, size, size): the third axis is the best item, the fourth the worst item.
+    p_square = p_best[..., :, None] * exp_worst[..., None, :] / sum_without_best[..., :, None]
+    best_is_not_worst = ~np.eye(size, dtype=np.bool_)
+    p = p_square[..., best_is_not_worst]
     bits: F64 = _entropy(p.mean(axis=0)) - _entropy(p).mean(axis=0)
     return bits
 
 
 def _entropy(p: F64) -> F64:
-    """The entropy over the last axis, in bits."""
+    """Compute the entropy of distributions, in bits; the last axis sums to 1."""
     bits: F64 = -np.sum(p * np.log2(np.maximum(p, 1e-300)), axis=-1)
     return bits

@@ -1,8 +1,9 @@
-"""The decision to stop asking: by the goal, the questions left and the hold-out check."""
+"""Decide whether to stop asking, by the goal, the questions left and the hold-out check."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import ceil
 from typing import NamedTuple
 
 import numpy as np
@@ -16,10 +17,10 @@ from sortnet.preference.groups import Groups, GroupStanding
 from sortnet.preference.posterior import Draws, Posterior
 
 ENOUGH_CHECKS = 8  # hold-out answers needed for a check
-NO_HOLDOUT = 30  # if none of this number of answers is of the hold-out, no session asked them
-_WIDEST = 3.0  # largest end of a likely range of questions, relative to its start
-_MANY_PAIRS = 20_000  # most pairs from which the share of wrong pairs is estimated
-_MANY_PAIRS_OF_GROUP = 200  # pairs of a group that are enough, however many groups there are
+NO_HOLDOUT = 30  # 30 answers or more, none of them of the hold-out, are imported votes
+_WIDEST = 3.0  # the end of a range of questions is at most 3 times the start
+_MANY_PAIRS = 20_000  # the share of wrong pairs is estimated from at most this number of pairs
+_MANY_PAIRS_OF_GROUP = 200  # a group's share is estimated from this number, even with many groups
 
 
 @dataclass(frozen=True)
@@ -27,22 +28,22 @@ class Remaining:
     """The distance of a session from its goal.
 
     Attributes:
-        questions: the number of questions that are left until the session may stop, as probably
-            too high as too low. It is at most the number of questions that annotators can still
-            be asked; None: not known.
-        wrong: share of all pairs, within groups if there are any, expected to be in the wrong
-            order; if the goal is a top, share of the top items expected not to belong there.
+        questions: median of the number of questions that are left until the session may stop. It is
+            at most the number of questions that annotators can still be asked. None if it is not
+            known.
+        wrong: share of pairs of items in the same group that are expected to be in the wrong order.
+            If the goal is a top, share of the top items that are expected not to belong there.
         reached: whether the goal is reached, if the model is right.
         holdout_n: number of hold-out answers, without ties.
-        holdout_right: share of these answers that the model predicts; it was fitted without them.
-        holdout_expected: share that it should predict if it is well calibrated.
+        holdout_right: share of the hold-out answers that a model fitted without them predicts.
+        holdout_expected: share of the hold-out answers that a well calibrated model predicts.
         stop: whether to stop.
-        why: what is reached, what is left and what to do, as one short line.
+        why: one short line on the distance from the goal, the questions left and what to do.
         groups: the distance of each group; empty without groups.
-        left_out: whether the model was checked by all answers, each predicted from all other
-            answers, for want of hold-out answers.
-        fewest, most: range of the number of questions, with a probability of 80 %; None: not
-            known.
+        left_out: whether there were no hold-out answers, so that the model was checked by all
+            answers, each predicted from all other answers.
+        fewest, most: range that has the number of questions with a probability of 80 %. A bound
+            that is not known is None.
         details: further sentences, without a full stop.
         apart: a sentence on items that nobody compared, see `parts_apart`; or empty.
     """
@@ -64,7 +65,7 @@ class Remaining:
 
     @property
     def checked(self) -> str:
-        """A sentence on the share of unseen answers that the model predicts."""
+        """Say in a sentence which share of unseen answers the model predicts."""
         kind = "left-out" if self.left_out else "hold-out"
         if not self.holdout_n:
             return f"no {kind} answers yet to check the model"
@@ -76,18 +77,18 @@ class Remaining:
 
     @property
     def likely_range(self) -> tuple[int, int] | None:
-        """A range of the questions that are left, at most a factor of 3 wide, around `questions`.
+        """A narrow range of the number of questions that are left; None if it is not known.
 
-        None if `questions` is not known.
+        The range lies around the median, and its end is at most 3 times its start.
 
         >>> Remaining(30, 0.2, False, 0, 0, 0, False, "", fewest=5, most=40).likely_range
         (18, 40)
         """
         if self.questions is None:
             return None
-        factor = _WIDEST**0.5
-        low = int(self.questions / factor + 1)
-        high = int(self.questions * factor)
+        factor_each_way = _WIDEST**0.5
+        low = int(self.questions / factor_each_way + 1)
+        high = int(self.questions * factor_each_way)
         if self.fewest is not None:
             low = max(low, self.fewest)
         if self.most is not None:
@@ -96,15 +97,19 @@ class Remaining:
 
     @property
     def range_left(self) -> str:
-        """The range of the questions that are left, rounded outwards; empty if it is not known."""
+        """The range of the number of questions left, in words; empty if it is not known."""
         return range_in_words(self.fewest, self.most)
 
 
 def range_in_words(fewest: int | None, most: int | None) -> str:
-    """A range of numbers, rounded outwards.
+    """Write a range of numbers in words, rounded outwards.
 
-    If the range is wider than a factor of 3, its upper end is left out; if the lower end is below
-    3, the lower end is left out instead.
+    A range whose end is more than 3 times its start is too wide to help. Then only its start is
+    written; if the start is below 3, only the end is written.
+
+    Args:
+        fewest: start of the range; None if the range is not known.
+        most: end of the range; None if the end is not known.
 
     >>> range_in_words(63, 142), range_in_words(63, 400), range_in_words(63, None)
     ('60 to 150', 'at least 60', 'at least 60')
@@ -113,19 +118,23 @@ def range_in_words(fewest: int | None, most: int | None) -> str:
     """
     if fewest is None:
         return ""
-    low = fewest // _step(fewest) * _step(fewest)
+    step_of_low = _rounding_step(fewest)
+    low = fewest // step_of_low * step_of_low
     if most is None:
         return f"at least {low:,}"
-    high = -(-most // _step(most)) * _step(most)
+    step_of_high = _rounding_step(most)
+    high = ceil(most / step_of_high) * step_of_high
     if low == high:
         return f"{low:,}"
     if most <= _WIDEST * fewest:
         return f"{low:,} to {high:,}"
-    return f"at least {low:,}" if fewest >= _WIDEST else f"at most {high:,}"
+    if fewest >= _WIDEST:
+        return f"at least {low:,}"
+    return f"at most {high:,}"
 
 
-def _step(number: int) -> int:
-    """The step to multiples of which a number is rounded: about a tenth of the number."""
+def _rounding_step(number: int) -> int:
+    """Return the step for rounding a number: about a tenth of the number, 1 below 20."""
     if number < 20:
         return 1
     if number < 100:
@@ -134,13 +143,16 @@ def _step(number: int) -> int:
 
 
 class Check(NamedTuple):
-    """Whether the model is calibrated, that is right about unseen answers as often as it expects.
+    """The check whether the model is right about unseen answers as often as it expects.
 
     Attributes:
-        n, right, expected: as `holdout_n`, `holdout_right`, `holdout_expected` of `Remaining`.
+        n: number of unseen answers, without ties.
+        right: share of the unseen answers that the model predicts.
+        expected: share that a well calibrated model predicts.
         passed: whether there are enough answers, and the model is right about the expected share,
             or at most two standard errors less.
-        left_out: as in `Remaining`.
+        left_out: whether the unseen answers are all answers, each predicted from all other answers,
+            and not the hold-out.
     """
 
     n: int
@@ -151,10 +163,12 @@ class Check(NamedTuple):
 
 
 class Left(NamedTuple):
-    """The number of questions that are left.
+    """The number of questions that are left until the session may stop.
 
     Attributes:
-        fewest, questions, most: as in `Remaining`.
+        fewest, most: range that has the number with a probability of 80 %. A bound that is not
+            known is None.
+        questions: median of the number; None if it is not known.
         suffices: whether the questions that can still be asked are enough to reach the goal.
     """
 
@@ -165,27 +179,31 @@ class Left(NamedTuple):
 
 
 def questions_left(forecast: Forecast | None, answered: int, n_free: int) -> Left:
-    """The number of questions left according to a forecast, and not more than can still be asked.
+    """Estimate the number of questions left by a forecast; at most those that can still be asked.
 
     Args:
-        forecast: the forecast; None: there is no forecast yet.
+        forecast: the forecast; None if there is no forecast yet.
         answered: the number of answers so far.
         n_free: the number of questions that can still be asked.
     """
     if forecast is None:
         return Left(None, None, None, suffices=n_free > 0)
     fewest, questions, most = forecast.left(answered)
-    needed = MANY if questions is None else questions
+    n_needed = MANY if questions is None else questions
     return Left(
         fewest=min(fewest, n_free),
         questions=_at_most(questions, n_free),
         most=_at_most(most, n_free),
-        suffices=needed <= n_free,
+        suffices=n_needed <= n_free,
     )
 
 
 def _at_most(number: int | None, limit: int) -> int | None:
-    """The smaller of a number and a limit; an unknown number is above each limit below `MANY`."""
+    """Return the smaller of a number and a limit.
+
+    A forecast says "not known", None, instead of a number above `MANY`. So an unknown number is
+    above any limit below `MANY`; with a larger limit the result is unknown, too.
+    """
     if number is None:
         return limit if limit < MANY else None
     return min(number, limit)
@@ -195,7 +213,9 @@ class Progress(NamedTuple):
     """The distance from the goal by the posterior alone, before the check of the model.
 
     Attributes:
-        wrong, reached: as in `Remaining`.
+        wrong: share of pairs expected to be in the wrong order. If the goal is a top, share of the
+            top items expected not to belong there.
+        reached: whether the goal is reached, if the model is right.
         summary: the distance in a short line.
         details: the distance in a sentence.
         is_final: whether no answer can change the distance.
@@ -211,11 +231,19 @@ class Progress(NamedTuple):
 def progress(posterior: Posterior, groups: Groups, goal: Goal, *, seed: int = 0) -> Progress:
     """Measure the distance from the goal by the posterior.
 
-    Cost: 20,000 pairs at most; of top items, a partition of the scores of each draw.
+    Args:
+        posterior: the posterior of the scores.
+        groups: the groups of the items.
+        goal: the goal of the session.
+        seed: the seed of the pairs from which the share of wrong pairs is estimated.
+
+    Cost: a look at 20,000 pairs at most; for a goal of top items, a partition of the scores in each
+    draw of the posterior.
     """
-    if goal.top >= max(len(members) for members in groups.members):
+    n_of_largest_group = max(len(members) for members in groups.members)
+    if goal.top >= n_of_largest_group:
         summary = f"all items are of the top {goal.top}"
-        return Progress(0.0, True, summary, summary, is_final=True)
+        return Progress(wrong=0.0, reached=True, summary=summary, details=summary, is_final=True)
     if goal.top:
         return _progress_of_top(posterior, groups, goal)
     if groups.n_pairs <= _MANY_PAIRS:
@@ -223,7 +251,7 @@ def progress(posterior: Posterior, groups: Groups, goal: Goal, *, seed: int = 0)
     else:
         pairs = groups.draw(np.random.default_rng(seed), _MANY_PAIRS)
     wrong = wrong_share(*posterior.difference(*pairs), posterior.tie)
-    # A share that misses the goal never reads as the goal itself.
+    # A share that misses the goal by less than 1 % has a decimal, so that it never looks reached.
     misses_narrowly = goal.wrong < wrong < goal.wrong + 0.01
     share = f"{wrong:.1%}" if misses_narrowly else f"{wrong:.0%}"
     summary = f"{share} of the pairs may be in the wrong order, the goal is {100 * goal.wrong:.3g}%"
@@ -231,33 +259,40 @@ def progress(posterior: Posterior, groups: Groups, goal: Goal, *, seed: int = 0)
 
 
 def _progress_of_top(posterior: Posterior, groups: Groups, goal: Goal) -> Progress:
-    """The distance from a goal of top items, which each group must reach; shares are means."""
+    """Measure the distance from a goal of top items.
+
+    Each group must reach the goal. The shares in the texts are means over the groups.
+    """
     tops = [
         _top_of_group(margins, goal, posterior.tie)
         for margins in _margins_of_best(posterior, groups, goal)
     ]
     wrong = float(np.mean([top.wrong for top in tops]))
     sure = float(np.mean([top.sure for top in tops]))
+    reached = all(top.sure >= SURE for top in tops)
     summary = f"the top {goal.top} is {sure:.0%} sure, the goal is {SURE:.0%}"
     risk = f"more than {goal.allowed(goal.top)} with a probability of {1 - sure:.0%}"
-    reached = all(top.sure >= SURE for top in tops)
     return Progress(wrong, reached, summary, f"{goal.expected(wrong)}, and {risk}")
 
 
 def _margins_of_best(posterior: Posterior, groups: Groups, goal: Goal) -> list[Draws]:
-    """(draws, k) the margins of each group's k best items by expected score."""
+    """Return the margins of each group's k best items, as one (draws, k) array per group.
+
+    The best items are those with the highest expected scores. For margins see `top_margins`.
+    """
     margins = top_margins(posterior, groups, goal.top)
-    by_score = (
-        members[np.argsort(-posterior.scores[members], kind="stable")] for members in groups.members
-    )
-    return [margins[:, best_first[: goal.top]] for best_first in by_score]
+    margins_of_groups = []
+    for members in groups.members:
+        best_first = members[np.argsort(-posterior.scores[members], kind="stable")]
+        margins_of_groups.append(margins[:, best_first[: goal.top]])
+    return margins_of_groups
 
 
 class _TopOfGroup(NamedTuple):
-    """How certain the best items of a group are known, if the goal is about the top.
+    """The certainty of a group's top items.
 
     Attributes:
-        wrong: the share of its items that are expected not to belong to the top.
+        wrong: the share of the items that are expected not to belong to the top.
         sure: the probability that no more items are wrong than the goal allows.
     """
 
@@ -266,11 +301,18 @@ class _TopOfGroup(NamedTuple):
 
 
 def _top_of_group(margins: Draws, goal: Goal, tie: float) -> _TopOfGroup:
-    """The quality of a group's top, given the (draws, k) margins of its items."""
+    """Measure how certain the k best items of a group are its top k.
+
+    Args:
+        margins: (draws, k) the margins of the k best items, see `top_margins`.
+        goal: the goal of the session, which is about the top.
+        tie: the tie threshold.
+    """
     n_wrong = wrong_of_top(margins, tie)
     k = margins.shape[1]
     sure = float(np.mean(n_wrong <= goal.allowed(k)))
-    return _TopOfGroup(float(n_wrong.mean()) / max(k, 1), sure)
+    wrong = float(n_wrong.mean()) / max(k, 1)
+    return _TopOfGroup(wrong, sure)
 
 
 def group_standings(
@@ -284,9 +326,9 @@ def group_standings(
         n_answers: (n,) the number of answers about each item.
         goal: the goal of the session.
         passed: whether the check of the model passed; there is one check for all groups.
-        seed: the seed of the pairs from which a group's share is estimated.
+        seed: the seed of the pairs from which a group's share of wrong pairs is estimated.
 
-    Cost: at most a few thousand pairs of each group, fewer if there are many groups.
+    Cost: a look at 10,000 pairs of each group at most, fewer if there are many groups.
     """
     rng = np.random.default_rng(seed)
     most_pairs = max(_MANY_PAIRS // len(groups), _MANY_PAIRS_OF_GROUP)
@@ -300,6 +342,7 @@ def group_standings(
         else:
             wrong = _wrong_share_of_group(posterior, members, most_pairs, rng)
             reached = wrong <= goal.wrong
+        # An answer about a pair counts for both of its items.
         n_group_answers = int(n_answers[members].sum()) // 2
         standing = GroupStanding(number, len(members), n_group_answers, wrong, passed and reached)
         standings.append(standing)
@@ -309,45 +352,65 @@ def group_standings(
 def _wrong_share_of_group(
     posterior: Posterior, members: I64, most_pairs: int, rng: np.random.Generator
 ) -> float:
-    """The share of a group's pairs expected to be in the wrong order, estimated from some pairs."""
+    """Estimate the share of a group's pairs that are expected to be in the wrong order.
+
+    Args:
+        posterior: the posterior of the scores.
+        members: the items of the group.
+        most_pairs: the largest number of pairs to look at; a larger group is sampled.
+        rng: draws the sample.
+    """
     if len(members) < 2:
         return 0.0
-    group = Groups(None, len(members))
+    group = Groups(None, len(members))  # its items are the places of the members
     i, j = group.every() if group.n_pairs <= most_pairs else group.draw(rng, most_pairs)
     return wrong_share(*posterior.difference(members[i], members[j]), posterior.tie)
 
 
 def wrong_share(mean: F64, variance: F64, tie: float = 0.0) -> float:
-    """Share of pairs expected to be in the wrong order: the mean of Φ(-(|μ| + τ/2) / σ).
+    """Expected share of pairs in the wrong order: the mean of Φ(-(|μ| + τ/2) / σ) over pairs.
 
-    Items that differ by less than the tie threshold τ have no order to be wrong about. Only half of
-    the threshold is counted, since it is uncertain itself.
+    Items that differ by less than the tie threshold τ have no wrong order. Only half of the
+    threshold is counted, because the threshold is uncertain itself.
+
+    Args:
+        mean: (m,) the expected difference μ of the two scores of each pair.
+        variance: (m,) the variance σ² of the difference.
+        tie: the tie threshold τ.
     """
-    return float(ndtr(-(np.abs(mean) + tie / 2) / np.sqrt(variance)).mean())
+    sd = np.sqrt(variance)
+    return float(ndtr(-(np.abs(mean) + tie / 2) / sd).mean())
 
 
 def holdout_check(p: F64, is_right: Bool, *, left_out: bool) -> Check:
     """Check the model by unseen answers.
 
+    The check passes if there are enough answers, and the share of right predictions is at most two
+    standard errors below the mean of p. The standard error is sqrt(mean of p (1 - p) / m).
+
     Args:
-        p: (m,) the probability of the answer that the model expects.
+        p: (m,) the probability of the answer that the model expects to each question.
         is_right: (m,) whether the expected answer was given.
-        left_out: as in `Remaining`.
+        left_out: whether the unseen answers are all answers, each predicted from all other answers,
+            and not the hold-out.
     """
     m = len(p)
     if not m:
-        return Check(0, float("nan"), float("nan"), False, left_out)
-    share = float(is_right.mean())
-    expected = float(p.mean())
-    error = float(np.sqrt(np.mean(p * (1 - p)) / m))
-    passed = m >= ENOUGH_CHECKS and share >= expected - 2 * error
-    return Check(m, share, expected, passed, left_out)
+        return Check(0, float("nan"), float("nan"), passed=False, left_out=left_out)
+    share_right = float(is_right.mean())
+    expected_share = float(p.mean())
+    standard_error = float(np.sqrt(np.mean(p * (1 - p)) / m))
+    passed = m >= ENOUGH_CHECKS and share_right >= expected_share - 2 * standard_error
+    return Check(m, share_right, expected_share, passed, left_out)
 
 
 def about_models(n_models: int, is_measured: bool) -> str:
-    """A sentence on errors that intervals do not include, if only models have answered.
+    """Warn in a sentence that the intervals lack some errors, if only models have answered.
 
-    Empty without models, or if people's answers or gold pairs measure the errors of models.
+    Args:
+        n_models: number of models that have answered.
+        is_measured: whether people's answers or gold pairs measure the errors of the models. Then,
+            or without models, the text is empty.
     """
     if is_measured or not n_models:
         return ""
@@ -370,18 +433,15 @@ def whether_to_stop(
         n_free: the number of questions that can still be asked.
         check: the check of the model.
         left: the number of questions that are left.
+
+    Returns:
+        Whether to stop, and the reason.
     """
     if state.is_final:
         return True, state.summary
     range_left = range_in_words(left.fewest, left.most)
-    if not state.reached and not left.suffices:
-        questions = count(n_free, "question")
-        why = f"{state.summary}: more annotators are needed, {questions} left for these"
-        return False, why
-    if not state.reached and range_left:
-        return False, f"{state.summary}: {range_left} answers left"
     if not state.reached:
-        return False, state.summary
+        return False, _why_not_reached(state, range_left, n_free, suffices=left.suffices)
     if check.passed:
         return True, f"the goal is reached, {goal}"
     if check.n < ENOUGH_CHECKS:
@@ -391,3 +451,13 @@ def whether_to_stop(
     return False, (
         f"the goal seems to be reached, but the {kind} answers contradict the model: keep answering"
     )
+
+
+def _why_not_reached(state: Progress, range_left: str, n_free: int, *, suffices: bool) -> str:
+    """Say how far the goal is, and how many answers are left, if that is known."""
+    if not suffices:
+        questions = count(n_free, "question")
+        return f"{state.summary}: more annotators are needed, {questions} left for these"
+    if range_left:
+        return f"{state.summary}: {range_left} answers left"
+    return state.summary

@@ -1,4 +1,4 @@
-"""Strategies: functions of a `View` that choose the pair to ask about next."""
+"""Strategies: functions that choose the pair to ask about next, given a `View` of the session."""
 
 from __future__ import annotations
 
@@ -20,25 +20,25 @@ from sortnet.preference.posterior import (
     information_of_measurement,
 )
 
-Free: TypeAlias = Callable[[int, int], bool]  # whether a pair may be asked
+Free: TypeAlias = Callable[[int, int], bool]  # tells whether two items may be asked about
 CandidatePairs: TypeAlias = tuple[I64, I64]  # (m,), (m,) the two items of each pair
 
-_CANDIDATES = 4_000  # pairs in a sample, where all pairs would be too many
-_MANY_ITEMS = 20_000  # above, the items with the fewest answers are searched in a sample
-_NEAR = 10  # greatest distance in ranks of two neighbours
-_TRIES = 100  # random pairs that are drawn before all pairs are listed
-_FIRST_PAIRS = 32  # pairs that are sorted first; the rest is sorted only if none of them is free
+_CANDIDATES = 4_000  # size of the sample of pairs, if there are too many pairs to look at all
+_MANY_ITEMS = 20_000  # of more items, a sample is searched for the items with the fewest answers
+_NEAR = 10  # two items are neighbours if their ranks differ by at most 10
+_TRIES = 100  # number of random pairs that are drawn before all pairs are listed
+_FIRST_PAIRS = 32  # number of best pairs that are sorted first; the rest is rarely needed
 
 
 @dataclass(eq=False)
 class _Merge:
-    """A node in the tree of a merge sort: a merge of two sorted runs.
+    """A merge of two sorted runs; the merges of a merge sort form a binary tree.
 
     Attributes:
         parent: the merge that takes the result as one of its runs; None at the root.
-        runs: the finished runs, without the items that are merged already; the merge starts when
-            there are two.
-        merged: the items that are in order already.
+        runs: the sorted runs to merge, without the items that are merged already. The merge starts
+            when it has two runs.
+        merged: the merged items, best first.
     """
 
     parent: _Merge | None
@@ -49,9 +49,12 @@ class _Merge:
 class MergePass:
     """A merge sort that lists the comparisons it waits for, and continues with each answer.
 
-    Every item is compared, and the comparisons connect all items. As in a textbook merge sort there
-    are at most n ceil(log2 n) comparisons. Merges of different parts of the list wait at the same
-    time, so that several annotators can answer. Several lists are sorted separately.
+    The comparisons connect all items. As in a textbook merge sort there are at most
+    n ceil(log2 n) comparisons. Merges of different runs wait for answers at the same time, so that
+    several annotators can answer. Several lists are sorted separately.
+
+    Args:
+        orders: the lists of items to sort.
 
     Attributes:
         ranking: the items of each finished list, best first, list after list.
@@ -73,14 +76,20 @@ class MergePass:
             self._start(list(order), None)
 
     def wanted(self) -> Iterator[Pair]:
-        """The pending comparisons, oldest first; in each pair the lower item number is first."""
+        """Yield the pending comparisons, oldest first, each with the lower item number first."""
         return iter(tuple(self._waiting))
 
     def __contains__(self, pair: Pair) -> bool:
+        """Whether the comparison of a pair, the lower item number first, is pending."""
         return pair in self._waiting
 
     def answer(self, a: int, b: int, first: int) -> None:
-        """Answer which of two items goes first; ignored if the comparison is not pending."""
+        """Continue with the result of a comparison; ignored if the comparison is not pending.
+
+        Args:
+            a, b: the two items that were compared.
+            first: the better of the two items.
+        """
         merge = self._waiting.pop(unordered_pair(a, b), None)
         if merge is None:
             return
@@ -93,7 +102,7 @@ class MergePass:
             self._finish_run([*merge.merged, *left, *right], merge.parent)
 
     def _start(self, items: list[int], parent: _Merge | None) -> None:
-        """Start to sort the items; their sorted run is then merged by the parent."""
+        """Start to sort items; the parent merges the sorted run later."""
         if len(items) <= 1:
             self._finish_run(items, parent)
             return
@@ -112,29 +121,32 @@ class MergePass:
             self._wait_for_answer(parent)
 
     def _wait_for_answer(self, merge: _Merge) -> None:
-        """Make the comparison of the first items of both runs pending."""
+        """Add the comparison of the first items of both runs to the pending comparisons."""
         a, b = (run[0] for run in merge.runs)
         self._waiting[unordered_pair(a, b)] = merge
 
 
 @dataclass(frozen=True, eq=False)
 class View:
-    """The input of a strategy.
+    """The state of a session that a strategy chooses from.
 
     Attributes:
         posterior: the posterior of the scores, from all answers except the hold-out.
         order: (n,) the items, best first; group by group if there are groups.
-        among_top: (n,) see `Ranking`; None if the goal is the whole order.
+        among_top: (n,) the probability that each item is among the top items of its group; None if
+            the goal is the whole order.
         seen: (n,) number of answers and pending questions about each item.
         pending: (n,) number of pending questions about each item.
-        component: (n,) each item's connected component in the graph of answers.
+        component: (n,) number of each item's connected component in the graph of answers.
         merge: returns the current merge sort, built on first use.
         free: tells whether a pair may be asked of this annotator.
-        groups: the groups of the items; pairs are within groups.
-        every: the only pairs that may be asked at all; None: all pairs within groups, which are too
-            many to list.
-        listed: whether `every` is a list from the caller, and not all pairs within groups.
-        measuring: the annotator's reliability and scale, if their answers are measurements.
+        groups: the groups of the items; only items of the same group are compared.
+        every: the only pairs that may be asked at all. None if all pairs within groups may be
+            asked, and are too many to list.
+        listed: whether the user gave the list of pairs `every`, so that it is not all pairs within
+            groups.
+        measuring: the annotator's reliability and scale, if the annotator's answers are
+            measurements.
     """
 
     posterior: Posterior
@@ -160,7 +172,7 @@ def random_pair(view: View, rng: np.random.Generator) -> Pair | None:
     Cost: a few draws; if hardly any pair is free, a pass over all pairs, at most 20,000.
     """
     for _ in range(_TRIES):
-        i, j = _drawn_pair(view, rng)
+        i, j = _draw_pair(view, rng)
         if i != j and view.free(i, j):
             return i, j
     if view.every is None:
@@ -168,11 +180,13 @@ def random_pair(view: View, rng: np.random.Generator) -> Pair | None:
     first, second = view.every
     pairs = zip(first.tolist(), second.tolist(), strict=True)
     free_pairs = [pair for pair in pairs if view.free(*pair)]
-    return free_pairs[rng.integers(len(free_pairs))] if free_pairs else None
+    if not free_pairs:
+        return None
+    return free_pairs[rng.integers(len(free_pairs))]
 
 
-def _drawn_pair(view: View, rng: np.random.Generator) -> Pair:
-    """Draw a random pair; the caller checks that it may be asked, and that its items differ."""
+def _draw_pair(view: View, rng: np.random.Generator) -> Pair:
+    """Draw a random pair, which may be forbidden; its two items may be the same."""
     if view.every is not None and view.listed:
         first, second = view.every
         k = rng.integers(len(first))
@@ -185,12 +199,13 @@ def _drawn_pair(view: View, rng: np.random.Generator) -> Pair:
 
 
 def merge_pass(view: View, rng: np.random.Generator) -> Pair | None:
-    """Choose the comparison that a merge sort has waited for longest.
+    """Choose the comparison that a merge sort has waited for longest, of those that are free.
 
     The comparisons of a merge sort connect all items.
     """
-    del rng
-    return next((pair for pair in view.merge().wanted() if view.free(*pair)), None)
+    del rng  # nothing is drawn, but every strategy has this parameter
+    free_pairs = (pair for pair in view.merge().wanted() if view.free(*pair))
+    return next(free_pairs, None)
 
 
 def connect(view: View, rng: np.random.Generator) -> Pair | None:
@@ -198,35 +213,36 @@ def connect(view: View, rng: np.random.Generator) -> Pair | None:
 
     The first n - 1 answers make a spanning tree of the items.
     """
-    i, j = _candidates(view, rng)
-    is_joining = view.component[i] != view.component[j]
-    i = i[is_joining]
-    j = j[is_joining]
-    return _worthiest_pair(view, (i, j), _bits(view, i, j), rng)
+    first, second = _candidates(view, rng)
+    is_joining = view.component[first] != view.component[second]
+    i = first[is_joining]
+    j = second[is_joining]
+    return _worthiest_pair(view, (i, j), _information_of_answers(view, i, j), rng)
 
 
 def bald(view: View, rng: np.random.Generator) -> Pair | None:
     """Choose the pair whose answer is most informative about the scores; see `information`.
 
-    Cost: the information of all pairs up to 20,000, else of 4,000 pairs. Half of these are
-    neighbours in the ranking, and an eighth have an item with few answers. Items with few answers
-    are searched among 20,000 items at most.
+    Cost: the information of each pair is computed, if there are at most 20,000 pairs. Else 4,000
+    pairs are drawn: half of them are neighbours in the ranking, and an eighth have an item with few
+    answers. Items with few answers are searched among 20,000 items at most.
     """
     i, j = _candidates(view, rng)
-    return _worthiest_pair(view, (i, j), _bits(view, i, j), rng)
+    return _worthiest_pair(view, (i, j), _information_of_answers(view, i, j), rng)
 
 
 def top_pair(view: View, rng: np.random.Generator) -> Pair | None:
     """Choose the pair whose answer tells most about which items are among the top.
 
-    The pair with the highest product of two factors is chosen: the information of its answer, see
-    `information`, and Σ q (1 - q) / (1 + Σ m) over its two items. Here q is the probability that
-    an item is among the top of its group, and m the number of pending questions about the item. In
-    simulations this strategy finds a top ten as fast as a much slower strategy: to choose the pair
-    whose answer explains most of the variance of all memberships in the top.
+    The worth of a pair is the product of two factors: the information of its answer, see
+    `information`, and Σ q (1 - q) / (1 + Σ m), where both sums are over the two items. Here q is
+    the probability that an item is among the top of its group, and m the number of pending
+    questions about the item. In simulations this strategy finds a top ten as fast as a much slower
+    strategy, which chooses the pair whose answer explains most of the variance of all memberships
+    in the top.
 
-    Cost: as `bald`; if there are more than 200 items, 400 items are drawn in proportion to
-    q (1 - q), and each is paired with ten neighbours.
+    Cost: as `bald`. If there are more than 200 items, 400 items are drawn in proportion to
+    q (1 - q), and each drawn item is paired with ten neighbours.
     """
     assert view.among_top is not None
     uncertainty = view.among_top * (1 - view.among_top)
@@ -235,45 +251,52 @@ def top_pair(view: View, rng: np.random.Generator) -> Pair | None:
     else:
         i, j = _neighbours_among_drawn(view, uncertainty, rng)
     weight = (uncertainty[i] + uncertainty[j]) / (1 + view.pending[i] + view.pending[j])
-    return _worthiest_pair(view, (i, j), _bits(view, i, j) * weight, rng)
+    return _worthiest_pair(view, (i, j), _information_of_answers(view, i, j) * weight, rng)
 
 
 def _neighbours_among_drawn(view: View, weight: F64, rng: np.random.Generator) -> CandidatePairs:
-    """Draw items in proportion to a weight; return pairs of neighbours among the drawn items."""
+    """Draw items in proportion to a weight, and return pairs of neighbours among the drawn items.
+
+    Args:
+        view: the state of the session.
+        weight: (n,) the weight of each item.
+        rng: draws the items.
+    """
     # The items with the largest keys are a draw without replacement (Gumbel-top-k).
     with np.errstate(divide="ignore"):
         key = np.log(weight) + rng.gumbel(size=len(weight))
     n_drawn = min(_CANDIDATES // _NEAR, len(key) - 1)
-    items = np.argpartition(-key, n_drawn)[:n_drawn]
-    items = items[np.lexsort((view.posterior.scores[items], view.groups.of[items]))]
+    drawn = np.argpartition(-key, n_drawn)[:n_drawn]
+    by_score = drawn[np.lexsort((view.posterior.scores[drawn], view.groups.of[drawn]))]
     steps = range(1, _NEAR + 1)
-    i = np.concatenate([items[:-step] for step in steps])
-    j = np.concatenate([items[step:] for step in steps])
+    i = np.concatenate([by_score[:-step] for step in steps])
+    j = np.concatenate([by_score[step:] for step in steps])
     return _within_groups(view, i, j)
 
 
 def committee(view: View, rng: np.random.Generator) -> Pair | None:
-    """Choose the pair on which a committee, score vectors from the posterior, disagrees most.
+    """Choose the pair on which a committee disagrees most.
 
-    Disagreement is p (1 - p), where p is the share of the committee that prefers item i.
+    The members of the committee are draws of the scores from the posterior. Disagreement is
+    p (1 - p), where p is the share of members that prefer the first item.
     """
     i, j = _candidates(view, rng)
-    scores = view.posterior.draws
+    scores = view.posterior.draws  # (members, n)
     p = np.mean(scores[:, i] > scores[:, j], axis=0)
     return _worthiest_pair(view, (i, j), p * (1 - p), rng)
 
 
 def closest(view: View, rng: np.random.Generator) -> Pair | None:
-    """Choose the pair with the closest scores: a baseline, which is known to stall."""
+    """Choose the pair with the closest scores, a baseline that is known to stall."""
     i, j = _candidates(view, rng)
     mean, _ = view.posterior.difference(i, j)
     return _worthiest_pair(view, (i, j), -np.abs(mean), rng)
 
 
-# The functions of a strategy are tried in turn, until one returns a pair. `default` is the same as
-# `features`, even if there are no features: a spanning tree of informative pairs is as good a start
-# as a merge sort at 20 items, and better at 100 items (after 525 answers, Spearman's correlation
-# with the true order is .911 with the tree and .900 with `merge`).
+# Strategies by name: the functions of a name are tried in turn, until one returns a pair. `default`
+# is the same as `features`, even if items have no features. A spanning tree of informative pairs
+# is as good a start as a merge sort at 20 items, and better at 100 items: after 525 answers,
+# Spearman's correlation with the true order is .911 with the tree and .900 with `merge`.
 STRATEGIES: dict[str, tuple[Strategy, ...]] = {
     "default": (connect, bald),
     "features": (connect, bald),
@@ -285,11 +308,11 @@ STRATEGIES: dict[str, tuple[Strategy, ...]] = {
 }
 
 
-def _bits(view: View, i: I64, j: I64) -> F64:
-    """Information in bits of an answer about each pair (i[k], j[k]).
+def _information_of_answers(view: View, i: I64, j: I64) -> F64:
+    """Compute the information, in bits, of an answer about each pair of items i[k] and j[k].
 
-    If ties are possible, it is the information of two comparisons: whether the difference is above
-    the tie threshold, and whether the difference is below minus the threshold.
+    If ties are possible, an answer has the information of two comparisons: whether the difference
+    of the scores is above the tie threshold, and whether it is below minus the threshold.
     """
     mean, variance = view.posterior.difference(i, j)
     if view.measuring is not None:
@@ -302,24 +325,25 @@ def _bits(view: View, i: I64, j: I64) -> F64:
 
 
 def _candidates(view: View, rng: np.random.Generator) -> CandidatePairs:
-    """Pairs to choose from: all pairs if they are few, else a sample, see `bald`."""
+    """Return the pairs to choose from: all pairs if they are few, else a sample, see `bald`."""
     if view.every is not None:
         return _sampled(view.every, rng)
     n = len(view.seen)
     n_neighbours = _CANDIDATES // 2
     n_rare = _CANDIDATES // 8
     n_random = _CANDIDATES - n_neighbours - n_rare
-    # Items with the fewest answers are always among the candidates, so that no item is forgotten.
-    # Items with equally many answers are in random order.
-    items = np.arange(n) if n <= _MANY_ITEMS else rng.integers(n, size=_MANY_ITEMS)
-    seen_in_random_order = view.seen[items] + rng.random(len(items))
-    rare = items[np.argpartition(seen_in_random_order, min(n_rare, n - 1))[:n_rare]]
-    i = np.concatenate((rng.integers(n, size=n_random), rare))
-    j = view.groups.partners(i, rng)
+    # Items with the fewest answers are always candidates, so that no item is forgotten. The random
+    # part of a key, which is below 1, puts items with equally many answers in random order.
+    searched = np.arange(n) if n <= _MANY_ITEMS else rng.integers(n, size=_MANY_ITEMS)
+    key = view.seen[searched] + rng.random(len(searched))
+    rare = searched[np.argpartition(key, min(n_rare, n - 1))[:n_rare]]
+    first = np.concatenate((rng.integers(n, size=n_random), rare))
+    second = view.groups.partners(first, rng)
+    # Neighbours in the ranking are often the most informative pairs.
     rank = rng.integers(n - 1, size=n_neighbours)
     later_rank = np.minimum(rank + rng.integers(1, _NEAR + 1, size=len(rank)), n - 1)
-    i = np.concatenate((i, view.order[rank]))
-    j = np.concatenate((j, view.order[later_rank]))
+    i = np.concatenate((first, view.order[rank]))
+    j = np.concatenate((second, view.order[later_rank]))
     return _within_groups(view, i, j)
 
 
@@ -346,8 +370,8 @@ def _worthiest_pair(
     Pairs of equal worth are in random order.
     """
     first, second = pairs
-    worth = worth + 1e-9 * rng.random(len(worth))
-    for k in _descending(worth):
+    worth_in_random_order = worth + 1e-9 * rng.random(len(worth))
+    for k in _descending(worth_in_random_order):
         i = int(first[k])
         j = int(second[k])
         if i != j and view.free(i, j):
@@ -356,7 +380,10 @@ def _worthiest_pair(
 
 
 def _descending(worth: F64) -> Iterator[int]:
-    """Yield indices in descending order of worth; all are sorted only after the first 32."""
+    """Yield the indices of an array of worths, the highest worth first.
+
+    The 32 best are found without a sort. The others are sorted only if they are needed.
+    """
     n_first = min(_FIRST_PAIRS, len(worth))
     if not n_first:
         return

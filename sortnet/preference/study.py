@@ -26,7 +26,7 @@ Subject: TypeAlias = str | int | Pair | None
 
 
 class _Switch(NamedTuple):
-    """A kind of decision that a decision of the opposite kind undoes.
+    """A kind of decision that can be undone by a decision of the opposite kind.
 
     Attributes:
         opposite: the opposite kind.
@@ -50,8 +50,8 @@ _SWITCHES = {
 UNDONE_BY = {kind: switch.opposite for kind, switch in _SWITCHES.items()}
 UNDOES = {opposite: kind for kind, opposite in UNDONE_BY.items()}
 LINKS = {"revoke", "renew"}  # decisions about links to pages
-ABOUT_ONE = {"question", "gold", "no-gold"}  # decisions that depend on the criterion
-_LARGEST = 2**31 - 1
+ABOUT_ONE = {"question", "gold", "no-gold"}  # kinds that each criterion has for itself
+_LARGEST = 2**31 - 1  # the largest 32-bit integer
 _LATEST = 2.0**33  # seconds since 1970: the year 2242
 _LARGEST_AMOUNT = {
     "quota": _LARGEST,
@@ -63,12 +63,13 @@ _LARGEST_AMOUNT = {
     "set-size": MOST_ITEMS,
     "worst": 1,
 }
-_SMALLEST_AMOUNT = {"overlap": 1, "set-size": 2}  # 0 for the kinds that are not here
-_WHOLE = ("overlap", "top", "set-size")
-ABOUT_P = {f"p-{name}": name for name in PROBABILITIES}  # decisions on what a `p` is
-LONGEST = {"question": 500, "instructions": 50_000}  # characters of a decision's reason
-AMOUNTS = tuple(_LARGEST_AMOUNT)
-WORDS = tuple(LONGEST)
+_SMALLEST_AMOUNT = {"overlap": 1, "set-size": 2}  # the smallest amount of all other kinds is 0
+_WHOLE = ("overlap", "top", "set-size")  # kinds whose amount is a whole number
+# Kinds of decisions on what an annotator's probabilities are, with the name in `PROBABILITIES`.
+ABOUT_P = {f"p-{name}": name for name in PROBABILITIES}
+LONGEST = {"question": 500, "instructions": 50_000}  # most characters of the text, by kind
+AMOUNTS = tuple(_LARGEST_AMOUNT)  # kinds that set a number
+WORDS = tuple(LONGEST)  # kinds that set a text
 KINDS = (*UNDONE_BY, *UNDOES, *AMOUNTS, *WORDS, *ABOUT_P)
 _STATE_IN_WORDS = {"gold": "a gold pair", "models": "a model"}
 _SUBJECT_FIELDS = ("annotator", "item", "other", "amount")
@@ -90,7 +91,7 @@ QUESTION = "Which is better?"
 
 
 def _needs(kind: str) -> tuple[str, ...]:
-    """The fields that a decision of this kind must have."""
+    """Return the names of the fields that a decision of this kind must have."""
     if kind == "quota":
         return "annotator", "amount"
     if kind in AMOUNTS:
@@ -103,7 +104,7 @@ def _needs(kind: str) -> tuple[str, ...]:
 
 
 def _switch(kind: str) -> _Switch:
-    """The switch that a kind of decision turns on or off."""
+    """Find the switch that decisions of this kind turn on or off."""
     return _SWITCHES[UNDOES.get(kind, kind)]
 
 
@@ -112,25 +113,27 @@ class Decision:
     """A decision of an administrator; never changed, only undone by the opposite decision.
 
     Attributes:
-        kind: one of these:
+        kind: the name of the kind:
             - `exclude` or `include` an annotator's judgements;
             - `pause` or `resume` one annotator, or all annotators;
             - `revoke` or `renew` an annotator's link;
             - `retire` or `restore` an item;
             - `gold` or `no-gold`: a pair has a known answer, or not any more;
-            - `model` or `person`: what an annotator is; at first each is a person;
-            - `p-measurement`, `p-share` or `p-ignored`: see `Probabilities`;
-            - `quota`, `overlap`, `gold-rate`, `goal`, `top`, `deadline`, `set-size`, `worst`: set
-              to `amount`, as in `Study`;
-            - `question` or `instructions`: set to the text `reason`.
-        annotator: their name.
-        item: the item; the better item of a gold pair.
+            - `model` or `person`: what an annotator is; at first every annotator is a person;
+            - `p-measurement`, `p-share` or `p-ignored`: what an annotator's probabilities are, see
+              `Probabilities`;
+            - `quota`, `overlap`, `gold-rate`, `goal`, `top`, `deadline`, `set-size` or `worst`: set
+              this value of the study to `amount`;
+            - `question` or `instructions`: set this text of the study to `reason`.
+        annotator: name of the annotator, if the decision is about an annotator.
+        item: number of the item; the better item of a gold pair.
         other: the worse item of a gold pair.
-        amount: the new value, as in `Study`; 0 for no quota, no deadline, the default goal or the
+        amount: the new value, see `Study`. 0 means no quota, no deadline, the default goal or the
             whole order; `worst` is 1 or 0.
-        reason: in words, if given; the text of a question or of instructions, empty for none.
-        number: its place in the order of the collection's decisions, from 1; 0 if not stored yet.
-        at: time in seconds since 1970, if known.
+        reason: the reason in words, if given. For `question` and `instructions` it is the new
+            text, or empty.
+        number: place in the order of the collection's decisions, from 1; 0 if not stored yet.
+        at: time of the decision in seconds since 1970, if known.
 
     Raises:
         StudyError: on an unknown kind, a missing or needless field, or an amount out of range.
@@ -149,12 +152,7 @@ class Decision:
         kind = self.kind
         if kind not in KINDS:
             raise StudyError(f"unknown decision {kind[:60]!r}; known are {', '.join(KINDS)}")
-        fields = tuple(name for name in _SUBJECT_FIELDS if getattr(self, name) is not None)
-        needs = _needs(kind)
-        is_pause_of_one = kind in {"pause", "resume"} and fields == ("annotator",)
-        if fields != needs and not is_pause_of_one:
-            needed = ", ".join(needs) or "an annotator or nothing"
-            raise StudyError(f"the decision {kind!r} is about {needed}, and nothing else")
+        self._check_fields()
         if self.item is not None and self.item == self.other:
             raise StudyError(f"item {self.item} cannot be compared with itself")
         if self.amount is not None:
@@ -164,9 +162,22 @@ class Decision:
             long = f"{kind} of {n_characters:,} characters"
             raise StudyError(f"{long}: at most {LONGEST[kind]:,} are shown")
 
+    def _check_fields(self) -> None:
+        """Raise StudyError unless exactly the fields are set that this kind of decision needs."""
+        set_fields = tuple(name for name in _SUBJECT_FIELDS if getattr(self, name) is not None)
+        needs = _needs(self.kind)
+        is_pause_of_one = self.kind in {"pause", "resume"} and set_fields == ("annotator",)
+        if set_fields != needs and not is_pause_of_one:
+            needed = ", ".join(needs) or "an annotator or nothing"
+            raise StudyError(f"the decision {self.kind!r} is about {needed}, and nothing else")
+
     @property
     def subject(self) -> Subject:
-        """The annotator, item or pair (the lower number first) concerned; None: all annotators."""
+        """The annotator, item or pair of items that the decision is about.
+
+        A pair has the lower item number first. A decision about all annotators has the subject
+        None.
+        """
         if self.item is None:
             return self.annotator
         if self.other is None:
@@ -175,7 +186,7 @@ class Decision:
 
 
 def _check_amount(kind: str, amount: float) -> None:
-    """Refuse an amount that a kind of decision does not take."""
+    """Raise StudyError if an amount is out of range for this kind of decision."""
     smallest = _SMALLEST_AMOUNT.get(kind, 0)
     largest = _LARGEST_AMOUNT[kind]
     if not smallest <= amount <= largest:
@@ -190,23 +201,25 @@ class Study:
 
     Attributes:
         excluded: annotators whose judgements do not count, and who are asked nothing.
-        paused: annotators who are asked nothing for now; None stands for all.
+        paused: annotators who are asked nothing for now; the key None stands for all annotators.
         revoked: annotators whose link opens nothing.
         retired: items that are neither asked about nor ranked.
         gold: pairs with a known answer.
         models: annotators that are language models or other programs, and share errors.
-        probabilities: what each annotator's probabilities are; shares, if the name is missing.
+        probabilities: what each annotator's probabilities are. An annotator who is missing here
+            gives shares of votes.
         quotas: number of answers after which an annotator is done.
         overlap: number of people who should answer a pair before new pairs are asked.
         gold_rate: share of gold questions, if there are gold pairs.
-        goal, top: as in `Goal`; 0: the default.
-        deadline: seconds since 1970 after which nothing is asked; 0: none.
+        goal: largest share that may be wrong, see `Goal.wrong`; 0 for the default.
+        top: number of top items that the goal is about; 0 for the whole order.
+        deadline: time, in seconds since 1970, after which nothing is asked; 0 for no deadline.
         set_size: number of items of a question.
-        worst: whether the worst of more than two items is asked for, too.
-        question: asked of annotators, in plain text.
-        instructions: read by annotators first, in Markdown.
+        worst: whether a question about more than two items also asks for the worst item.
+        question: the question that annotators are asked, in plain text.
+        instructions: the text that annotators read first, in Markdown.
 
-    The first six attributes map to the decision, which holds the reason.
+    The first six attributes map each subject to the decision in force, which holds the reason.
 
     >>> study_of([Decision("exclude", "eve"), Decision("retire", item=3)]).state("eve")
     'excluded'
@@ -231,27 +244,39 @@ class Study:
     instructions: str = ""
 
     def gold_pairs(self) -> list[Pair]:
-        """The better and the worse item of each gold pair."""
-        pairs = ((decision.item, decision.other) for decision in self.gold.values())
-        return [
-            (better, worse) for better, worse in pairs if better is not None and worse is not None
-        ]
+        """List the gold pairs as (better item, worse item)."""
+        pairs = []
+        for decision in self.gold.values():
+            if decision.item is not None and decision.other is not None:
+                pairs.append((decision.item, decision.other))
+        return pairs
 
     def state(self, annotator: str) -> str:
-        """The state of an annotator: `excluded`, else `paused`, else `revoked`, else `active`."""
+        """Return the state of an annotator: `excluded`, `paused`, `revoked` or `active`.
+
+        If several of them apply, the first in this order is returned.
+        """
         if annotator in self.excluded:
             return "excluded"
         if annotator in self.paused or None in self.paused:
             return "paused"
-        return "revoked" if annotator in self.revoked else "active"
+        if annotator in self.revoked:
+            return "revoked"
+        return "active"
 
     def left(self, annotator: str, answered: int) -> int | None:
-        """The number of answers left of an annotator's quota; None without a quota."""
+        """Count the answers that are left of an annotator's quota; None without a quota."""
         quota = self.quotas.get(annotator)
         return None if quota is None else max(quota - answered, 0)
 
     def why_closed(self, annotator: str, answered: int, now: float = 0) -> str:
-        """The reason why an annotator is asked nothing, in words; empty if they are asked."""
+        """Say why an annotator is asked nothing; an empty text if the annotator is asked.
+
+        Args:
+            annotator: name of the annotator.
+            answered: number of answers that the annotator has given.
+            now: the time in seconds since 1970, which is compared with the deadline.
+        """
         for_now = "no questions for now"
         no_more = "no more questions"
         if annotator in self.excluded:
@@ -268,16 +293,16 @@ class Study:
         return ""
 
     def asks_alike(self, other: Study) -> bool:
-        """Whether a session asks the same questions and ranks the same under both studies."""
+        """Whether a session asks the same questions and ranks the same under another study."""
         return all(getattr(self, name) == getattr(other, name) for name in _FIELDS_OF_SESSION)
 
     def wanted(self) -> Goal:
-        """The goal of the session."""
+        """Return the goal of the session; the default goal if the study sets none."""
         return Goal(self.goal or WRONG, self.top)
 
 
 def said_time(seconds: float) -> str:
-    """A time in seconds since 1970, in words.
+    """Write a time, in seconds since 1970, as a date and a time of day.
 
     >>> said_time(0)
     '1970-01-01 00:00 UTC'
@@ -286,59 +311,77 @@ def said_time(seconds: float) -> str:
 
 
 def study_of(decisions: Iterable[Decision], before: Study | None = None) -> Study:
-    """The state of a study after decisions, which are in their order.
+    """Compute the state of a study after decisions.
 
     Args:
-        before: the state that the decisions change; None: the state without any decision.
+        decisions: the decisions, oldest first.
+        before: the state that the decisions change. If None, it is the state without any decision.
     """
     study = Study() if before is None else before
-    switched_on: dict[str, Any] = {
+    # {field of `Study`: {subject: decision in force}}
+    decisions_in_force: dict[str, Any] = {
         switch.field: dict(getattr(study, switch.field)) for switch in _SWITCHES.values()
     }
     quotas = dict(study.quotas)
     probabilities = dict(study.probabilities)
-    values: dict[str, Any] = {}
+    values: dict[str, Any] = {}  # by the name of the field of `Study`
     for decision in decisions:
         kind = decision.kind
         amount = decision.amount or 0
         if kind in UNDONE_BY:
-            switched_on[_switch(kind).field][decision.subject] = decision
+            decisions_in_force[_switch(kind).field][decision.subject] = decision
         elif kind in UNDOES:
-            switched_on[_switch(kind).field].pop(decision.subject, None)
+            decisions_in_force[_switch(kind).field].pop(decision.subject, None)
         elif kind in WORDS:
-            values[kind] = decision.reason or getattr(Study, kind)
+            default_text = getattr(Study, kind)
+            values[kind] = decision.reason or default_text
         elif kind in ABOUT_P and decision.annotator is not None:
             probabilities[decision.annotator] = ABOUT_P[kind]
         elif kind == "quota":
             quotas[decision.annotator] = int(amount)
         elif kind == "worst":
             values[kind] = bool(amount)
-        else:
-            values[kind.replace("-", "_")] = int(amount) if kind in _WHOLE else amount
+        else:  # the kind is the name of a field that is set to the amount
+            field_name = kind.replace("-", "_")
+            values[field_name] = int(amount) if kind in _WHOLE else amount
     values["probabilities"] = probabilities
     values["quotas"] = {annotator: quota for annotator, quota in quotas.items() if quota}
-    return replace(study, **switched_on, **values)
+    return replace(study, **decisions_in_force, **values)
 
 
 def questions_at(decisions: Iterable[Decision], times: Iterable[float | None]) -> list[str]:
-    """The question that was asked at each time, in seconds since 1970; None: the present question.
+    """Return the text of the question that was asked at each time.
+
+    Args:
+        decisions: the decisions of the study, oldest first.
+        times: times in seconds since 1970. None stands for the present.
 
     >>> questions_at([Decision("question", reason="Which is clearer?", at=9)], [3, 9, None])
     ['Which is better?', 'Which is clearer?', 'Which is clearer?']
     """
     questions = [QUESTION]
-    since: list[float] = []
+    change_times: list[float] = []
     for decision in decisions:
         if decision.kind == "question":
             questions.append(decision.reason or QUESTION)
-            since.append(decision.at or 0)
-    return [questions[-1 if at is None else bisect_right(since, at)] for at in times]
+            change_times.append(decision.at or 0)
+
+    def question_at(time: float | None) -> str:
+        n_changes = len(change_times) if time is None else bisect_right(change_times, time)
+        return questions[n_changes]
+
+    return [question_at(time) for time in times]
 
 
 def check_decision(study: Study, decision: Decision, called: str) -> None:
-    """Refuse a decision that changes nothing; `called` is its subject, such as `annotator 'eve'`.
+    """Raise StudyError if a decision would change nothing, or its text cannot be shown.
 
     A link may be renewed at any time: the old link then opens nothing.
+
+    Args:
+        study: the state of the study before the decision.
+        decision: the decision.
+        called: what the error calls the subject of the decision, such as `annotator 'eve'`.
 
     Raises:
         StudyError: with the reason.
@@ -352,12 +395,13 @@ def check_decision(study: Study, decision: Decision, called: str) -> None:
     probabilities = study.probabilities.get(decision.annotator or "")
     if kind in ABOUT_P and probabilities == ABOUT_P[kind]:
         raise StudyError(f"the p of {called} is {P_IN_WORDS[probabilities]} already")
-    if kind in AMOUNTS or kind in WORDS or kind in ABOUT_P:
+    is_switch = kind in UNDONE_BY or kind in UNDOES
+    if not is_switch:
         return
-    field = _switch(kind).field
-    is_on = decision.subject in getattr(study, field)
-    state = _STATE_IN_WORDS.get(field, field)
+    field_name = _switch(kind).field
+    is_on = decision.subject in getattr(study, field_name)
+    state_in_words = _STATE_IN_WORDS.get(field_name, field_name)
     if kind in UNDONE_BY and is_on:
-        raise StudyError(f"{called} is {state} already")
+        raise StudyError(f"{called} is {state_in_words} already")
     if kind in UNDOES and kind != "renew" and not is_on:
-        raise StudyError(f"{called} is not {state}")
+        raise StudyError(f"{called} is not {state_in_words}")

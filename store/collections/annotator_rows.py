@@ -1,4 +1,4 @@
-"""The annotators of a collection in the database, and the secrets of their links."""
+"""Read and change the annotators of a collection, and the secret tokens of their links."""
 
 from __future__ import annotations
 
@@ -15,12 +15,13 @@ from store.collections.collection_rows import CollectionRows, checked_name, with
 from store.database.engine import utc_now
 from store.database.schema import AnnotatorRow, BatchRow, DecisionRow, JudgementRow, LeaseRow
 
-# Statements that run at every answer are built once, here: building takes longer than running.
+# A statement that runs at every answer is built once, because building it takes longer than running
+# it.
 _KEY = select(AnnotatorRow.number).where(
     AnnotatorRow.collection == bindparam("of"), AnnotatorRow.name == bindparam("name")
 )
 
-_N_LISTED = 10  # names of annotators in a message
+_N_LISTED = 10  # number of annotators that a message names
 
 
 @dataclass(frozen=True)
@@ -33,16 +34,16 @@ class Annotator:
 
 
 class AnnotatorRows(CollectionRows):
-    """The annotators of a collection."""
+    """Operations on the annotators of a collection."""
 
     def annotators(self) -> list[Annotator]:
-        """All annotators, in the order of creation."""
+        """List all annotators, in the order of creation."""
         return self._annotators()
 
     def annotator(self, name: str, *, create: bool = True) -> Annotator:
-        """Return the annotator of a name.
+        """Return the annotator with a name.
 
-        An unknown annotator is created; without `create`, a StoreError is raised.
+        An unknown annotator is created. If `create` is False, a StoreError is raised instead.
         """
         checked_name("annotator", name)
         if create and not self._annotator_key(name):
@@ -79,7 +80,7 @@ class AnnotatorRows(CollectionRows):
             connection.execute(delete(AnnotatorRow).where(AnnotatorRow.number.in_(keys)))
 
     def _annotators(self, *conditions: Any) -> list[Annotator]:
-        """The annotators for whom all conditions hold, in the order of creation."""
+        """List the annotators for whom all conditions hold, in the order of creation."""
         columns = select(AnnotatorRow.name, AnnotatorRow.token, AnnotatorRow.created)
         query = columns.where(AnnotatorRow.collection == self.number, *conditions)
         with self.transaction() as connection:
@@ -87,17 +88,19 @@ class AnnotatorRows(CollectionRows):
         return [Annotator(row.name, row.token, row.created.replace(tzinfo=UTC)) for row in rows]
 
     def _annotator_key(self, name: str) -> int | None:
-        """The key of an annotator; None if the collection has no annotator of that name."""
+        """Return the key of an annotator; None if the collection has no annotator of this name."""
         parameters = {"of": self.number, "name": checked_name("annotator", name)}
         with self.transaction() as connection:
             return connection.scalar(_KEY, parameters)
 
     def _annotator_keys(self, names: Iterable[str]) -> dict[str, int]:
-        """Return {name: key} of annotators; create the annotators that do not exist yet."""
-        return {
-            name: self._annotator_key(name) or self._insert_annotator(name)
-            for name in dict.fromkeys(names)
-        }
+        """Return {name: key} of annotators, after creating annotators that do not exist yet."""
+        keys: dict[str, int] = {}
+        for name in names:
+            if name not in keys:
+                key = self._annotator_key(name)
+                keys[name] = self._insert_annotator(name) if key is None else key
+        return keys
 
     def _insert_annotator(self, name: str) -> int:
         """Create an annotator with a secret token, and return the key of the new row."""

@@ -1,4 +1,4 @@
-"""Batches of a collection: questions written to a file, whose answers a provider gives later."""
+"""Batches of a collection: questions written to a file, which a provider answers later."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ class Batch:
     """A batch of questions.
 
     Attributes:
-        name: its name, by which the answers are recognised.
+        name: the name, by which the answers are recognised.
         annotator: the annotator under whose name the model answers.
-        created: time in seconds since 1970.
-        cancelled: when it was cancelled; None: it was not.
+        created: time of creation in seconds since 1970.
+        cancelled: time of cancelling in seconds since 1970; None if the batch was not cancelled.
         n_open: number of questions that have no answer yet.
-        about: what is stored with each answer, see `store.service.batches`.
+        about: facts that are stored with each answer, see `store.service.batches`.
     """
 
     name: str
@@ -45,16 +45,16 @@ _BATCHES = select(BatchRow.__table__, AnnotatorRow.name.label("annotator_name"),
 
 
 class BatchRows(AnnotatorRows):
-    """The batches of a collection."""
+    """Operations on the batches of a collection."""
 
     def batches(self) -> list[Batch]:
-        """All batches, in the order of creation."""
+        """List all batches, in the order of creation."""
         query = _BATCHES.where(BatchRow.collection == self.number).order_by(BatchRow.number)
         with self.transaction() as connection:
             return [_batch(row) for row in connection.execute(query)]
 
     def add_batch(self, annotator: str, about: dict[str, Any]) -> str:
-        """Add a batch of an annotator; returns its name."""
+        """Add a batch of an annotator, and return the name of the batch."""
         name = secrets.token_hex(4)
         with self.locked() as connection:
             row = {
@@ -74,23 +74,27 @@ class BatchRows(AnnotatorRows):
             connection.execute(change)
 
     def remove_batch(self, name: str) -> None:
-        """Remove a batch that was never sent; its questions are taken back."""
+        """Take back the questions of a batch that was never sent, and remove the batch."""
         with self.locked() as connection:
             self.cancel_batch(name)
             connection.execute(delete(BatchRow).where(*self._is_batch(name)))
 
     def cancel_batch(self, name: str) -> int:
-        """Take back the open questions of a batch; returns their number."""
-        open_questions = (LeaseRow.collection == self.number, LeaseRow.batch == name, LeaseRow.open)
+        """Take back the open questions of a batch, and return their number."""
+        is_open_question = (
+            LeaseRow.collection == self.number,
+            LeaseRow.batch == name,
+            LeaseRow.open,
+        )
         with self.locked() as connection:
-            close = update(LeaseRow).where(*open_questions).values(open=False)
+            close = update(LeaseRow).where(*is_open_question).values(open=False)
             n_closed = int(connection.execute(close).rowcount)
             cancel = update(BatchRow).where(*self._is_batch(name)).values(cancelled=self.clock())
             connection.execute(cancel)
         return n_closed
 
     def collection_of_batch(self, name: str) -> str | None:
-        """The name of the collection in this store that has a batch; None: no collection has."""
+        """Return the name of the collection in this store that has a batch; None if none has."""
         query = select(CollectionRow.name).join(
             BatchRow, BatchRow.collection == CollectionRow.number
         )
@@ -98,9 +102,10 @@ class BatchRows(AnnotatorRows):
             return connection.execute(query.where(BatchRow.name == name)).scalar()
 
     def _is_batch(self, name: str) -> tuple[ColumnElement[bool], ...]:
-        """The conditions that a row is the batch of this name."""
+        """Return the conditions that a row is the batch of this name in the collection."""
         return BatchRow.collection == self.number, BatchRow.name == name
 
 
 def _batch(row: Row[Any]) -> Batch:
+    """Make a batch of a row of the query `_BATCHES`."""
     return Batch(row.name, row.annotator_name, row.created, row.cancelled, row.n_open, row.about)

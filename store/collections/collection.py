@@ -1,4 +1,4 @@
-"""A collection in the store: its items, annotators, judgements and leases."""
+"""A collection in the store, with its items, annotators, judgements and leases."""
 
 from __future__ import annotations
 
@@ -34,7 +34,14 @@ if TYPE_CHECKING:
 
 
 class Changes(NamedTuple):
-    """New judgements and decisions of a collection, its number of items, and all live leases."""
+    """The state of a collection since an earlier reading.
+
+    Attributes:
+        judgements: the new judgements.
+        n_items: the number of all items.
+        leases: all live leases.
+        decisions: the new decisions of administrators.
+    """
 
     judgements: Judgements
     n_items: int
@@ -47,8 +54,8 @@ class Stored(NamedTuple):
 
     Attributes:
         judgement: the answer, with its number.
-        new: whether this call stored the answer; False if the question was answered before.
-        since: all judgements after the last number known to the caller.
+        new: whether this call stored the answer. It is False if the question was answered before.
+        since: all judgements with a number above the last number known to the caller.
     """
 
     judgement: Judgement
@@ -59,15 +66,16 @@ class Stored(NamedTuple):
 class Collection(DecisionRows, JudgementRows, ServerRows, BatchRows):
     """A collection as `Store.collection` returns it.
 
-    A criterion of a collection is a collection too, named `NAME:CRITERION`: it has judgements,
-    annotators and decisions of its own, and asks about the items of NAME.
+    A criterion of a collection is a collection too, named `NAME:CRITERION`. It has judgements,
+    annotators and decisions of its own, and asks about the items of the collection NAME.
 
-    Operations on one table are in the classes that it inherits, operations on several tables here.
+    The base classes have the operations on one table, this class has the operations on several.
 
     Attributes:
         name: the name of the collection.
         number: the key of the collection in the tables.
-        items_of: the key of the collection that has the items: another key only in a criterion.
+        items_of: the key of the collection that has the items. It differs from `number` only in a
+            criterion.
         seed: random seed of the sessions.
         settings: settings of the sessions, such as `strategy`, `holdout` and `repeats`.
         created: time in UTC.
@@ -89,12 +97,16 @@ class Collection(DecisionRows, JudgementRows, ServerRows, BatchRows):
     @property
     def criterion(self) -> str | None:
         """The name of this criterion within its collection; None if this is no criterion."""
-        return None if self.items_of == self.number else self.name.rpartition(":")[2]
+        if self.items_of == self.number:
+            return None
+        _, _, name_of_criterion = self.name.rpartition(":")
+        return name_of_criterion
 
     def asked(self) -> list[Collection]:
-        """The collections that annotators are asked about: the criteria, or this collection itself.
+        """Return the collections whose questions annotators answer.
 
-        Criteria are in the order of creation.
+        These are the criteria in the order of creation. A collection without criteria returns
+        itself.
         """
         names = self.criteria()
         if not names:
@@ -105,8 +117,8 @@ class Collection(DecisionRows, JudgementRows, ServerRows, BatchRows):
         """Add a criterion: one more question by which the same items are compared.
 
         Raises:
-            StoreError: on a name that is taken or has a colon; if this is a criterion itself, or
-                has judgements about its own question.
+            StoreError: on a name that is taken or has a colon. Also if this collection is a
+                criterion itself, or has judgements about a question of its own.
         """
         with self.locked():
             self._insert_criterion(name)
@@ -115,7 +127,7 @@ class Collection(DecisionRows, JudgementRows, ServerRows, BatchRows):
     def remove(self) -> None:
         """Remove the collection with all its rows and criteria.
 
-        If this is a criterion, the items stay, since they belong to its collection.
+        If this is a criterion, the items stay, because they belong to its collection.
         """
         with self.locked() as connection:
             is_removed = CollectionRow.number.in_(with_criteria(self.number))
@@ -125,16 +137,17 @@ class Collection(DecisionRows, JudgementRows, ServerRows, BatchRows):
     def decide(self, *decisions: Decision) -> list[Decision]:
         """Append all decisions, or none after an error, and return them with their new numbers.
 
-        `Decision("exclude", "eve", reason="coin tosses")` leaves eve's judgements in the store and
-        in exports, but sessions, rankings and training do not count them; the opposite decision
-        includes them again. Open questions to an excluded or paused annotator, or about a retired
-        item, are taken back; a renewed link replaces the old link. Known gold pairs are left out.
+        For example, `Decision("exclude", "eve", reason="coin tosses")` leaves eve's judgements in
+        the store and in exports, but sessions, rankings and training do not count the judgements.
+        The opposite decision includes eve again. Open questions to an excluded or paused annotator,
+        or about a retired item, are taken back. A renewed link replaces the old link. Gold pairs
+        that are stored already are left out.
 
         In a collection with criteria, a decision about annotators, items, goals or instructions is
         made for each criterion, and a decision about links for the collection.
 
         Raises:
-            StoreError: on an unknown annotator; if one criterion must be meant.
+            StoreError: on an unknown annotator, or on a decision that must be about one criterion.
             StudyError: on an unknown item, or if a decision changes nothing.
         """
         criteria = self.asked()
@@ -153,26 +166,31 @@ class Collection(DecisionRows, JudgementRows, ServerRows, BatchRows):
     def _decide_for_each(
         self, criteria: Sequence[Collection], decisions: Sequence[Decision]
     ) -> list[Decision]:
-        """Append decisions to each criterion.
+        """Append decisions to each criterion, and return all of them with their new numbers.
+
+        A criterion may refuse the decisions, for instance if it has made them before.
 
         Raises:
-            StudyError: only if the decisions fail for all criteria.
+            StoreError: on an annotator whom neither the collection nor a criterion knows, or on a
+                decision that must be about one criterion.
+            StudyError: if all criteria refuse the decisions.
         """
-        if {decision.kind for decision in decisions} & ABOUT_ONE:
+        kinds = {decision.kind for decision in decisions}
+        if kinds & ABOUT_ONE:
             self.check_one_question()
         names = {decision.annotator for decision in decisions if decision.annotator is not None}
-        numbered: list[Decision] = []
-        faults: list[StudyError] = []
         annotators = {
             annotator.name
             for collection in (self, *criteria)
             for annotator in collection.annotators()
         }
-        for name in names - annotators:
-            self.annotator(name, create=False)
+        for unknown_name in names - annotators:
+            self.annotator(unknown_name, create=False)  # raises the error
+        numbered: list[Decision] = []
+        faults: list[StudyError] = []
         for criterion in criteria:
             for name in names:
-                criterion.annotator(name)
+                criterion.annotator(name)  # creates the annotator in this criterion
             try:
                 numbered += criterion.decide(*decisions)
             except StudyError as fault:
@@ -182,11 +200,16 @@ class Collection(DecisionRows, JudgementRows, ServerRows, BatchRows):
         return numbered
 
     def counted_judgements(self) -> Judgements:
-        """All judgements, including undos, without the judgements of excluded annotators."""
+        """Read all judgements and undos, except the judgements of excluded annotators."""
         return self.judgements().without(self.study().excluded)
 
     def changes(self, after: int, decided: int = 0) -> Changes:
-        """Read, at one time, judgements numbered above `after` and decisions above `decided`."""
+        """Read in one transaction how the collection has changed since the caller read it last.
+
+        Args:
+            after: number of the last judgement that the caller knows.
+            decided: number of the last decision that the caller knows.
+        """
         with self.transaction():
             return Changes(
                 self._judgements(after),
@@ -196,12 +219,12 @@ class Collection(DecisionRows, JudgementRows, ServerRows, BatchRows):
             )
 
     def judgements_frame(self) -> pd.DataFrame:
-        """One row per judgement: annotator, both items, answer, whether it was undone later.
+        """Make a frame with one row per judgement, in the order of their numbers.
 
-        Further columns tell whether the annotator is excluded, and the items' group if they have
-        groups. Undos are rows too, with the items of the judgement that they undo. If there are
-        judgements about more than two items, their rows have `items`, `best` and `worst` in place
-        of left and right.
+        The columns `undone` and `excluded` tell whether the judgement was undone later, and whether
+        the annotator is excluded. Undos are rows too, with the items of the undone judgement. If
+        there are judgements about more than two items, their rows have `items`, `best` and `worst`
+        in place of left and right.
         """
         from store.frames import judgements_frame
 
@@ -227,11 +250,14 @@ class Collection(DecisionRows, JudgementRows, ServerRows, BatchRows):
         the annotator is excluded or paused.
 
         Args:
-            renew: ids of leases that are renewed, and come first, if they are live leases of the
-                annotator that no other process may still ask about.
-            after: the number of the last judgement known to the caller; a pair that the annotator
-                has answered since is not leased.
-            batch: the batch with which the questions are written to a file.
+            annotator: name of the annotator.
+            questions: questions to lease.
+            seconds: time after which the leases expire.
+            renew: ids of the annotator's live leases to renew. A lease is not renewed if another
+                process may still ask its question. Renewed leases come first in the result.
+            after: the number of the last judgement known to the caller. A question is left out if
+                the annotator has answered one of its pairs since. If None, this is not checked.
+            batch: name of the batch with which the questions are written to a file.
         """
         # A lease that is lost in a power cut is taken again, so this transaction does not wait for
         # the disk. The leases of a batch must last, because they identify its answers.
@@ -245,13 +271,20 @@ class Collection(DecisionRows, JudgementRows, ServerRows, BatchRows):
                 for judgement in self._judgements(after):
                     if judgement.annotator == annotator:
                         answered_pairs.update(judgement.pairs)
-                questions = [q for q in questions if answered_pairs.isdisjoint(q.pairs)]
+                questions = [
+                    question for question in questions if answered_pairs.isdisjoint(question.pairs)
+                ]
             return self._take_leases(
                 annotator, key, questions, renew, now=now, expires=now + seconds, batch=batch
             )
 
     def release(self, annotator: str, leases: Sequence[str] | None = None) -> None:
-        """Release the leases of an annotator with the ids `leases`; None: all of their leases."""
+        """Release leases of an annotator, so that their questions can be leased again.
+
+        Args:
+            annotator: name of the annotator.
+            leases: ids of the leases. If None, all leases of the annotator are released.
+        """
         with self.locked():
             conditions = [LeaseRow.annotator == self._annotator_key(annotator)]
             if leases is not None:
@@ -259,10 +292,13 @@ class Collection(DecisionRows, JudgementRows, ServerRows, BatchRows):
             self._close_leases(*conditions)
 
     def answer(self, lease: str, judgement: Judgement, *, after: int | None = None) -> Stored:
-        """Store an answer to a leased question; return the stored answer if there is one already.
+        """Store an answer to a leased question, unless the question is answered already.
 
-        The question is taken from the lease. `after` is the number of the last judgement known to
-        the caller, who gets all later judgements.
+        Args:
+            lease: id of the lease, which has the question.
+            judgement: the answer and its annotator. The question is taken from the lease.
+            after: the number of the last judgement known to the caller. The result has all later
+                judgements. If None, the result has the answer only.
 
         Raises:
             LeaseError: on a lease that is unknown, expired, released or another annotator's.
@@ -307,9 +343,12 @@ class Collection(DecisionRows, JudgementRows, ServerRows, BatchRows):
     ) -> list[Judgement]:
         """Append all judgements, or none after an error, and return them with their new numbers.
 
-        An undo refers to the number that the judgement has among `judgements`, else to a stored
-        number. A later import recognises the judgements by `ids`; judgements with a known id are
-        left out.
+        An undo refers to the number of a judgement among `judgements`, else to a stored number.
+
+        Args:
+            judgements: the judgements.
+            ids: an id for each judgement, by which a later import recognises it. Judgements whose
+                id is stored already are left out. If None, new ids are made.
 
         Raises:
             JudgementError: on an unknown item, or an undo of an unknown judgement.
@@ -324,13 +363,13 @@ class Collection(DecisionRows, JudgementRows, ServerRows, BatchRows):
                         f"collection {self.name!r} has no item {highest}: "
                         f"there are {n_items}, numbered from 0"
                     )
-            keys = self._annotator_keys(j.annotator for j in judgements)
+            keys = self._annotator_keys(judgement.annotator for judgement in judgements)
             return self._insert_judgements(judgements, keys, ids=ids)
 
     def setting(self, name: str, default: Any) -> Any:
-        """Get a setting, storing `default` if it is unset.
+        """Return a setting; if it is not set, store `default` first.
 
-        The first process that asks stores its default: all other processes get the same value.
+        The first process that asks stores its default, so that all other processes get this value.
         """
         with self.locked() as connection:
             row = find_collection(connection, self.database.name, self.name)

@@ -1,4 +1,4 @@
-"""The rows of one collection: the transactions of all operations on them, names and criteria."""
+"""Read and change the rows of one collection in transactions; check names, and find criteria."""
 
 from __future__ import annotations
 
@@ -15,26 +15,28 @@ from store.database.engine import Database, utc_now
 from store.database.schema import AnnotatorRow, CollectionRow, ItemRow, JudgementRow
 
 LONGEST_NAME = 200
-SHARED = ("strategy", "holdout", "repeats", "columns")  # settings that criteria share
-_N_LISTED = 10  # names of collections in a message
-# Statements of every answer are built once: building them takes longer than running them.
+SHARED = ("strategy", "holdout", "repeats", "columns")  # settings that criteria inherit
+_N_LISTED = 10  # number of collections that a message names
+# A statement that runs at every answer is built once, because building it takes longer than running
+# it.
 _LOCK = (
     select(CollectionRow.number).where(CollectionRow.number == bindparam("of")).with_for_update()
 )
 
 
 class CollectionRows:
-    """The rows of one collection; each class derived from it has the operations on one table.
+    """The rows of one collection; each class derived from this one has operations on one table.
 
-    An operation called by itself runs in a transaction of its own. Called within `transaction` or
-    `locked` of the same object, by the same thread, it is a step of that transaction.
+    An operation runs in a transaction of its own. But within a `with` block of `transaction` or
+    `locked` of the same object and thread, the operation is a step of this open transaction.
 
     Attributes:
-        database: where the rows are.
+        database: the database of the rows.
         name: the name of the collection.
-        number: its key in the tables.
-        items_of: the key of the collection that has its items: its own, unless it is a criterion.
-        clock: gives seconds since 1970.
+        number: the key of the collection in the tables.
+        items_of: the key of the collection that has the items. It differs from `number` only in a
+            criterion.
+        clock: returns the time in seconds since 1970.
     """
 
     def __init__(
@@ -55,7 +57,7 @@ class CollectionRows:
 
     @contextmanager
     def transaction(self) -> Iterator[Connection]:
-        """The open transaction, or a new one that reads."""
+        """Open a transaction that reads in a `with` block, unless a transaction is open already."""
         if self._open.connection is not None:
             yield self._open.connection
             return
@@ -64,10 +66,11 @@ class CollectionRows:
 
     @contextmanager
     def locked(self, *, durable: bool = True) -> Iterator[Connection]:
-        """The open transaction, or a new one, that excludes all other writers of the collection.
+        """Open a transaction that excludes all other writers of the collection, in a `with` block.
 
-        So numbers are assigned in the order of commits, and a lease is created and closed once.
-        Read the clock within it: a time read before waiting for the lock would be old.
+        If such a transaction is open already, it is used. With a single writer, rows are numbered
+        in the order of commits, and a lease is created and closed once. Read the clock within the
+        block: opening it may wait for another writer, so an earlier time would be old.
         """
         if self._open.connection is not None:
             if not self._open.is_locked:
@@ -82,12 +85,13 @@ class CollectionRows:
 
     @contextmanager
     def within_locked(self, connection: Connection) -> Iterator[None]:
-        """Make operations steps of the caller's transaction, which has locked the collection."""
+        """Use the caller's transaction, which has locked the collection, within a `with` block."""
         with self._within(connection, is_locked=True):
             yield
 
     @contextmanager
     def _within(self, connection: Connection, *, is_locked: bool = False) -> Iterator[None]:
+        """Use a connection for all operations within a `with` block."""
         self._open.connection = connection
         self._open.is_locked = is_locked
         try:
@@ -97,7 +101,7 @@ class CollectionRows:
             self._open.is_locked = False
 
     def criteria(self) -> list[str]:
-        """The full names of the collection's criteria, in the order of creation."""
+        """List the full names of the collection's criteria, in the order of creation."""
         with self.transaction() as connection:
             return _names_of_criteria(connection, self.number)
 
@@ -121,7 +125,7 @@ class CollectionRows:
             )
 
     def _insert_criterion(self, name: str) -> None:
-        """Create a criterion, if the collection has no judgements about its own question."""
+        """Create a criterion, unless the collection has judgements about a question of its own."""
         full_name = checked_name("criterion", f"{self.name}:{name}")
         self.refuse_criterion()
         if not is_name(name) or ":" in name:
@@ -147,14 +151,18 @@ class CollectionRows:
 
 
 class _Open(threading.local):
-    """The open transaction of a thread, and whether it has locked the collection."""
+    """The open transaction of each thread, and whether it has locked the collection."""
 
     connection: Connection | None = None
     is_locked = False
 
 
 def checked_name(noun: str, name: str) -> str:
-    """Return the name, if it can be read and typed.
+    """Return the name, or raise a StoreError if collections and annotators cannot have it.
+
+    Args:
+        noun: what has the name, for the message, such as `annotator`.
+        name: the name.
 
     >>> checked_name("annotator", "ana")
     'ana'
@@ -168,7 +176,10 @@ def checked_name(noun: str, name: str) -> str:
 
 
 def checked_new(name: str) -> str:
-    """Return the name of a new collection, if it is allowed; a colon would name a criterion."""
+    """Return the name, or raise a StoreError if a new collection cannot have it.
+
+    A name with a colon is the name of a criterion.
+    """
     if ":" in checked_name("collection", name):
         raise StoreError(
             f"collection {name[:40]!r}: a name has no colon, which is for criteria (NAME:CRITERION)"
@@ -182,7 +193,7 @@ def is_name(name: str) -> bool:
 
 
 def make_collection(connection: Connection, name: str, **facts: Any) -> int:
-    """Create an empty collection; returns its number. `facts` are columns of its row."""
+    """Create an empty collection, and return its number; `facts` are columns of the new row."""
     values = {
         "name": checked_name("collection", name),
         "created": utc_now(),
@@ -198,33 +209,41 @@ def make_collection(connection: Connection, name: str, **facts: Any) -> int:
 
 
 def _names_of_criteria(connection: Connection, collection: int) -> list[str]:
+    """List the full names of a collection's criteria, in the order of creation."""
     query = select(CollectionRow.name).where(CollectionRow.items_of == collection)
     return list(connection.execute(query.order_by(CollectionRow.number)).scalars())
 
 
 def with_criteria(collection: int) -> Any:
-    """A query of the keys of a collection and of its criteria."""
+    """Make a query of the keys of a collection and of its criteria."""
     return select(CollectionRow.number).where(
         or_(CollectionRow.number == collection, CollectionRow.items_of == collection)
     )
 
 
 def settings_of(connection: Connection, row: Any) -> dict[str, Any]:
-    """The settings of a collection's sessions; a criterion inherits those in `SHARED`."""
+    """Return the settings of a collection's sessions.
+
+    A criterion inherits the settings named in `SHARED` from its collection.
+
+    Args:
+        connection: an open transaction.
+        row: the row of the collection or criterion.
+    """
     settings: dict[str, Any] = row.settings
     if row.items_of is None:
         return settings
     query = select(CollectionRow.settings).where(CollectionRow.number == row.items_of)
-    of_parent = connection.execute(query).scalar_one()
-    inherited = {name: of_parent[name] for name in of_parent if name in SHARED}
+    parent_settings = connection.execute(query).scalar_one()
+    inherited = {name: value for name, value in parent_settings.items() if name in SHARED}
     return {**inherited, **settings}
 
 
 def collections_query() -> Any:
-    """A query of all collections, with their numbers of items, annotators and judgements."""
-    items_of = func.coalesce(CollectionRow.items_of, CollectionRow.number)
+    """Make a query of all collections, with their numbers of items, annotators and judgements."""
+    collection_of_items = func.coalesce(CollectionRow.items_of, CollectionRow.number)
     counts = (
-        _count(ItemRow, items_of),
+        _count(ItemRow, collection_of_items),
         _count(AnnotatorRow, CollectionRow.number),
         _count(JudgementRow, CollectionRow.number),
     )
@@ -232,7 +251,7 @@ def collections_query() -> Any:
 
 
 def _count(table: Any, collection: Any) -> Any:
-    """A subquery: the number of the collection's rows in a table, under the table's name."""
+    """Make a subquery, named as the table, that counts the rows of a collection in the table."""
     n_rows = select(func.count()).where(table.collection == collection)
     return n_rows.scalar_subquery().label(table.__tablename__)
 
@@ -240,8 +259,13 @@ def _count(table: Any, collection: Any) -> Any:
 def find_collection(connection: Connection, store: str, name: str) -> Any:
     """Find the row of a collection or criterion by its full name.
 
+    Args:
+        connection: an open transaction.
+        store: the name of the store in messages.
+        name: the name of a collection, or NAME:CRITERION.
+
     Raises:
-        StoreError: listing the known names, if there is no such collection or criterion.
+        StoreError: if there is no such collection or criterion. The message lists known names.
     """
     if is_name(name):
         query = select(CollectionRow.__table__).where(CollectionRow.name == name)
@@ -253,7 +277,7 @@ def find_collection(connection: Connection, store: str, name: str) -> Any:
         names = connection.execute(select(CollectionRow.name).order_by(CollectionRow.name))
         collections = ", ".join(names.scalars().fetchmany(_N_LISTED)) or "none yet"
         raise StoreError(f"{store}: no collection {name!r}; collections: {collections}")
-    # If the parent is missing too, the error is about the parent.
+    # If the parent is missing too, this raises an error about the parent.
     parent = find_collection(connection, store, parent_name)
     criteria = ", ".join(_names_of_criteria(connection, parent.number)) or "none"
     raise StoreError(

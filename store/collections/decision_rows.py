@@ -15,32 +15,33 @@ from store.collections.item_rows import ItemRows
 from store.collections.leases import LeaseRows
 from store.database.schema import AnnotatorRow, DecisionRow, LeaseRow, columns_of
 
-# Statements that run at every answer are built once, here: building takes longer than running.
+# Statements that run at every answer are built once, because building a statement takes longer than
+# running it.
 _DECISIONS = (
     select(*columns_of(Decision, DecisionRow))
     .join(AnnotatorRow, AnnotatorRow.number == DecisionRow.annotator, isouter=True)
     .where(DecisionRow.collection == bindparam("of"), DecisionRow.number > bindparam("after"))
     .order_by(DecisionRow.number)
 )
-# Kinds of decisions that stop or allow again the questions to one annotator, or to all.
+# The decisions that stop questions to an annotator or to all annotators, or allow them again.
 _CLOSING = _DECISIONS.where(
     DecisionRow.kind.in_(("exclude", "include", "pause", "resume")),
     or_(DecisionRow.annotator == bindparam("annotator"), DecisionRow.annotator.is_(None)),
 )
-_ENDS_LEASES = ("exclude", "pause", "revoke", "retire")  # kinds of decisions
+_ENDS_LEASES = ("exclude", "pause", "revoke", "retire")  # kinds of decisions that take back leases
 
 
 class DecisionRows(AnnotatorRows, ItemRows, LeaseRows):
-    """The decisions about a collection, in the order of their numbers."""
+    """Operations on the decisions about a collection, which are numbered from 1."""
 
     def decisions(self, after: int = 0) -> list[Decision]:
-        """All decisions numbered above `after`, in order."""
+        """List all decisions with a number above `after`, in the order of their numbers."""
         with self.transaction() as connection:
             rows = connection.execute(_DECISIONS, {"of": self.number, "after": after})
             return [Decision(*row) for row in rows]
 
     def study(self) -> Study:
-        """The state after all decisions, such as excluded annotators and retired items."""
+        """Return the state after all decisions, such as excluded annotators and retired items."""
         return study_of(self.decisions())
 
     def _insert_decisions(
@@ -48,9 +49,11 @@ class DecisionRows(AnnotatorRows, ItemRows, LeaseRows):
     ) -> list[Decision]:
         """Append all decisions with new numbers, or none after an error, and carry them out.
 
-        A decision of the kinds `_ENDS_LEASES` ends the leases of its annotator or item; `renew`
-        makes a new link. A gold pair that is known with the same answer is left out. `annotators`
-        is {name: key}.
+        A gold pair that is stored already with the same answer is left out.
+
+        Args:
+            decisions: the decisions, which may have no numbers yet.
+            annotators: {name: key} of the annotators in the decisions.
 
         Raises:
             StudyError: if a decision changes nothing, or contradicts a gold pair.
@@ -68,18 +71,25 @@ class DecisionRows(AnnotatorRows, ItemRows, LeaseRows):
                 check_decision(study, decision, _subject(decision, ids))
                 if decision.kind == "retire" and len(ids) - len(study.retired) <= 2:
                     raise StudyError("two items must stay to compare: restore another one first")
-                decision = replace(decision, number=len(earlier) + len(numbered) + 1)
-                key = None if decision.annotator is None else annotators[decision.annotator]
-                numbered.append(decision)
-                rows.append({**vars(decision), "collection": self.number, "annotator": key})
-                study = study_of([decision], study)
-                self._carry_out(decision, key)
+                with_number = replace(decision, number=len(earlier) + len(numbered) + 1)
+                name = decision.annotator
+                key = None if name is None else annotators[name]
+                numbered.append(with_number)
+                rows.append({**vars(with_number), "collection": self.number, "annotator": key})
+                study = study_of([with_number], study)
+                self._carry_out(with_number, key)
             if rows:
                 connection.execute(insert(DecisionRow), rows)
         return numbered
 
     def _is_closed(self, annotator: int) -> bool:
-        """Whether an annotator may not be asked: this annotator, or all, are excluded or paused."""
+        """Whether an annotator must not be asked, by the decisions so far.
+
+        Decisions about this annotator and about all annotators count.
+
+        Args:
+            annotator: the key of the annotator.
+        """
         parameters = {"of": self.number, "after": 0, "annotator": annotator}
         with self.transaction() as connection:
             rows = connection.execute(_CLOSING, parameters)
@@ -87,7 +97,12 @@ class DecisionRows(AnnotatorRows, ItemRows, LeaseRows):
         return bool(study.excluded or study.paused)
 
     def _carry_out(self, decision: Decision, annotator: int | None) -> None:
-        """Close the leases that a decision ends, or renew the token of an annotator's link."""
+        """Close the leases that a decision ends, or renew the token of an annotator's link.
+
+        Args:
+            decision: the decision.
+            annotator: the key of the annotator it is about; None if it is about all or an item.
+        """
         if decision.kind in _ENDS_LEASES:
             if decision.item is not None:
                 item = decision.item
@@ -104,15 +119,24 @@ def _is_known_gold(decision: Decision, study: Study) -> bool:
     """Whether a decision adds a gold pair that the study already has, with the same answer."""
     if decision.kind != "gold":
         return False
-    known = study.gold.get(decision.subject)
-    return known is not None and known.item == decision.item
+    earlier = study.gold.get(decision.subject)
+    return earlier is not None and earlier.item == decision.item  # `item` is the better item
 
 
 def _subject(decision: Decision, ids: Sequence[str]) -> str:
-    """The annotator, item or pair that a decision is about, as messages name it."""
+    """Name the annotator, item or pair that a decision is about, for messages.
+
+    Args:
+        decision: the decision.
+        ids: the ids of all items; may be empty if the decision is about no item.
+
+    Raises:
+        StudyError: on the number of an unknown item.
+    """
     if decision.item is None:
-        annotator = decision.annotator
-        return "the collection" if annotator is None else f"annotator {annotator[:60]!r}"
+        if decision.annotator is None:
+            return "the collection"
+        return f"annotator {decision.annotator[:60]!r}"
     numbers = [number for number in (decision.item, decision.other) if number is not None]
     for number in numbers:
         if not 0 <= number < len(ids):

@@ -11,9 +11,14 @@ from store.collections.judgement_lines import read_lines
 
 
 def read_gold(path: str | Path, items: Items, *, remove: bool = False) -> list[Decision]:
-    """Read the gold pairs of a file, as decisions that add the pairs, or `remove` them.
+    """Read the gold pairs of a file, and return decisions that add or remove the pairs.
 
     Each line names two items by their ids: `winner` and `loser`, or `left`, `right` and `answer`.
+
+    Args:
+        path: the file.
+        items: the items of the collection.
+        remove: whether the decisions remove the pairs.
 
     Raises:
         DataError: on the first line with an error; the message names the line.

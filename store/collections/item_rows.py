@@ -1,4 +1,4 @@
-"""Read and write the items of a collection, and the pairs of items that may be asked."""
+"""Read and write the items of a collection, and the pairs that annotators may be asked about."""
 
 from __future__ import annotations
 
@@ -25,17 +25,19 @@ from store.database.schema import (
     upsert,
 )
 
-FEATURE = np.dtype("<f4")  # in the database, whatever the machine's byte order
-# Statements that run at every answer are built once, here: building takes longer than running.
+FEATURE = np.dtype("<f4")  # type of a stored feature, the same on machines of any byte order
+# A statement that runs at every answer is built once, because building it takes longer than running
+# it.
 _LAST = select(func.max(ItemRow.number)).where(ItemRow.collection == bindparam("of"))
+# Columns of a stored item that change if the item is added again.
 _REPLACED = ("text", "image", "audio", "features", "group_name", "context", "shown")
 
 
 class ItemRows(CollectionRows):
-    """The items of a collection; a criterion shares the items of its collection."""
+    """Operations on the items of a collection; a criterion has the items of its collection."""
 
     def items(self) -> Items:
-        """All items, in the order of their numbers."""
+        """Read all items, in the order of their numbers."""
         query = select(ItemRow.__table__).where(ItemRow.collection == self.items_of)
         with self.transaction() as connection:
             collection = self._collection_row()
@@ -43,7 +45,11 @@ class ItemRows(CollectionRows):
             return _items_of_rows(collection, rows)
 
     def allowed_pairs(self) -> I64 | None:
-        """(m, 2) the item numbers of the pairs that may be asked, lower first; None: all pairs."""
+        """Read the pairs of items that annotators may be asked about.
+
+        Returns an array (m, 2) of the items' numbers, the lower number first; None if annotators
+        may be asked about all pairs.
+        """
         query = (
             select(AllowedPairRow.low, AllowedPairRow.high)
             .where(AllowedPairRow.collection == self.items_of)
@@ -51,10 +57,12 @@ class ItemRows(CollectionRows):
         )
         with self.transaction() as connection:
             rows = connection.execute(query).all()
-        return np.array([tuple(row) for row in rows], np.int64) if rows else None
+        if not rows:
+            return None
+        return np.array([tuple(row) for row in rows], np.int64)
 
     def allow_pairs(self, pairs: I64) -> None:
-        """Add pairs that may be asked; earlier pairs stay."""
+        """Add pairs (m, 2) that annotators may be asked about; earlier pairs stay."""
         keys = ["collection", "low", "high"]
         insert = upsert(self.database.dialect, AllowedPairRow, keys, ["collection"])
         rows = [
@@ -65,13 +73,25 @@ class ItemRows(CollectionRows):
                 connection.execute(insert, rows)
 
     def insert_items(self, items: Items, *, replace: bool) -> None:
-        """Add all items, or none after an error; `replace` allows items whose ids are stored."""
+        """Add all items, or none after an error.
+
+        Args:
+            items: the items.
+            replace: whether items whose ids are stored replace the stored items. If False, they are
+                refused.
+
+        Raises:
+            StoreError: on items that do not fit to the stored items, or that are in other groups
+                than a stored pair allows.
+        """
         with self.locked() as connection:
             collection = self._collection_row()
             stored_ids = list(self._item_groups())
+            # If all stored items are replaced, the new items may have another folder and features.
             stored_items_stay = not {*stored_ids} <= {*items.ids}
             feature_names = list(items.feature_names)
-            features, root = items.features, items.root
+            features = items.features
+            root = items.root
             try:
                 numbers = places_of(stored_ids, items, update=replace)
                 if stored_items_stay:
@@ -88,31 +108,37 @@ class ItemRows(CollectionRows):
                 root=collection.root if root is None else str(root),
             )
             connection.execute(change)
-            rows = _rows_of_items(self.number, items, features, numbers)
-            if rows:
-                replaced = list(_REPLACED)
-                if items.shown is None:
-                    # A file without shown columns does not change what stored items show.
-                    replaced.remove("shown")
-                insert = upsert(self.database.dialect, ItemRow, ["collection", "number"], replaced)
-                connection.execute(insert, rows)
+            self._write_items(items, features, numbers)
             self._refuse_mixed(items.source)
 
+    def _write_items(self, items: Items, features: F32, numbers: dict[str, int]) -> None:
+        """Insert items, or replace stored items with the same numbers; see `_rows_of_items`."""
+        rows = _rows_of_items(self.number, items, features, numbers)
+        if not rows:
+            return
+        replaced = list(_REPLACED)
+        if items.shown is None:
+            # Stored items keep their shown columns if the new items have none.
+            replaced.remove("shown")
+        insert = upsert(self.database.dialect, ItemRow, ["collection", "number"], replaced)
+        with self.locked() as connection:
+            connection.execute(insert, rows)
+
     def _collection_row(self) -> Any:
-        """The row of the collection that has the items."""
+        """Read the row of the collection that has the items."""
         query = select(CollectionRow.__table__).where(CollectionRow.number == self.items_of)
         with self.transaction() as connection:
             return connection.execute(query).one()
 
     def _item_groups(self) -> dict[str, str | None]:
-        """{id: group} of all items, in the order of their numbers."""
+        """Return {id: group} of all items, in the order of their numbers."""
         query = select(ItemRow.id, ItemRow.group_name).where(ItemRow.collection == self.items_of)
         with self.transaction() as connection:
             rows = connection.execute(query.order_by(ItemRow.number)).all()
         return {row.id: row.group_name for row in rows}
 
     def _next_item(self) -> int:
-        """The number that the next new item gets, which is the present number of items."""
+        """Return the number that the next new item gets, which is the present number of items."""
         with self.transaction() as connection:
             last = connection.execute(_LAST, {"of": self.items_of}).scalar()
         return 0 if last is None else int(last) + 1
@@ -120,7 +146,10 @@ class ItemRows(CollectionRows):
     def _refuse_mixed(self, source: str) -> None:
         """Refuse groups that only some items have, or that separate two items of a stored pair.
 
-        A stored pair is a judged pair, or one of the pairs that may be asked.
+        Open questions about items that are in different groups now are taken back.
+
+        Args:
+            source: the file of the items, for messages.
         """
         counts = select(func.count(), func.count(ItemRow.group_name))
         with self.locked() as connection:
@@ -130,31 +159,41 @@ class ItemRows(CollectionRows):
                 return
             try:
                 if n_grouped < n_items:
-                    all_grouped(["", None], source)
+                    all_grouped(["", None], source)  # raises the error about missing groups
             except DataError as error:
                 raise StoreError(f"collection {self.name!r}: {error}") from None
-            divided_pairs = (
-                ("judged", _pairs_across_groups(JudgementRow, self.number)),
-                ("judged", _pairs_of_sets_across_groups(JudgementItemRow, self.number)),
-                ("listed", _pairs_across_groups(AllowedPairRow, self.number)),
-            )
-            for adjective, query in divided_pairs:
+        self._refuse_separated_pairs(source)
+        self._take_back_separated_questions()
+
+    def _refuse_separated_pairs(self, source: str) -> None:
+        """Refuse groups that separate two items of a judged pair or of an allowed pair."""
+        separated_pairs = (
+            ("judged", _pairs_across_groups(JudgementRow, self.number)),
+            ("judged", _pairs_of_sets_across_groups(JudgementItemRow, self.number)),
+            ("listed", _pairs_across_groups(AllowedPairRow, self.number)),
+        )
+        with self.locked() as connection:
+            for adjective, query in separated_pairs:
                 ids = connection.execute(query.limit(1)).first()
                 if ids is not None:
-                    pair = f"{ids[0]!r} and {ids[1]!r} are a {adjective} pair"
+                    first_id, second_id = ids
+                    pair = f"{first_id!r} and {second_id!r} are a {adjective} pair"
                     fault = f"{pair}, so they stay in one group"
                     raise StoreError(f"collection {self.name!r}: {source}: {fault}")
-            # Open questions may compare items that are in two groups now.
-            leases_of_pairs = _pairs_across_groups(LeaseRow, self.number)
-            leases_of_pairs = leases_of_pairs.with_only_columns(LeaseRow.number)
-            leases_of_sets = _pairs_of_sets_across_groups(LeaseItemRow, self.number)
+
+    def _take_back_separated_questions(self) -> None:
+        """Close the leases of open questions about items that are in different groups."""
+        leases_of_pairs = _pairs_across_groups(LeaseRow, self.number)
+        leases_of_pairs = leases_of_pairs.with_only_columns(LeaseRow.number)
+        leases_of_sets = _pairs_of_sets_across_groups(LeaseItemRow, self.number)
+        with self.locked() as connection:
             for numbers in (leases_of_pairs, leases_of_sets):
-                withdraw = update(LeaseRow).where(LeaseRow.number.in_(numbers))
-                connection.execute(withdraw.values(open=False))
+                take_back = update(LeaseRow).where(LeaseRow.number.in_(numbers))
+                connection.execute(take_back.values(open=False))
 
 
 def _items_of_rows(collection: Any, rows: Any) -> Items:
-    """Make `Items` of the rows of items, with names and source from the row of the collection."""
+    """Make `Items` of rows; the row of the collection has the features' names and the source."""
     features = np.frombuffer(b"".join(row.features for row in rows), FEATURE)
     contexts = tuple(row.context for row in rows)
     shown = tuple(row.shown for row in rows)
@@ -174,9 +213,13 @@ def _items_of_rows(collection: Any, rows: Any) -> Items:
 
 
 def _pairs_across_groups(table: Any, collection: int) -> Any:
-    """Query the ids of the pairs in a table whose two items are in different groups.
+    """Make a query of the ids of two items that are a pair in a table, but in different groups.
 
-    Rows of the collection's criteria are searched too.
+    The pairs of the collection and of its criteria are searched.
+
+    Args:
+        table: the class of a table whose rows are about two items.
+        collection: the key of the collection.
     """
     first, second = aliased(ItemRow), aliased(ItemRow)
     if table is AllowedPairRow:
@@ -196,10 +239,14 @@ def _pairs_across_groups(table: Any, collection: int) -> Any:
 
 
 def _pairs_of_sets_across_groups(table: Any, collection: int) -> Any:
-    """Query the ids of two items that are in one question, but in different groups.
+    """Make a query of the ids of two items that are in one question, but in different groups.
 
-    Questions of the collection's criteria are searched too. `table` has the items of judgements,
-    or the items of leases; for leases the query returns the leases' numbers in place of ids.
+    Questions about more than two items are searched, of the collection and of its criteria.
+
+    Args:
+        table: `JudgementItemRow` to search judgements, or `LeaseItemRow` to search open leases.
+            For leases, the query returns the leases' numbers in place of the items' ids.
+        collection: the key of the collection.
     """
     first, second = aliased(ItemRow), aliased(ItemRow)
     first_in_set, second_in_set = aliased(table), aliased(table)
@@ -232,7 +279,14 @@ def _pairs_of_sets_across_groups(table: Any, collection: int) -> Any:
 def _rows_of_items(
     collection: int, items: Items, features: F32, numbers: dict[str, int]
 ) -> list[dict[str, Any]]:
-    """Return one table row for each item; `numbers` is {id: number}."""
+    """Make a table row {column: value} for each item.
+
+    Args:
+        collection: the key of the collection.
+        items: the items.
+        features: the features to store, in the order of the collection's feature names.
+        numbers: {id: number} of the items.
+    """
     no_values = (None,) * len(items)
     columns = {
         "id": items.ids,
@@ -244,7 +298,8 @@ def _rows_of_items(
         "context": items.contexts or no_values,
         "shown": items.shown or no_values,
     }
-    return [
-        {"collection": collection, "number": numbers[id], **dict(zip(columns, values, strict=True))}
-        for id, values in zip(items.ids, zip(*columns.values(), strict=True), strict=True)
-    ]
+    rows: list[dict[str, Any]] = []
+    for values in zip(*columns.values(), strict=True):
+        row = dict(zip(columns, values, strict=True))
+        rows.append({"collection": collection, "number": numbers[row["id"]], **row})
+    return rows

@@ -1,4 +1,4 @@
-"""Read the cells of a judgement's row; a DataError names the place and the column."""
+"""Read the cells of a row of a judgement file; a DataError names the row and the column."""
 
 from __future__ import annotations
 
@@ -12,14 +12,15 @@ from sortnet.files import shown
 from sortnet.preference.base import LONGEST_COMMENT, LONGEST_META
 from store.collections.formats.faults import refuse
 
-_LARGEST_INTEGER = 2**31 - 1  # in the columns of whole numbers
-_LARGEST_EXACT_FLOAT = 2**53 - 1
-_LATEST = 2.0**33  # seconds since 1970: the year 2242
+_LARGEST_INTEGER = 2**31 - 1  # the largest number that a database column of integers can have
+_LARGEST_EXACT_FLOAT = 2**53 - 1  # all whole numbers up to this one are exact as floats
+_LATEST = 2.0**33  # seconds from 1970 to the year 2242
 _LONGEST_TEXT = 64  # characters of an id or a strategy
+_HIGHEST_COST = 1e12
 
 
 def read_id(place: str, value: Any) -> str:
-    """Read a judgement's id, which has up to 64 letters and digits."""
+    """Read the id of a judgement, which has at most 64 letters and digits."""
     id = _read_text(place, "id", value)
     if not (id.isalnum() and id.isascii()):
         refuse(place, f"id {shown(value)} must have letters and digits only")
@@ -34,14 +35,19 @@ def _read_text(
     longest: int = _LONGEST_TEXT,
     may_have_lines: bool = False,
 ) -> str:
-    """Read a text of at most `longest` characters; line breaks only if it `may_have_lines`."""
-    if (
-        not isinstance(value, str)
-        or len(value) > longest
-        or not (may_have_lines or value.isprintable())
-    ):
+    """Read a cell that has a text of limited length.
+
+    Args:
+        place: the file and row, for messages.
+        column: the name of the column, for messages.
+        value: the cell.
+        longest: the maximum number of characters.
+        may_have_lines: whether the text may have line breaks and other unprintable characters.
+    """
+    is_text = isinstance(value, str) and (may_have_lines or value.isprintable())
+    if not is_text or len(value) > longest:
         refuse(place, f"{column} {shown(value)} is not a text of at most {longest} characters")
-    return value
+    return str(value)
 
 
 def _read_real(place: str, column: str, value: Any, *, most: float) -> float:
@@ -63,6 +69,7 @@ def _read_whole(
 
 
 def _number_or_nan(value: Any) -> float:
+    """Convert a cell to a number; return NaN if the cell has no number, or is true or false."""
     if isinstance(value, bool):
         return math.nan
     try:
@@ -72,6 +79,7 @@ def _number_or_nan(value: Any) -> float:
 
 
 def _read_meta(place: str, column: str, value: Any) -> str:
+    """Read a cell that has a text or another JSON value, which is converted to JSON text."""
     text = value if isinstance(value, str) else json.dumps(value)
     if len(text) > LONGEST_META:
         refuse(place, f"{column} {shown(text)} is longer than {LONGEST_META} characters")
@@ -79,14 +87,15 @@ def _read_meta(place: str, column: str, value: Any) -> str:
 
 
 def _read_flag(place: str, column: str, value: Any) -> bool | None:
-    """Read true or false; false becomes None, as in a judgement that nobody flagged."""
+    """Read true or false; return None for false, as in a judgement that nobody flagged."""
     text = str(value).lower()
     if text not in ("true", "false", "1", "0"):
         refuse(place, f"{column} {shown(value)} is neither true nor false")
     return True if text in ("true", "1") else None
 
 
-# {optional column: function that reads a cell, given its place, the column's name and the value}
+# Functions that read the cells of optional columns. Their arguments are the file and row for
+# messages, the name of the column, and the value of the cell.
 CELL_READERS: dict[str, Callable[[str, str, Any], Any]] = {
     "milliseconds": partial(_read_whole, most=_LARGEST_EXACT_FLOAT),
     "strategy": _read_text,
@@ -98,6 +107,6 @@ CELL_READERS: dict[str, Callable[[str, str, Any], Any]] = {
     "comment": partial(_read_text, longest=LONGEST_COMMENT, may_have_lines=True),
     "flagged": _read_flag,
     "p": partial(_read_real, most=1.0),
-    "cost": partial(_read_real, most=1e12),
+    "cost": partial(_read_real, most=_HIGHEST_COST),
     "meta": _read_meta,
 }

@@ -1,4 +1,4 @@
-"""Export judgements to files and import them: JSON lines, CSV, and files of other tools."""
+"""Export judgements to files and import files, as JSON lines, as CSV, or as other tools write."""
 
 from __future__ import annotations
 
@@ -24,15 +24,21 @@ ExportForm: TypeAlias = Literal["jsonl", "csv", "chosen", "conversational"]
 _JUDGEMENT_FIELDS = [field.name for field in fields(Judgement) if field.name not in SET_FIELDS]
 FIELDS = ("id", "number", *(name for name in _JUDGEMENT_FIELDS if name != "number"))
 _EXPORTED = (*FIELDS, "excluded")
-# Columns that only some exports have. An import ignores the last four.
-_SET_COLUMNS = ("items", "best", "worst")  # if questions are about more than two items
+# Columns that an export has only in the case named beside them. An import ignores the columns of
+# groups and questions.
+_SET_COLUMNS = ("items", "best", "worst")  # if a question is about more than two items
 _GROUP_COLUMNS = ("group", "context")  # if items have groups
-_QUESTION_COLUMNS = ("criterion", "question")  # if a question was set
+_QUESTION_COLUMNS = ("criterion", "question")  # if an administrator has set a question
 
 
 @dataclass(frozen=True)
 class Imported:
-    """Counts of an import: judgements that were added, and judgements that were stored before."""
+    """Counts of an import.
+
+    Attributes:
+        added: number of judgements that were added.
+        known: number of judgements that were stored before.
+    """
 
     added: int
     known: int
@@ -49,20 +55,26 @@ def export_judgements(
 ) -> int:
     """Write a collection's judgements to a file in one step, and return the number of lines.
 
-    `jsonl` and `csv` hold everything, including undos, comments and flags, and `import_judgements`
-    reads them; `at` is in seconds since 1970, `excluded` whether the annotator is excluded. An
-    answer about more than two items has no left and right, but the `items` in their places (in CSV
-    a JSON list in one cell), the `best` and the `worst`. If items have groups, each line has the
-    group and its context; if a question was set, the criterion and the question of that time.
-    `chosen` and `conversational` are JSON lines of `preference_records`, for preference tuning,
-    without undone judgements and judgements of excluded annotators.
+    The formats `jsonl` and `csv` have everything, including undos, comments and flags, and
+    `import_judgements` reads them. The column `at` is in seconds since 1970, `excluded` tells
+    whether the annotator is excluded. An answer about more than two items has no left and right. It
+    has the `items` in the order in which they were shown (in CSV a JSON list in one cell), the
+    `best` and the `worst`. If items have groups, each line has the group and its context. If a
+    question was set, each line has the criterion, and the question at the time of the answer.
+
+    The formats `chosen` and `conversational` are JSON lines of `preference_records`, for preference
+    tuning, without undone judgements and judgements of excluded annotators.
 
     Args:
-        prompt: the prompt of every record; empty: the context of the group, else its name.
-        weights: weights of the annotators, see `annotator_weights`; None: 1 each.
-        for_spreadsheets: put an apostrophe before the texts of `csv` that a spreadsheet would run
-            as formulas. If there are such texts, the column `escaped` says so, and an import
-            removes the apostrophes. Other forms do not change texts.
+        collection: the collection.
+        to: the path of the file, or a file that is open to write text.
+        form: the format.
+        prompt: the prompt of every record. If empty, the context of the group, and the name of the
+            group if it has no context.
+        weights: {annotator: weight}, see `annotator_weights`. If None, all weights are 1.
+        for_spreadsheets: whether texts of `csv` that a spreadsheet would run as formulas get an
+            apostrophe. If there are such texts, there is a column `escaped`, by which an import
+            removes the apostrophes. All other formats do not change texts.
 
     Raises:
         DataError: if there is no record to write, or an item has no text.
@@ -72,8 +84,9 @@ def export_judgements(
     collection.check_one_question()
     items = collection.items()
     if form in ("chosen", "conversational"):
-        names: list[str] = []
-        lines = _preference_lines(collection, items, prompt, weights, form == "conversational")
+        names: list[str] = []  # JSON lines need no list of columns
+        is_conversational = form == "conversational"
+        lines = _preference_lines(collection, items, prompt, weights, is_conversational)
     else:
         names, lines = _judgement_lines(collection, items)
     has_formulas = any(is_formula(value) for line in lines for value in line.values())
@@ -98,18 +111,22 @@ def _preference_lines(
     items: Items,
     prompt: str,
     weights: Mapping[str, float] | None,
-    conversational: bool,
+    is_conversational: bool,
 ) -> list[dict[str, Any]]:
-    """Return the records of `preference_records`; raise a DataError if there are none."""
+    """Return the records of `preference_records`; raise a DataError if there are none.
+
+    Loaders of data sets would refuse an empty file, with unclear messages.
+    """
     judgements = collection.counted_judgements()
     lines = list(
         preference_records(
-            judgements, items, prompt=prompt, weights=weights, conversational=conversational
+            judgements, items, prompt=prompt, weights=weights, conversational=is_conversational
         )
     )
-    if not lines:  # loaders of data sets refuse an empty file, with unclear messages
-        no_majority, no_answer = "no pair has a majority of answers yet", "nobody has answered yet"
-        fault = no_majority if judgements else no_answer
+    if not lines:
+        fault = "nobody has answered yet"
+        if judgements:
+            fault = "no pair has a majority of answers yet"
         raise DataError(f"{collection.name}: {fault}, so there is no chosen item to write")
     return lines
 
@@ -117,31 +134,34 @@ def _preference_lines(
 def _judgement_lines(
     collection: Collection, items: Items
 ) -> tuple[list[str], list[dict[str, Any]]]:
-    """Return the names of the columns, and one {column: cell} for each judgement."""
-    decisions, judgements = collection.decisions(), collection.judgements()
+    """Return the names of the columns, and a line {column: cell} for each judgement."""
+    decisions = collection.decisions()
+    judgements = collection.judgements()
     excluded = study_of(decisions).excluded
     names = list(_EXPORTED)
     if items.groups is not None:
         names += _GROUP_COLUMNS
     if judgements.is_set.any():
         names += _SET_COLUMNS
-    # Judgements may be stored after the line above: then more ids are read than judgements.
+    # If an annotator answers after the judgements are read, there are more ids than judgements. The
+    # ids without judgements are ignored.
     ids = collection.judgement_ids()
-    lines = [
-        {**_cells(judgement, id, items), "excluded": judgement.annotator in excluded}
-        for judgement, id in zip(judgements, ids, strict=False)
-    ]
+    lines: list[dict[str, Any]] = []
+    for judgement, id in zip(judgements, ids, strict=False):
+        cells = _cells(judgement, id, items)
+        lines.append({**cells, "excluded": judgement.annotator in excluded})
     if any(decision.kind == "question" for decision in decisions):
         names += _QUESTION_COLUMNS
         questions = questions_at(decisions, [judgement.at for judgement in judgements])
+        criterion = collection.criterion
         for line, question in zip(lines, questions, strict=True):
-            line["criterion"] = collection.criterion
+            line["criterion"] = criterion
             line["question"] = question
     return names, lines
 
 
 def _cells(judgement: Judgement, id: str, items: Items) -> dict[str, Any]:
-    """Return {column: cell} for a judgement; items are written by their ids."""
+    """Return {column: cell} for a judgement, with ids in place of the items' numbers."""
     fields_and_id = {**vars(judgement), "id": id}
     cells = {name: fields_and_id[name] for name in FIELDS}
     if judgement.further:
@@ -161,7 +181,7 @@ def _cells(judgement: Judgement, id: str, items: Items) -> dict[str, Any]:
 def _write_lines(
     file: IO[str], lines: Sequence[dict[str, Any]], form: ExportForm, names: Sequence[str]
 ) -> None:
-    """Write lines as CSV with the columns `names`, or as JSON lines in all other forms."""
+    """Write lines as CSV with the columns `names`, or in any other format as JSON lines."""
     if form != "csv":
         for line in lines:
             file.write(json.dumps(line, ensure_ascii=False) + "\n")
@@ -169,9 +189,10 @@ def _write_lines(
     writer = csv.DictWriter(file, names, lineterminator="\n")
     writer.writeheader()
     for line in lines:
+        cells = dict(line)
         if "items" in line:
-            line = {**line, "items": json.dumps(line["items"], ensure_ascii=False)}
-        writer.writerow(line)
+            cells["items"] = json.dumps(line["items"], ensure_ascii=False)
+        writer.writerow(cells)
 
 
 def import_judgements(
@@ -183,40 +204,44 @@ def import_judgements(
     sides: tuple[str, str] | None = None,
     probabilities: Probabilities | None = None,
 ) -> Imported:
-    """Add all of a file's judgements to a collection of the same items, or none after an error.
+    """Add all judgements of a file to a collection of the same items, or none after an error.
 
-    Each line needs left, right and answer, or winner and loser, and an annotator; items are given
-    by their ids. A line about more than two has `items`, a list of three to six ids, with `best`
-    and perhaps `worst`, or with the answer same, skip or cant-say. Columns may also be called arg1,
-    arg2, value, ...; an answer is left, a1, 1, ..., right, a2, 2, ..., tie, equal, 0, ..., skip,
-    cant-say, or an item's id. Judgements get new numbers after the existing judgements, undos are
-    adjusted. A judgement is recognised by its `id`; a line without `id` by its content and the
-    number of equal lines before it. Importing a file again adds nothing, importing it with more
-    lines adds the new lines.
+    Each line needs an annotator, and left, right and answer, or winner and loser. Items are named
+    by their ids. A line about more than two items has `items`, a list of three to six ids, with
+    `best` and perhaps `worst`, or with the answer same, skip or cant-say. Columns may also be
+    called arg1, arg2, value, ...; an answer is left, a1, 1, ..., right, a2, 2, ..., tie, equal, 0,
+    ..., skip, cant-say, or an item's id.
 
-    Files of other tools are known by their columns: battles of Chatbot Arena, whose models are the
-    items; chosen and rejected texts; Label Studio's JSON export of a Pairwise tag; Argilla's JSON
-    records with a ranking or a label that names a field. Each of their texts must be the text of
-    exactly one item in the group of its prompt.
+    Judgements get new numbers after the existing judgements, and undos are adjusted. A judgement is
+    recognised by its `id`. A line without `id` is recognised by its content and the number of equal
+    lines before the line. So importing a file again adds nothing, and importing a longer file adds
+    the new lines.
+
+    Files of other tools are recognised by their columns: battles of Chatbot Arena, whose models are
+    the items; chosen and rejected texts; Label Studio's JSON export of a Pairwise tag; Argilla's
+    JSON records with a ranking or a label that names a field. Each text in such a file must be the
+    text of exactly one item in the group of the text's prompt.
 
     Args:
-        form: format of the file; None: by its suffix (JSONL, JSON, CSV, TSV or Parquet) and its
-            columns.
-        annotator: annotator of the judgements whose line names no annotator.
-        sides: the fields of Label Studio's tasks that hold the left and the right item; None: by
-            their names, such as text1 and text2.
-        probabilities: the meaning of `p` in the file; None: as decided before, or a share of
-            votes if nothing was decided.
+        collection: the collection.
+        path: the file.
+        form: the format of the file. If None, it is recognised by the file's suffix (JSONL, JSON,
+            CSV, TSV or Parquet) and its columns.
+        annotator: the annotator of the judgements whose line names no annotator.
+        sides: the fields of Label Studio's tasks that have the left and the right item. If None,
+            they are recognised by their names, such as text1 and text2.
+        probabilities: the meaning of `p` in the file. If None, `p` means what was decided before,
+            and a share of votes if nothing was decided.
 
     Raises:
         DataError: on the first error, with file and line; then nothing is added.
     """
     items = collection.items()
     lines = read_lines(Path(path), items, form=form, annotator=annotator, sides=sides)
+    judgements = [line.judgement for line in lines]
+    ids = [line.id for line in lines]
     try:
-        added = collection.append(
-            [line.judgement for line in lines], ids=[line.id for line in lines]
-        )
+        added = collection.append(judgements, ids=ids)
     except JudgementError as error:
         raise DataError(f"{path}: {error}") from None
     if probabilities is not None:
@@ -227,7 +252,7 @@ def import_judgements(
 def _decide_probabilities(
     collection: Collection, lines: Sequence[Line], probabilities: Probabilities
 ) -> None:
-    """Store the meaning of `p` for each annotator of the lines who had another meaning so far."""
+    """Decide what `p` means for each annotator in the lines, unless it was decided so before."""
     annotators = {line.judgement.annotator for line in lines if line.judgement.p is not None}
     study = collection.study()
     decisions = [

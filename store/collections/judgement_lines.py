@@ -1,4 +1,4 @@
-"""Read the lines of a judgement file, and check each against the items and the earlier lines."""
+"""Read the lines of a judgement file; check each line with the items and with earlier lines."""
 
 from __future__ import annotations
 
@@ -30,27 +30,37 @@ from store.collections.judgement_cells import CELL_READERS, read_id
 
 Form: TypeAlias = Literal["jsonl", "csv", "arena", "chosen", "label-studio", "argilla"]
 
-_EXPORTED_ALWAYS = {"id", "number"}  # columns of every version's export
+_EXPORTED_ALWAYS = {"id", "number"}  # columns that the exports of all versions have
 _ANSWER_COLUMNS = {"left", "right", "answer"}
 _WINNER_COLUMNS = {"winner", "loser"}
 _SET_COLUMNS = ({"items", "answer"}, {"items", "best"})
-# Other names of columns and other answers, in lower case, that files of votes have.
+_COLUMNS_OF_ANSWERS = (_WINNER_COLUMNS, _ANSWER_COLUMNS, *_SET_COLUMNS)  # a row needs one of these
+# The names that files of votes use for our columns, in lower case.
 _COLUMN_ALIASES = {
     "left": ("left", "arg1", "item1", "item_1", "first", "a1", "a"),
     "right": ("right", "arg2", "item2", "item_2", "second", "a2", "b"),
     "answer": ("answer", "value", "vote", "label", "winner", "choice"),
 }
+# The words that files of votes use for our answers, in lower case.
 _ANSWER_OF_WORD: dict[str, Answer] = {
     **dict.fromkeys(("left", "a1", "arg1", "item1", "first", "a", "1", "model_a"), "left"),
     **dict.fromkeys(("right", "a2", "arg2", "item2", "second", "b", "2", "model_b"), "right"),
     **dict.fromkeys(("tie", "equal", "draw", "same", "0"), "tie"),
-    **{"skip": "skip", "cant-say": "cant-say"},
+    "skip": "skip",
+    "cant-say": "cant-say",
 }
 
 
 @dataclass(frozen=True)
 class Line:
-    """A judgement read from a file, with its place, the id that recognises it, and its row."""
+    """A judgement read from a file.
+
+    Attributes:
+        where: the file and row, for messages.
+        id: the id by which imports recognise the judgement.
+        judgement: the judgement.
+        row: {column: cell} of the row.
+    """
 
     where: str
     id: str
@@ -60,7 +70,14 @@ class Line:
 
 @dataclass(frozen=True)
 class _AnswerCells:
-    """The items of a row in their places, the answer, and the items that it chooses."""
+    """The answer in a row of a file.
+
+    Attributes:
+        items: the numbers of the items in the order in which they were shown.
+        answer: the answer.
+        best: the number of the item chosen as the best of more than two.
+        worst: the number of the item chosen as the worst of more than two.
+    """
 
     items: tuple[int, ...]
     answer: Answer
@@ -76,7 +93,13 @@ def read_lines(
     annotator: str | None = None,
     sides: tuple[str, str] | None = None,
 ) -> list[Line]:
-    """Read all judgements of a file, checked; see `import_judgements`."""
+    """Read and check all judgements of a file.
+
+    See `import_judgements` for the columns and the arguments.
+
+    Raises:
+        DataError: on the first line with an error.
+    """
     rows = read_rows(path, _table_suffix(path, form), may_be_empty=True)
     is_export = set(rows.columns) >= _EXPORTED_ALWAYS
     if is_export:
@@ -89,21 +112,26 @@ def read_lines(
     names = _column_names(rows, number_of_id)
     earlier = _EarlierLines()
     lines: list[Line] = []
-    for row, values in enumerate(zip(*rows.columns.values(), strict=True)):
-        record = dict(zip(names, values, strict=True))
+    for row, cells in enumerate(zip(*rows.columns.values(), strict=True)):
+        record = dict(zip(names, cells, strict=True))
         line = _read_line(rows.place(row), record, number_of_id, annotator, earlier)
-        first, *others = line.judgement.items
-        for other in others:
-            fault = fault_across(items, first, other)
-            if fault:
-                refuse(line.where, f"item {shown(items.ids[first])} {fault}")
+        _refuse_across_groups(line, items)
         earlier.add(line)
         lines.append(line)
     return lines
 
 
+def _refuse_across_groups(line: Line, items: Items) -> None:
+    """Refuse a judgement that compares items of different groups."""
+    first, *others = line.judgement.items
+    for other in others:
+        fault = fault_across(items, first, other)
+        if fault:
+            refuse(line.where, f"item {shown(items.ids[first])} {fault}")
+
+
 def _table_suffix(path: Path, form: Form | None) -> str:
-    """The suffix that says how the table is read."""
+    """Return the suffix by which `read_rows` recognises the format of the table."""
     suffix = suffix_of(path)
     if form == "csv" and suffix == ".tsv":
         return suffix
@@ -115,7 +143,7 @@ def _table_suffix(path: Path, form: Form | None) -> str:
 
 
 def _column_names(rows: Rows, number_of_id: Mapping[str, int]) -> list[str]:
-    """The names of the columns; aliases of left, right and answer are replaced."""
+    """Return the names of the columns, with `left`, `right` and `answer` in place of aliases."""
     names = list(rows.columns)
     if set(names) >= _WINNER_COLUMNS:
         return names
@@ -123,18 +151,20 @@ def _column_names(rows: Rows, number_of_id: Mapping[str, int]) -> list[str]:
     for position, name in enumerate(names):
         positions.setdefault(name.lower(), position)
     for column, aliases in _COLUMN_ALIASES.items():
-        present = [alias for alias in aliases if alias in positions]
-        if column not in names and present:
-            names[positions[present[0]]] = column
+        aliases_in_file = [alias for alias in aliases if alias in positions]
+        if column not in names and aliases_in_file:
+            position = positions[aliases_in_file[0]]
+            names[position] = column
     if "answer" in names:
-        _refuse_zero_and_one(rows, names.index("answer"), number_of_id)
+        name_in_file = list(rows.columns)[names.index("answer")]
+        _refuse_zero_and_one(rows, name_in_file, number_of_id)
     return names
 
 
-def _refuse_zero_and_one(rows: Rows, position: int, number_of_id: Mapping[str, int]) -> None:
-    """Refuse a column of 0 and 1: its 0 may mean the right item, and would be read as a tie."""
-    column = [*rows.columns][position]
+def _refuse_zero_and_one(rows: Rows, column: str, number_of_id: Mapping[str, int]) -> None:
+    """Refuse a column of answers 0 and 1, whose 0 may mean the right item but also a tie."""
     answers = {str(answer).strip() for answer in rows.columns[column]}
+    # If an item has the id 0 or 1, the digit means this item.
     if answers - {"skip", "cant-say", "", *number_of_id} == {"0", "1"}:
         refuse(
             str(rows.path),
@@ -144,44 +174,56 @@ def _refuse_zero_and_one(rows: Rows, position: int, number_of_id: Mapping[str, i
 
 
 class _EarlierLines:
-    """The lines read so far: their ids and numbers, and the judgements that they undo."""
+    """The lines read so far, by their ids and numbers, with the judgements that they undo."""
 
     def __init__(self) -> None:
         self._place_of_id: dict[str, str] = {}
-        self._n_of_content: dict[str, int] = {}
+        self._n_lines_of_content: dict[str, int] = {}
         self._line_of_number: dict[int, Line] = {}
-        self._undone: set[int] = set()
+        self._undone_numbers: set[int] = set()
 
     def id_of(self, cells: Mapping[str, Any]) -> str:
-        """An id made from the content, the same in every file; equal lines get different ids."""
+        """Make an id of the content of a line, which is the same in every file.
+
+        Lines with equal content get different ids, because the number of equal lines so far is a
+        part of the id.
+        """
         content = json.dumps([[str(column), str(cells[column])] for column in sorted(cells)])
-        n_equal = self._n_of_content.get(content, 0) + 1
-        self._n_of_content[content] = n_equal
+        n_equal = self._n_lines_of_content.get(content, 0) + 1
+        self._n_lines_of_content[content] = n_equal
         return blake2b(f"{n_equal} {content}".encode(), digest_size=12).hexdigest()
 
     def add(self, line: Line) -> None:
-        """Add a line; a DataError if its id or number is taken, or what it undoes is unknown."""
+        """Check the id, the number and the undo of a line, and add the line to the earlier lines.
+
+        Raises:
+            DataError: if an earlier line has its id or number, or if it undoes a judgement that no
+                earlier line has, or that is undone already.
+        """
         if line.id in self._place_of_id:
             refuse(line.where, f"id {line.id!r} is already in {self._place_of_id[line.id]}")
-        number, undoes = line.judgement.number, line.judgement.undoes
+        number = line.judgement.number
         if number in self._line_of_number:
             first_place = self._line_of_number[number].where
             refuse(line.where, f"number {number} is already in {first_place}")
-        if undoes is not None:
-            self._add_undo(line, undoes)
+        if line.judgement.undoes is not None:
+            self._add_undo(line, line.judgement.undoes)
         self._place_of_id[line.id] = line.where
         if number:
             self._line_of_number[number] = line
 
     def _add_undo(self, undo: Line, number: int) -> None:
-        undone = self._line_of_number.get(number)
-        if undone is None:
+        """Check an undo of the judgement with this number, and remember that it is undone."""
+        undone_line = self._line_of_number.get(number)
+        if undone_line is None:
             refuse(undo.where, f"an undo of judgement {number}, which no earlier line has")
+        is_undone = number in self._undone_numbers
         try:
-            check_undo(undo.judgement, undone.judgement, undone=number in self._undone)
+            check_undo(undo.judgement, undone_line.judgement, undone=is_undone)
         except JudgementError as error:
-            refuse(undo.where, f"{error} ({undone.where.rpartition(', ')[2]})")
-        self._undone.add(number)
+            _, _, row = undone_line.where.rpartition(", ")
+            refuse(undo.where, f"{error} ({row})")
+        self._undone_numbers.add(number)
 
 
 def _read_line(
@@ -191,25 +233,27 @@ def _read_line(
     annotator: str | None,
     earlier: _EarlierLines,
 ) -> Line:
+    """Read a judgement from a row of a file.
+
+    Args:
+        place: the file and row, for messages.
+        record: {column: cell} of the row.
+        number_of_id: {id: number} of the items.
+        annotator: the annotator of a row that names no annotator.
+        earlier: the lines before this row.
+    """
     cells = {column: cell for column, cell in record.items() if cell not in (None, "")}
     if annotator is not None:
-        # The content, from which the id is made, includes the annotator.
+        # The annotator is set first, because an id is made of all cells of the line.
         cells.setdefault("annotator", annotator)
-    names_winner = cells.keys() >= _WINNER_COLUMNS
-    names_sides = cells.keys() >= _ANSWER_COLUMNS
-    names_set = any(cells.keys() >= columns for columns in _SET_COLUMNS)
-    if not (names_winner or names_sides or names_set):
+    if not any(cells.keys() >= columns for columns in _COLUMNS_OF_ANSWERS):
         columns = listed(map(str, record)) or "nothing"
         needed = "left, right and answer, or winner and loser, or items and best"
         refuse(place, f"needs {needed}; there is {columns}")
     id = read_id(place, cells["id"]) if "id" in cells else earlier.id_of(cells)
-    if names_winner:
-        answer_cells = _read_winner(place, cells, number_of_id, id)
-    elif names_sides:
-        answer_cells = _read_sides(place, cells, number_of_id)
-    else:
-        answer_cells = _read_set(place, cells, number_of_id)
-    if (answer_cells.answer == "undo") != ("undoes" in cells):
+    answer_cells = _read_answer(place, cells, number_of_id, id)
+    is_undo = answer_cells.answer == "undo"
+    if is_undo != ("undoes" in cells):
         refuse(place, '`undoes` must be set if and only if answer is "undo"')
     facts = {
         column: CELL_READERS[column](place, column, cell)
@@ -230,17 +274,29 @@ def _read_line(
     return Line(place, id, judgement, record)
 
 
+def _read_answer(
+    place: str, cells: Mapping[str, Any], number_of_id: Mapping[str, int], id: str
+) -> _AnswerCells:
+    """Read the answer of a row from the columns in which the row has it."""
+    if cells.keys() >= _WINNER_COLUMNS:
+        return _read_winner(place, cells, number_of_id, id)
+    if cells.keys() >= _ANSWER_COLUMNS:
+        return _read_sides(place, cells, number_of_id)
+    return _read_set(place, cells, number_of_id)
+
+
 def _read_winner(
     place: str, cells: Mapping[str, Any], number_of_id: Mapping[str, int], id: str
 ) -> _AnswerCells:
-    """The answer of a row that names winner and loser.
+    """Read the answer of a row that names winner and loser.
 
-    The id decides which of the two is left: a winner who is always left would look like a side
-    bias.
+    The last character of the id decides whether the winner is left or right. If the winner was
+    always left, annotators would seem to prefer the left side.
     """
     if "answer" in cells:
         refuse(place, "has both answer and winner, loser: leave out one or the other")
-    if int(id[-1:], 36) % 2:
+    is_winner_left = int(id[-1:], 36) % 2 == 1
+    if is_winner_left:
         items = _read_pair(place, cells, number_of_id, ("winner", "loser"))
         return _AnswerCells(items, "left")
     items = _read_pair(place, cells, number_of_id, ("loser", "winner"))
@@ -250,14 +306,19 @@ def _read_winner(
 def _read_sides(
     place: str, cells: Mapping[str, Any], number_of_id: Mapping[str, int]
 ) -> _AnswerCells:
-    """The answer of a row that names left, right and answer."""
+    """Read the answer of a row that names left, right and answer."""
     left, right = _read_pair(place, cells, number_of_id, ("left", "right"))
     answer = cells["answer"]
     if answer not in ANSWERS:
         word = str(answer).strip()
-        # Ids take precedence over other words: items may be named 1 and 2.
-        side_of_item: dict[int | None, Answer] = {left: "left", right: "right"}
-        answer = side_of_item.get(number_of_id.get(word)) or _ANSWER_OF_WORD.get(word.lower())
+        # A word that is the id of an item means this item, even if the id is 1 or 2.
+        named_item = number_of_id.get(word)
+        if named_item == left:
+            answer = "left"
+        elif named_item == right:
+            answer = "right"
+        else:
+            answer = _ANSWER_OF_WORD.get(word.lower())
     if answer is None:
         answers = ", ".join(ANSWERS)
         refuse(place, f"unknown answer {shown(cells['answer'])}; known are {answers}")
@@ -269,7 +330,7 @@ def _read_sides(
 def _read_set(
     place: str, cells: Mapping[str, Any], number_of_id: Mapping[str, int]
 ) -> _AnswerCells:
-    """The answer of a row about more than two items."""
+    """Read the answer of a row about more than two items."""
     items = _read_items(place, cells["items"], number_of_id)
     if "p" in cells:
         refuse(place, f"a p is for two items, and there are {len(items)}")
@@ -285,7 +346,8 @@ def _read_set(
     for name, item in chosen_items.items():
         if item not in items:
             refuse(place, f"{name} {shown(cells[name])} is none of the items in question")
-    best, worst = chosen_items.get("best"), chosen_items.get("worst")
+    best = chosen_items.get("best")
+    worst = chosen_items.get("worst")
     if best is not None and best == worst:
         refuse(place, f"item {shown(cells['best'])} cannot be the best and the worst")
     try:
@@ -297,7 +359,7 @@ def _read_set(
 
 
 def _read_items(place: str, value: Any, number_of_id: Mapping[str, int]) -> tuple[int, ...]:
-    """The items of a question about three to six, from a list of ids or its JSON."""
+    """Read the numbers of three to six items from a list of ids, or from the list as JSON text."""
     ids = value
     if isinstance(value, str):
         try:
@@ -319,14 +381,20 @@ def _read_pair(
     number_of_id: Mapping[str, int],
     columns: tuple[str, str],
 ) -> tuple[int, int]:
-    """The items that two columns of a row name; they must differ."""
-    first, second = (_read_item(place, cells[column], number_of_id) for column in columns)
+    """Read the numbers of the two items that two columns of a row name; they must differ."""
+    first_column, second_column = columns
+    first = _read_item(place, cells[first_column], number_of_id)
+    second = _read_item(place, cells[second_column], number_of_id)
     if first == second:
-        refuse(place, f"item {shown(cells[columns[0]])} cannot be compared with itself")
+        refuse(place, f"item {shown(cells[first_column])} cannot be compared with itself")
     return first, second
 
 
 def _read_item(place: str, value: Any, number_of_id: Mapping[str, int]) -> int:
+    """Read the number of the item whose id is in a cell.
+
+    An id of digits may be stored as a number in the cell.
+    """
     id = str(value) if isinstance(value, int) else value
     if not isinstance(id, str) or id not in number_of_id:
         refuse(place, f"the collection has no item {shown(value)}")
@@ -334,7 +402,7 @@ def _read_item(place: str, value: Any, number_of_id: Mapping[str, int]) -> int:
 
 
 def _read_annotator(place: str, cells: Mapping[str, Any]) -> str:
-    """The annotator that a row names; a DataError if there is none, or the name is not allowed."""
+    """Read the annotator of a row; raise a DataError if none is named, or the name is invalid."""
     if "annotator" not in cells:
         refuse(place, "no annotator: add the column or give --as NAME")
     try:

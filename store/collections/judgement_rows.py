@@ -18,7 +18,8 @@ from store.collections.collection_rows import CollectionRows
 from store.database.schema import AnnotatorRow, JudgementItemRow, JudgementRow, columns_of
 
 _IN_COLLECTION = JudgementRow.collection == bindparam("of")
-# Statements that run at every answer are built once, here: building takes longer than running.
+# Statements that run at every answer are built once, because building a statement takes longer than
+# running it.
 _JUDGEMENTS = (
     select(*columns_of(Judgement, JudgementRow))
     .join(AnnotatorRow, AnnotatorRow.number == JudgementRow.annotator)
@@ -46,18 +47,21 @@ _ITEMS = (
     .order_by(JudgementItemRow.number, JudgementItemRow.place)
 )
 _LAST = select(func.max(JudgementRow.number)).where(_IN_COLLECTION)
-BLOCK = 50_000  # judgements read at once
-_HIGHEST = 2**31 - 1  # number in the table
+BLOCK = 50_000  # number of judgements that are read at once
+_HIGHEST = 2**31 - 1  # the highest number that the table can store
 _FIELDS = [field.name for field in fields(Judgement) if field.name not in SET_FIELDS]
-_LEFT, _RIGHT, _NUMBER = (_FIELDS.index(name) for name in ("left", "right", "number"))
-_MOST_LOOKED_UP = 500  # ids that are looked up by the index; for more ids, all ids are read
+# Positions of columns in a row of `_JUDGEMENTS`.
+_LEFT = _FIELDS.index("left")
+_RIGHT = _FIELDS.index("right")
+_NUMBER = _FIELDS.index("number")
+_MOST_LOOKED_UP = 500  # the most ids that are looked up one by one; for more, all ids are read
 
 
 class JudgementRows(CollectionRows):
-    """The judgements of a collection, in the order of their numbers."""
+    """Operations on the judgements of a collection, which are numbered from 1."""
 
     def judgements(self, after: int = 0) -> Judgements:
-        """All judgements numbered above `after`, in order, including undos.
+        """Read all judgements and undos with a number above `after`, in the order of the numbers.
 
         Cost: about 5 us and 90 bytes a judgement; about 20 us if it is about more than two items.
         """
@@ -67,7 +71,7 @@ class JudgementRows(CollectionRows):
         return judgements
 
     def blocks(self, after: int = 0) -> Iterator[Judgements]:
-        """Yield the present judgements numbered above `after`, in order, in blocks."""
+        """Read the present judgements with a number above `after` in blocks, in order."""
         upto = self.n_judgements
         starts = range(after, upto, BLOCK)
         return (self._judgements(start, min(start + BLOCK, upto)) for start in starts)
@@ -79,20 +83,20 @@ class JudgementRows(CollectionRows):
             return connection.execute(_LAST, {"of": self.number}).scalar() or 0
 
     def judgement_ids(self) -> list[str]:
-        """The ids of all judgements, in the order of their numbers; imports compare them."""
+        """Read the ids of all judgements, by which imports recognise them, in order of numbers."""
         query = select(JudgementRow.id).where(JudgementRow.collection == self.number)
         with self.transaction() as connection:
             return list(connection.execute(query.order_by(JudgementRow.number)).scalars())
 
     def _judgements(self, after: int, upto: int = _HIGHEST) -> Judgements:
-        """The judgements numbered from `after` + 1 to `upto`, in order."""
+        """Read the judgements with numbers from `after` + 1 to `upto`, in order."""
         parameters = {"of": self.number, "after": after, "upto": upto}
         with self.transaction() as connection:
             rows = connection.execute(_BETWEEN, parameters).all()
             return Judgements.of_rows(self._with_items(connection, rows))
 
     def _answer_under(self, lease: str, annotator: str) -> Judgement | None:
-        """The answer that an annotator gave under a lease; None if there is no answer."""
+        """Read the answer that an annotator gave under a lease; None if there is no answer."""
         parameters = {"of": self.number, "lease": lease, "annotator": annotator}
         with self.transaction() as connection:
             rows = connection.execute(_UNDER_LEASE, parameters).all()
@@ -102,30 +106,37 @@ class JudgementRows(CollectionRows):
     def _with_items(
         self, connection: Connection, rows: Sequence[Row[Any]]
     ) -> Sequence[Sequence[Any]]:
-        """Add the items to the rows of judgements about more than two; rows ascend by number.
+        """Complete the rows of judgements about more than two items by the numbers of the items.
 
-        If all rows are about pairs, they are returned as read, without `SET_FIELDS`.
+        Args:
+            connection: an open transaction.
+            rows: rows of `_JUDGEMENTS`, ascending by number.
+
+        Returns rows with the fields of `Judgement`. The rows lack `SET_FIELDS` if all judgements
+        are about pairs.
         """
         numbers_of_sets = [row[_NUMBER] for row in rows if row[_LEFT] is None]
         if not numbers_of_sets:
             return rows
         parameters = {"of": self.number, "first": numbers_of_sets[0], "last": numbers_of_sets[-1]}
         item_rows = connection.execute(_ITEMS, parameters)
-        items_of = {
-            number: list(items) for number, items in groupby(item_rows, lambda item: item.number)
+        item_rows_of_number = {
+            number: list(rows_of_judgement)
+            for number, rows_of_judgement in groupby(item_rows, lambda item_row: item_row.number)
         }
-        if len(items_of) != len(numbers_of_sets):
+        if len(item_rows_of_number) != len(numbers_of_sets):
             raise StoreError(f"{self.database.name}: a judgement in it has no items")
         complete_rows: list[Sequence[Any]] = []
         for row in rows:
             if row[_LEFT] is None:
-                complete_rows.append(_row_of_set(row, items_of[row[_NUMBER]]))
+                number = row[_NUMBER]
+                complete_rows.append(_row_of_set(row, item_rows_of_number[number]))
             else:
-                complete_rows.append((*row, (), None, None))
+                complete_rows.append((*row, (), None, None))  # no further items, best or worst
         return complete_rows
 
     def _judgement_to_undo(self, number: int) -> Judgement:
-        """Return the judgement with a number; raise a JudgementError if there is none."""
+        """Read the judgement with a number; raise a JudgementError if there is none."""
         judgements = self._judgements(number - 1, number)
         if len(judgements) == 0:
             raise JudgementError(f"an undo of judgement {number}, which is not there")
@@ -139,10 +150,20 @@ class JudgementRows(CollectionRows):
         ids: Sequence[str] | None = None,
         lease: str | None = None,
     ) -> list[Judgement]:
-        """Check undos, and append the judgements whose ids are not stored, with new numbers.
+        """Append the judgements whose ids are not stored yet, and return them with new numbers.
 
-        The lock is held, so that numbers have no gaps, and nobody can read a number before all
-        lower numbers are stored. `annotators` is {name: key}.
+        The collection is locked, so that numbers have no gaps, and nobody can read a number before
+        all lower numbers are stored.
+
+        Args:
+            judgements: the judgements.
+            annotators: {name: key} of their annotators.
+            ids: an id for each judgement. If None, new ids are made.
+            lease: id of the lease under which a single answer was given.
+
+        Raises:
+            JudgementError: on an undo of a judgement that is missing, another annotator's, or
+                undone already.
         """
         with self.locked() as connection:
             first_number = self.n_judgements + 1
@@ -152,12 +173,12 @@ class JudgementRows(CollectionRows):
             else:
                 number_of_stored_id = self._numbers_by_id(ids)
             with_ids = zip(ids, judgements, strict=True)
-            new = list(_renumbered(with_ids, number_of_stored_id, first_number))
-            numbered = [judgement for _, judgement in new]
+            numbered_with_ids = list(_renumbered(with_ids, number_of_stored_id, first_number))
+            numbered = [judgement for _, judgement in numbered_with_ids]
             self._check_undoes(numbered, first_number)
             rows: list[dict[str, Any]] = []
             item_rows: list[dict[str, Any]] = []
-            for id, judgement in new:
+            for id, judgement in numbered_with_ids:
                 row = {
                     **_columns_of_judgement(judgement),
                     "collection": self.number,
@@ -175,7 +196,7 @@ class JudgementRows(CollectionRows):
         return numbered
 
     def _item_rows(self, judgement: Judgement) -> list[dict[str, Any]]:
-        """One row for each item of a judgement about more than two items."""
+        """Make a table row for each item of a judgement about more than two items."""
         choices = {judgement.best: "best", judgement.worst: "worst"}
         return [
             {
@@ -189,8 +210,9 @@ class JudgementRows(CollectionRows):
         ]
 
     def _numbers_by_id(self, ids: Sequence[str]) -> dict[str, int]:
-        """{id: number} of stored judgements: all of `ids` that are stored, and perhaps more."""
+        """Return {id: number} of the stored judgements with these ids, and perhaps of others."""
         if len(ids) > _MOST_LOOKED_UP:
+            # Numbers count from 1 without gaps, in the order of the ids.
             return dict(zip(self.judgement_ids(), count(1)))
         query = select(JudgementRow.id, JudgementRow.number).where(
             JudgementRow.collection == self.number, JudgementRow.id.in_(ids)
@@ -198,29 +220,36 @@ class JudgementRows(CollectionRows):
         with self.transaction() as connection:
             return {row.id: row.number for row in connection.execute(query)}
 
-    def _check_undoes(self, judgements: Sequence[Judgement], first: int) -> None:
+    def _check_undoes(self, judgements: Sequence[Judgement], first_number: int) -> None:
         """Refuse an undo if its judgement is missing, another annotator's, or undone already.
 
-        `first` is the number that the first new judgement gets.
+        Args:
+            judgements: new judgements with their numbers.
+            first_number: the number of the first new judgement.
         """
         if all(judgement.undoes is None for judgement in judgements):
             return
-        earlier: dict[int, Judgement] = {}
-        undos = select(JudgementRow.undoes).where(JudgementRow.collection == self.number)
+        judgement_of_number: dict[int, Judgement] = {}
+        query = select(JudgementRow.undoes).where(JudgementRow.collection == self.number)
         with self.transaction() as connection:
-            undone = set(connection.execute(undos).scalars())
+            undone_numbers = set(connection.execute(query).scalars())
             for judgement in judgements:
-                number = judgement.undoes
-                if number is not None:
-                    if number < first:
-                        earlier[number] = self._judgement_to_undo(number)
-                    check_undo(judgement, earlier.get(number), undone=number in undone)
-                    undone.add(number)
-                earlier[judgement.number] = judgement
+                undoes = judgement.undoes
+                if undoes is not None:
+                    if undoes < first_number:
+                        judgement_of_number[undoes] = self._judgement_to_undo(undoes)
+                    is_undone = undoes in undone_numbers
+                    check_undo(judgement, judgement_of_number.get(undoes), undone=is_undone)
+                    undone_numbers.add(undoes)
+                judgement_of_number[judgement.number] = judgement
 
 
 def _columns_of_judgement(judgement: Judgement) -> dict[str, Any]:
-    """Return the columns of a judgement; left and right are None if it has more than two items."""
+    """Return {column: value} of a judgement, for its row in the table of judgements.
+
+    If there are more than two items, left and right are None, because the items are in rows of
+    another table.
+    """
     columns = {name: value for name, value in vars(judgement).items() if name not in SET_FIELDS}
     if judgement.further:
         columns["left"] = columns["right"] = None
@@ -230,7 +259,9 @@ def _columns_of_judgement(judgement: Judgement) -> dict[str, Any]:
 def _row_of_set(row: Sequence[Any], item_rows: Sequence[Any]) -> tuple[Any, ...]:
     """Complete the row of a judgement about more than two items from the rows of its items.
 
-    `item_rows` are in the order in which the items were shown.
+    Args:
+        row: a row of `_JUDGEMENTS`, whose left and right are None.
+        item_rows: the rows of the items, in the order in which the items were shown.
     """
     left, right, *further = (item_row.item for item_row in item_rows)
     item_of_choice = {item_row.choice: item_row.item for item_row in item_rows}
@@ -245,16 +276,25 @@ def _renumbered(
     number_of_stored_id: Mapping[str, int],
     first: int,
 ) -> Iterator[tuple[str, Judgement]]:
-    """Number the new judgements from `first` on, and adjust undos to the stored numbers."""
-    stored_number: dict[int, int] = {}  # by the number among `judgements`
+    """Yield the judgements that are not stored yet, with new numbers, and with their ids.
+
+    Undos get the stored number of the judgement that they undo.
+
+    Args:
+        judgements: (id, judgement) of all judgements. A judgement may have a number that only undos
+            among these judgements refer to.
+        number_of_stored_id: {id: number} of stored judgements.
+        first: the first new number.
+    """
+    stored_number_of: dict[int, int] = {}  # {number among `judgements`: stored number}
     new_numbers = count(first)
     for id, judgement in judgements:
-        number = number_of_stored_id.get(id)
-        if number is None:
-            number = next(new_numbers)
+        stored_number = number_of_stored_id.get(id)
+        if stored_number is None:
+            stored_number = next(new_numbers)
             undoes = judgement.undoes
             if undoes is not None:
-                undoes = stored_number.get(undoes, undoes)
-            yield id, replace(judgement, number=number, undoes=undoes)
+                undoes = stored_number_of.get(undoes, undoes)
+            yield id, replace(judgement, number=stored_number, undoes=undoes)
         if judgement.number:
-            stored_number[judgement.number] = number
+            stored_number_of[judgement.number] = stored_number

@@ -1,6 +1,6 @@
-"""Leases of questions, so that no two annotators are asked about the same pair at a time.
+"""Lease questions to annotators, so that no two annotators are asked about one pair at a time.
 
-No two open questions share a pair, also if they are about more than two items.
+No two open questions share a pair, even if the questions are about more than two items.
 """
 
 from __future__ import annotations
@@ -29,9 +29,10 @@ class Lease:
         id: a secret, which allows one answer.
         question: the question.
         annotator: name of the annotator.
-        expires: time after which another annotator may get the pair, in seconds since 1970.
-        process: the process that asks the question; an older version stored all None.
-        batch: name of the batch with which the question was written to a file; None: it was not.
+        expires: time after which another annotator may be asked, in seconds since 1970.
+        process: the process that asks the question. In leases of older versions all its fields are
+            None.
+        batch: name of the batch with which the question was written to a file, or None.
     """
 
     id: str
@@ -42,27 +43,29 @@ class Lease:
     batch: str | None = None
 
     def may_be_taken_over(self, by: Process) -> bool:
-        """Whether the process `by` may ask the question: the process that leased it has ended.
+        """Whether the process `by` may ask the question in place of the process that leased it.
 
-        The process of another host counts as alive until the lease expires. The lease of a batch
-        is never taken over.
+        It may if the other process has ended. A process of another host counts as alive until the
+        lease expires. The lease of a batch is never taken over.
         """
         if self.batch is not None:
             return False
-        return self.process.pid is None or self.process == by or self.process.has_ended()
+        is_process_unknown = self.process.pid is None  # in leases of older versions
+        return is_process_unknown or self.process == by or self.process.has_ended()
 
 
 _LEASES = select(LeaseRow.__table__, AnnotatorRow.name).join(
     AnnotatorRow, AnnotatorRow.number == LeaseRow.annotator
 )
-# Statements that run at every answer are built once, here: building takes longer than running.
+# Statements that run at every answer are built once, because building a statement takes longer than
+# running it.
 _IN_COLLECTION = LeaseRow.collection == bindparam("of")
-# The condition is plainly "open", as in the partial index, so that databases use this index.
+# `LeaseRow.open` is also the condition of the partial index, so that databases use this index.
 _LIVE = (_IN_COLLECTION, LeaseRow.open, LeaseRow.expires > bindparam("now"))
 
 
 class _Queries(NamedTuple):
-    """A query of rows of leases, and a query of the items of leases about more than two items."""
+    """Two queries: of rows of leases, and of the items of leases about more than two items."""
 
     leases: Executable
     items: Executable
@@ -70,14 +73,14 @@ class _Queries(NamedTuple):
     @classmethod
     def where(cls, *conditions: ColumnElement[bool] | Any) -> _Queries:
         """Make the queries of the leases that meet all conditions, in the order of creation."""
-        numbers = select(LeaseRow.number).where(*conditions)
-        items = select(LeaseItemRow.lease, LeaseItemRow.item)
-        return cls(
-            _LEASES.where(*conditions).order_by(LeaseRow.number),
-            items.where(LeaseItemRow.lease.in_(numbers)).order_by(
-                LeaseItemRow.lease, LeaseItemRow.place
-            ),
+        leases = _LEASES.where(*conditions).order_by(LeaseRow.number)
+        numbers_of_leases = select(LeaseRow.number).where(*conditions)
+        items = (
+            select(LeaseItemRow.lease, LeaseItemRow.item)
+            .where(LeaseItemRow.lease.in_(numbers_of_leases))
+            .order_by(LeaseItemRow.lease, LeaseItemRow.place)
         )
+        return cls(leases, items)
 
 
 _ALL_LIVE = _Queries.where(*_LIVE)
@@ -88,15 +91,19 @@ _CLOSE_BY_ID = _CLOSE.where(LeaseRow.id == bindparam("lease"))
 
 
 class LeaseRows(CollectionRows):
-    """The leases of a collection's questions."""
+    """Operations on the leases of a collection's questions."""
 
     def leases(self, annotator: str | None = None) -> list[Lease]:
-        """The live leases of an annotator, in the order of creation; None: of all annotators."""
+        """List the live leases, in the order of creation.
+
+        Args:
+            annotator: name of the annotator. If None, the leases of all annotators are listed.
+        """
         live = self._live_leases(self.clock())
         return [lease for lease in live if annotator in (None, lease.annotator)]
 
     def question(self, lease: str) -> Question:
-        """Return the question of a live or ended lease; raise a LeaseError if it is unknown."""
+        """Return the question of a live or ended lease; raise a LeaseError on an unknown id."""
         stored, _ = self._lease_and_whether_open(lease)
         return stored.question
 
@@ -108,7 +115,7 @@ class LeaseRows(CollectionRows):
         return stored.question
 
     def _live_leases(self, now: float) -> list[Lease]:
-        """All live leases, in the order of creation."""
+        """List all live leases, in the order of creation."""
         parameters = {"of": self.number, "now": now}
         with self.transaction() as connection:
             return [lease for lease, _ in _read_leases(connection, _ALL_LIVE, parameters)]
@@ -124,10 +131,19 @@ class LeaseRows(CollectionRows):
         expires: float,
         batch: str | None = None,
     ) -> list[Lease]:
-        """Close expired leases, renew the annotator's leases `renew`, and lease free questions.
+        """Renew leases of an annotator, and lease questions whose pairs are in no live lease.
 
-        A lease that another process asks about is not renewed: the first process that renews the
-        lease of a killed process gets it. `key` is the key of the annotator.
+        Expired leases are closed first. A lease is not renewed if another process asks its
+        question. If this process was killed, the first process that renews the lease gets it.
+
+        Args:
+            annotator: name of the annotator.
+            key: key of the annotator.
+            questions: questions to lease.
+            renew: ids of leases to renew.
+            now: the present time, in seconds since 1970.
+            expires: the time at which the leases expire.
+            batch: name of the batch with which the questions are written to a file.
         """
         parameters = {"of": self.number, "now": now}
         with self.locked() as connection:
@@ -135,13 +151,11 @@ class LeaseRows(CollectionRows):
             live = self._live_leases(now)
             leased_pairs = {pair for lease in live for pair in lease.question.pairs}
             process = Process.here()
-            renewed = [
-                replace(lease, expires=expires, process=process)
-                for lease in live
-                if lease.id in renew
-                and lease.annotator == annotator
-                and lease.may_be_taken_over(process)
-            ]
+            renewed: list[Lease] = []
+            for lease in live:
+                is_to_renew = lease.id in renew and lease.annotator == annotator
+                if is_to_renew and lease.may_be_taken_over(process):
+                    renewed.append(replace(lease, expires=expires, process=process))
             if renewed:
                 is_renewed = LeaseRow.id.in_([lease.id for lease in renewed])
                 change = update(LeaseRow).where(*_LIVE, is_renewed)
@@ -157,7 +171,13 @@ class LeaseRows(CollectionRows):
         return renewed + added
 
     def _insert_leases(self, leases: Sequence[Lease], annotator: int, now: float) -> None:
-        """Store new leases of an annotator, and the items of questions about more than two."""
+        """Store new leases of an annotator, with the items of questions about more than two items.
+
+        Args:
+            leases: the leases.
+            annotator: key of the annotator.
+            now: the present time, in seconds since 1970.
+        """
         if not leases:
             return
         common = {"collection": self.number, "annotator": annotator, "created": now}
@@ -172,7 +192,7 @@ class LeaseRows(CollectionRows):
             connection.execute(_CLOSE.where(*conditions), {"of": self.number})
 
     def _close_answered(self, id: str) -> None:
-        """Close the lease of a question that is answered."""
+        """Close a lease, because its question is answered."""
         with self.locked() as connection:
             connection.execute(_CLOSE_BY_ID, {"of": self.number, "lease": id})
 
@@ -209,18 +229,26 @@ class LeaseRows(CollectionRows):
 def _read_leases(
     connection: Connection, queries: _Queries, parameters: Mapping[str, Any]
 ) -> list[tuple[Lease, bool]]:
-    """Return each lease that the queries find, and whether it is open."""
+    """Run the queries of leases, and return (lease, whether it is open) for each lease.
+
+    Args:
+        connection: an open transaction.
+        queries: the queries of the leases.
+        parameters: {name: value} of the parameters of the queries.
+    """
     rows = connection.execute(queries.leases, parameters).all()
-    items: dict[int, list[int]] = {}
+    items_of_lease: dict[int, list[int]] = {}
     for row in rows:
-        items[row.number] = [] if row.low is None else [row.left, row.right]
+        is_pair = row.low is not None
+        items_of_lease[row.number] = [row.left, row.right] if is_pair else []
     if any(row.low is None for row in rows):
-        for lease, item in connection.execute(queries.items, parameters):
-            items[lease].append(item)
-    return [(_lease_of_row(row, items[row.number]), row.open) for row in rows]
+        for lease_number, item in connection.execute(queries.items, parameters):
+            items_of_lease[lease_number].append(item)
+    return [(_lease_of_row(row, items_of_lease[row.number]), row.open) for row in rows]
 
 
 def _lease_of_row(row: Any, items: Sequence[int]) -> Lease:
+    """Make a lease from its row and the numbers of its items, in the order of showing."""
     left, right, *further = items
     question = Question(left, right, row.strategy, row.probability, row.model, tuple(further))
     return Lease(row.id, question, row.name, row.expires, Process.of(row), row.batch)
@@ -242,26 +270,32 @@ def _insert_items(connection: Connection, leases: Sequence[Lease]) -> None:
 
 
 def _columns_of_lease(lease: Lease) -> dict[str, Any]:
-    """The columns of a new lease, without those that are equal in all leases of one call."""
+    """Return {column: value} of a new lease, without collection, annotator and time of creation.
+
+    The items of a question about more than two items are in rows of their own.
+    """
     question = lease.question
-    is_pair = not question.further
-    low, high = question.pair if is_pair else (None, None)
-    return {
+    columns: dict[str, Any] = {
         "id": lease.id,
         "expires": lease.expires,
         "open": True,
         "batch": lease.batch,
-        "low": low,
-        "high": high,
-        "left": question.left if is_pair else None,
-        "right": question.right if is_pair else None,
+        "low": None,
+        "high": None,
+        "left": None,
+        "right": None,
         "strategy": question.strategy,
         "probability": question.probability,
         "model": question.model,
         **lease.process._asdict(),
     }
+    if not question.further:
+        columns["low"], columns["high"] = question.pair
+        columns["left"] = question.left
+        columns["right"] = question.right
+    return columns
 
 
 def may_be_lease_id(id: str) -> bool:
-    """Whether a client's text has the form of a lease's id; other texts skip the database."""
+    """Whether a client's text can be the id of a lease, by its length and its characters."""
     return 0 < len(id) <= LONGEST_ID and id.isascii() and id.isprintable()

@@ -13,18 +13,21 @@ from store.collections.collection_rows import CollectionRows
 from store.database.process import Process, this_process
 from store.database.schema import ServerRow
 
-SILENT = 30.0  # seconds without a heartbeat, after which a server counts as dead
-BEAT = 5.0
+SILENT = 30.0  # seconds without a heartbeat after which a process counts as dead
+BEAT = 5.0  # seconds between two heartbeats
 
 
 class ServerRows(CollectionRows):
-    """The process that serves a collection."""
+    """Operations on the process that serves a collection."""
 
     def serving(self, *, beat: float | None = BEAT) -> ServerClaim:
         """Claim to be the only process that serves the collection.
 
+        Args:
+            beat: seconds between two heartbeats. If None, the caller sends heartbeats.
+
         Raises:
-            StoreError: if another process serves it.
+            StoreError: if another process serves the collection.
         """
         return ServerClaim(self, beat)
 
@@ -33,7 +36,7 @@ class ServerRows(CollectionRows):
         return self._live_server(self.clock()) is not None
 
     def _live_server(self, now: float) -> Any:
-        """The row of the live process that serves the collection, or None."""
+        """Read the row of the live process that serves the collection; None if there is none."""
         query = select(ServerRow.__table__).where(ServerRow.collection == self.number)
         with self.transaction() as connection:
             server = connection.execute(query).first()
@@ -42,7 +45,11 @@ class ServerRows(CollectionRows):
         return server
 
     def _claim_server(self, id: str) -> None:
-        """Store that this process serves; a StoreError if another live process does."""
+        """Store that this process serves the collection, under the id of its claim.
+
+        Raises:
+            StoreError: if another live process serves the collection.
+        """
         with self.locked() as connection:
             now = self.clock()
             server = self._live_server(now)
@@ -58,11 +65,12 @@ class ServerClaim:
     """A process's claim to serve a collection, kept alive by heartbeats until the claim ends.
 
     Args:
-        beat: seconds between heartbeats; None: the caller calls `beat()`.
+        rows: the collection.
+        beat: seconds between two heartbeats. If None, the caller calls the method `beat`.
 
     Attributes:
-        lost: set if a heartbeat finds that the collection was removed or another process has taken
-            over.
+        lost: an event that is set if a heartbeat finds that the collection was removed, or that
+            another process serves it now.
     """
 
     def __init__(self, rows: ServerRows, beat: float | None = BEAT) -> None:
@@ -83,22 +91,23 @@ class ServerClaim:
         self.end()
 
     def beat(self) -> bool:
-        """Send a heartbeat; False if the claim is lost."""
+        """Send a heartbeat, and return whether this process still has the claim."""
         change = update(ServerRow).where(*self._is_own_row).values(heartbeat=self._clock())
         with self._database.transaction(write=True, durable=False) as connection:
             return bool(connection.execute(change).rowcount)
 
     def end(self) -> None:
-        """Release the collection."""
+        """End the claim, so that another process can serve the collection."""
         self._ended.set()
         with self._database.transaction(write=True) as connection:
             connection.execute(delete(ServerRow).where(*self._is_own_row))
 
     def _beat_every(self, seconds: float) -> None:
+        """Send heartbeats until the claim is ended or lost; runs in a thread of its own."""
         while not self._ended.wait(seconds):
             try:
                 if not self.beat():
                     self.lost.set()
                     return
             except SortNetError:
-                continue  # the store is unavailable for now; the next beat may reach it
+                continue  # the store is unavailable for now; the next heartbeat may reach it

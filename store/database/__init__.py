@@ -1,1 +1,1 @@
-"""The database: engine, schema, upgrade of older schemas, processes of runs."""
+"""The database of a store: its engine, its schema, and the upgrade of older schemas."""

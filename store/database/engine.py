@@ -1,4 +1,7 @@
-"""Open the database of a store by its URL, and run transactions; an error is one line of text."""
+"""Open the database of a store by its URL, and run transactions.
+
+Errors are raised as a StoreError, with a message of one line.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +37,7 @@ _KEYWORDS = re.compile(
 
 
 class Database:
-    """A database with its engine of SQLAlchemy.
+    """A database, which is opened to read or to write by an engine of SQLAlchemy.
 
     Opened without `write`, it leaves a SQLite file and its folder unchanged.
 
@@ -53,7 +56,7 @@ class Database:
 
     @property
     def dialect(self) -> str:
-        """`sqlite` or `postgresql`."""
+        """The kind of database: `sqlite` or `postgresql`."""
         return self.engine.dialect.name
 
     @property
@@ -162,7 +165,7 @@ def _one_line(error: BaseException) -> str:
 
 
 def parse_url(url: str | Path | URL | None = None) -> URL:
-    """Make the URL of a store of a path or text.
+    """Make the URL of a store from a path or a text.
 
     Args:
         url: a path of a file, `sqlite:///...` or `postgresql://...`. If None, the environment's
@@ -251,9 +254,11 @@ def without_passwords(word: str) -> str:
     ("'postgresql://ann", 'http://127.0.0.1:80/x')
     """
     word = without_keyword_passwords(word)
+    # A password may have an @ itself, so it ends at the last @.
     word = re.sub(rf"{_BEGIN}:.*@", r"\1@", word, flags=re.DOTALL)
     # Without an @, the text after a colon is a password, unless it is the number of a port.
     word = re.sub(rf"{_BEGIN}:(?!\d+\b|\Z).*", r"\1", word, flags=re.DOTALL)
+    # The query of a URL may have passwords too.
     return re.sub(rf"([?&](?:{'|'.join(SECRETS)})=)[^&]*", r"\1", word)
 
 
@@ -288,7 +293,11 @@ def _name_in_messages(url: URL) -> str:
 
 
 def _refuse_unescaped(text: str, url: URL) -> None:
-    """Refuse a URL with an @ too many, because a part of its password may be read as the host."""
+    """Refuse a URL with an unescaped @ in its user's name or password.
+
+    Such a URL is split at the wrong @, so that messages might show a part of the password as the
+    host.
+    """
     if text.count("@") > 1 or "@" in f"{url.host}{url.database}":
         raise StoreError(
             "store URL postgresql://...: an '@' too many; in a user's name or password write @ as "

@@ -32,7 +32,7 @@ class Process(NamedTuple):
 
     @classmethod
     def here(cls) -> Process:
-        """Describe this process."""
+        """Return the process in which this code runs."""
         pid = os.getpid()
         return cls(socket.gethostname(), pid, process_start(pid))
 
@@ -80,18 +80,19 @@ def is_process(pid: int) -> bool:
 
 
 def process_start(pid: int) -> str | None:
-    """Return a text of the time at which a process was started.
+    """Return a text that identifies the time at which a process was started.
 
-    It tells the process from a later process with the same number. The text is `ended` for a
+    The time tells a process from a later process with the same number. The text is `ended` for a
     process that has ended but is still listed, and None if the system does not tell the time.
     """
     with suppress(OSError, IndexError):
-        # See `man 5 proc`. The name of the program is in brackets, and may have spaces and brackets
-        # itself, so fields are counted from the last bracket.
+        # See `man 5 proc`. Field 2, the name of the program, is in brackets. It may have spaces and
+        # brackets itself, so the text is divided at its last bracket.
         stat = Path(f"/proc/{pid}/stat").read_text(errors="replace")
-        fields = stat.rpartition(")")[2].split()
+        _, _, text_from_field_3 = stat.rpartition(")")
+        fields = text_from_field_3.split()
         state = fields[0]
-        ticks_since_boot = fields[19]
+        ticks_since_boot = fields[22 - 3]  # field 22 is the time of the start
         if state in ("Z", "X"):  # zombie, dead
             return "ended"
         return f"{_BOOT.read_text().strip()} {ticks_since_boot}"

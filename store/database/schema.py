@@ -64,7 +64,7 @@ class RunRow(Base):
 
 
 class QueryRow(Base):
-    """A query of a run: its name, and the document numbers `first .. first + size - 1`."""
+    """A query of a run; its documents have the numbers from `first` to `first + size - 1`."""
 
     __tablename__ = "queries"
 
@@ -105,9 +105,10 @@ class IterationRow(Base):
 
 
 class PairRow(Base):
-    """A pair of documents in TP or VP, or compared wrongly; `winner` should be before `loser`.
+    """A pair of documents that a run learned from, or that its comparator put in the wrong order.
 
-    TP and VP are the sets of training and validation pairs of Algorithm 3.1.
+    `winner` should be before `loser`. TP and VP are the sets of training and validation pairs of
+    Algorithm 3.1.
 
     `first_iteration` is the iteration that added the pair to TP or VP, or NEVER_ADDED; a resumed
     run reads it. `times` counts the iterations in which the comparator put the loser first;

@@ -21,11 +21,11 @@ from sortnet.errors import StoreError
 from store.database.engine import reading_uri
 from store.database.schema import Base
 
-# Our own name: a team's database may hold another program's tables.
+# The name tells SortNet's tables from tables of other programs in a team's database.
 VERSION_TABLE = "sortnet_schema"
 APPLICATION_ID = 0x536F7274  # "Sort": identifies SortNet's files to SQLite
-# Revisions of the schema: the one of version 0.1.0, and the present one, which gets the next number
-# with each change of `schema`.
+# The revision of the schema in version 0.1.0, and the present revision. A change of `schema` needs
+# the next number.
 OLDEST = "m0003"
 NEWEST = "m0015"
 LOCK = 0x536F72744E6574  # "SortNet" as a number, which names the advisory lock in PostgreSQL
@@ -45,16 +45,12 @@ def upgrade(connection: Connection, *, name: str) -> Path | None:
     copy = None
     if stored_revision is not None and is_sqlite:
         copy = _copy_file(Path(connection.engine.url.database or ""), stored_revision)
-    # `_let_be_null` may create a table again, so it comes before new tables refer to this table.
+    # `_let_be_null` may create a table again. This happens before new tables are created, because
+    # these may refer to the table.
     for schema_table, names in _columns_to_let_be_null(connection).items():
         _let_be_null(connection, schema_table, names)
     Base.metadata.create_all(connection)
-    for schema_table, stored_names in _incomplete_tables(connection):
-        for schema_column in schema_table.columns:
-            if schema_column.name not in stored_names:
-                definition = CreateColumn(schema_column).compile(dialect=connection.dialect)
-                add = f"ALTER TABLE {schema_table.name} ADD COLUMN {definition}"
-                connection.execute(text(add))
+    _add_missing_columns(connection)
     if stored_revision is None:
         connection.execute(text(f"CREATE TABLE {VERSION_TABLE} (version_num VARCHAR(32) NOT NULL)"))
         connection.execute(text(f"INSERT INTO {VERSION_TABLE} VALUES ('{NEWEST}')"))
@@ -62,7 +58,7 @@ def upgrade(connection: Connection, *, name: str) -> Path | None:
     if is_sqlite:
         connection.exec_driver_sql(f"PRAGMA application_id = {APPLICATION_ID}")
     else:
-        # Version 0.1.0 had this constraint. Pairs are added three times as fast without it.
+        # Version 0.1.0 created this constraint, with which adding pairs takes three times as long.
         drop = "ALTER TABLE pairs DROP CONSTRAINT IF EXISTS pairs_run_fkey"
         connection.execute(text(drop))
     return copy
@@ -118,7 +114,7 @@ def as_newest(connection: Connection) -> Iterator[str]:
 
 
 def _stored_columns(connection: Connection) -> Iterator[tuple[Table, dict[str, bool]]]:
-    """Yield each table of the schema, and which columns of it the database has.
+    """Yield each table of the schema, with the columns that the table has in the database.
 
     The second value is {name of a column: whether it may be NULL} for the columns in the database.
     It is empty for a table that the database does not have.
@@ -141,6 +137,16 @@ def _incomplete_tables(connection: Connection) -> Iterator[tuple[Table, set[str]
         stored_names = set(may_be_null)
         if not stored_names >= {column.name for column in schema_table.columns}:
             yield schema_table, stored_names
+
+
+def _add_missing_columns(connection: Connection) -> None:
+    """Add the columns of the schema that tables of the database lack."""
+    for schema_table, stored_names in _incomplete_tables(connection):
+        for schema_column in schema_table.columns:
+            if schema_column.name not in stored_names:
+                definition = CreateColumn(schema_column).compile(dialect=connection.dialect)
+                add = f"ALTER TABLE {schema_table.name} ADD COLUMN {definition}"
+                connection.execute(text(add))
 
 
 def _columns_to_let_be_null(connection: Connection) -> dict[Table, list[str]]:

@@ -35,7 +35,7 @@ _MARKS = "os^DvPX"
 
 
 def p_value_matrix(p: ArrayLike, names: Sequence[str], means: ArrayLike) -> Figure:
-    """Draw a table with the p value of each two rankers.
+    """Draw a table with the p value of each pair of rankers.
 
     In cells with a p value below .05, an arrow points to the better ranker.
 
@@ -51,7 +51,8 @@ def p_value_matrix(p: ArrayLike, names: Sequence[str], means: ArrayLike) -> Figu
     labels = [
         f"{draw.literal(name)}  {mean:.3f}" for name, mean in zip(names, mean_values, strict=True)
     ]
-    # Cells are squares, so the figure is as high as it is wide: cells and the longest label.
+    # Cells are squares, so the figure is as high as it is wide. Both are the length of the cells
+    # and of the longest label.
     side = 0.9 + 0.46 * n_rankers + 0.07 * max(map(len, labels))
     title = "p values of the differences between rankers"
     remark = f"an arrow points to the better one where p < {_SIGNIFICANT:g}"
@@ -233,7 +234,7 @@ def indistinguishable_runs(ranks: F64, cd: float) -> list[tuple[int, int]]:
     """
     # The last position of the run that begins at each position.
     last = np.searchsorted(ranks, ranks + cd, side="right") - 1
-    # A run that ends where the run before ends is a part of it.
+    # If two runs end at the same position, the second run is a part of the first run.
     is_longest = np.diff(last, prepend=-1) > 0
     return [
         (int(first), int(last[first]))
@@ -243,7 +244,7 @@ def indistinguishable_runs(ranks: F64, cd: float) -> list[tuple[int, int]]:
 
 
 def _check_sizes(names: Sequence[str], values: F64, p: F64 | None = None) -> int:
-    """Return the number of rankers; raise a DataError if arrays have another number."""
+    """Return the number of rankers; raise a DataError if an array has another length."""
     n_rankers = len(names)
     if n_rankers < 2:
         raise DataError("nothing to draw: a comparison needs two or more rankers")
@@ -263,7 +264,7 @@ def _draw_p(axes: Axes, x: int, y: int, p: float, is_row_better: bool) -> None:
     cell_colour = _NOT_SIGNIFICANT
     text = _p_text(p)
     if p < _SIGNIFICANT:
-        # Bounds fall, so the last colour whose bound is above p is the colour of the lowest bound.
+        # The bounds fall, so the last bound above p is the lowest of them.
         cell_colour = [colour for bound, colour in _LEVELS if p < bound][-1]
         _, darkest_colour = _LEVELS[-1]
         text_colour = "white" if cell_colour == darkest_colour else INK

@@ -96,7 +96,7 @@ def measures(iterations: pd.DataFrame, *, conventions: str | None = None) -> Fig
     if not names:
         raise DataError(f"no measures to draw: {TRAIN_FIRST}")
     conventions = conventions or iterations.attrs.get("conventions") or "conventions not given"
-    columns = 2 if len(names) in (2, 4) else 3
+    columns = 2 if len(names) in (2, 4) else 3  # two or four panels fill rows of two
     figure, panels = draw.grid(len(names), columns, "Measures of the ranking", conventions)
     for axes, name in zip(panels, names, strict=True):
         for split in SPLITS:
@@ -125,13 +125,14 @@ def margins(margins: pd.DataFrame, *, split: str = "vali", most: int = 6) -> Fig
     kept = margins.attrs.get("kept")
     chosen = draw.some_of(frame["iteration"].unique().tolist(), kept, most)
     title = f"Margins of compared {PARTS[split]} pairs with a known order"
-    figure, panels = draw.grid(len(chosen), 3, title, share=True)
+    n_columns = 3
+    figure, panels = draw.grid(len(chosen), n_columns, title, share=True)
     for axes, iteration in zip(panels, chosen, strict=True):
         _margins_panel(axes, frame[frame["iteration"] == iteration])
         remark = " (kept)" if iteration == kept else ""
         axes.set_title(f"iteration {iteration}{remark}", fontsize=9)
         axes.set_xlabel("|margin|")
-    for first_in_row in panels[::3]:
+    for first_in_row in panels[::n_columns]:
         first_in_row.set_ylabel("pairs")
     draw.legend(figure, panels[0])
     return figure
@@ -140,7 +141,7 @@ def margins(margins: pd.DataFrame, *, split: str = "vali", most: int = 6) -> Fig
 def mistakes_by_rank(
     mistakes: pd.DataFrame, *, iteration: int | None = None, split: str = "vali"
 ) -> Figure:
-    """Draw a table of two ranks, whose colours are the share of compared pairs that were wrong.
+    """Draw the share of compared pairs that were wrong, as a table by the two ranks of a pair.
 
     Args:
         mistakes: frame of `Run.mistakes_frame`.

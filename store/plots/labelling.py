@@ -46,11 +46,15 @@ def ranking_intervals(ranking: pd.DataFrame, *, most: int = NAMED) -> Figure:
 
 def _interval_band(ordered: pd.DataFrame) -> Figure:
     """Draw the intervals of many items as a band over the ranks, without the items' names."""
-    rank, low, high = (ordered[name].to_numpy() for name in ("rank", "low", "high"))
+    rank = ordered["rank"].to_numpy()
+    low = ordered["low"].to_numpy()
+    high = ordered["high"].to_numpy()
     remark = _INTERVAL_REMARK
     n_items_a_point = -(-len(ordered) // _POINTS)  # rounded up
     if n_items_a_point > 1:
-        rank, low, high = (_medians(values, n_items_a_point) for values in (rank, low, high))
+        rank = _medians(rank, n_items_a_point)
+        low = _medians(low, n_items_a_point)
+        high = _medians(high, n_items_a_point)
         remark = f"the 90 % interval of the ranks, medians of {n_items_a_point} items each"
     figure, (axes,) = draw.new_figure(7.4, 4.6, 1, 1, _INTERVAL_TITLE, remark)
     axes.fill_between(rank, low, high, color=BLUE, alpha=0.25, linewidth=0, gid="interval")
@@ -64,7 +68,9 @@ def _interval_band(ordered: pd.DataFrame) -> Figure:
 
 def _intervals_of_named_items(ordered: pd.DataFrame) -> Figure:
     """Draw the interval of each item on a line with the item's name."""
-    rank, low, high = (ordered[name].to_numpy() for name in ("rank", "low", "high"))
+    rank = ordered["rank"].to_numpy()
+    low = ordered["low"].to_numpy()
+    high = ordered["high"].to_numpy()
     height = 1.4 + 0.19 * max(len(ordered), 4)
     figure, (axes,) = draw.new_figure(7.4, height, 1, 1, _INTERVAL_TITLE, _INTERVAL_REMARK)
     axes.hlines(rank, low, high, color=BLUE, linewidth=3.0, alpha=0.5, gid="interval")

@@ -1,4 +1,4 @@
-"""Draw how good the ranking by simulated annotators is after so many questions."""
+"""Draw how good a ranking by simulated annotators is, by the number of questions."""
 
 from __future__ import annotations
 
@@ -18,17 +18,21 @@ def simulation_figure(frame: pd.DataFrame, measures: Mapping[str, str], title: s
     """Draw a panel for each measure, with a line and a 95 % interval for each strategy.
 
     Args:
-        frame: a row for each `strategy` and number of `questions`, with `low` and `high` bounds.
-        measures: {column of the frame: its title}.
+        frame: a row for each `strategy` and number of `questions`. Each measure has a column of its
+            name, and columns `<measure>_low` and `<measure>_high` with the ends of the interval.
+        measures: {name of the measure: title of its panel}.
+        title: title of the figure.
     """
     figure, panels = new_figure(3.4 * len(measures) + 1, 3.7, 1, len(measures), title)
     for axes, (measure, measure_title) in zip(panels, measures.items(), strict=True):
-        for number, (name, rows) in enumerate(frame.groupby("strategy", sort=False)):
+        for number, (strategy, rows) in enumerate(frame.groupby("strategy", sort=False)):
             style = _STYLES[number % len(_STYLES)]
-            x = rows["questions"]
-            axes.plot(x, rows[measure], label=name, markersize=4, linewidth=1.4, **style)
+            n_questions = rows["questions"]
+            axes.plot(
+                n_questions, rows[measure], label=strategy, markersize=4, linewidth=1.4, **style
+            )
             axes.fill_between(
-                x,
+                n_questions,
                 rows[f"{measure}_low"],
                 rows[f"{measure}_high"],
                 color=style["color"],

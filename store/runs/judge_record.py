@@ -118,7 +118,9 @@ def _missing_function(left: object, right: object) -> str:
 
 
 def is_stored_whole(record: Mapping[str, Any]) -> bool:
-    """Whether a record suffices to ask the judge again, since no part of the judge is a function.
+    """Whether a record has all that is needed to ask the judge again.
+
+    A judge or a key that is a function is not in the record, and must be passed again.
 
     >>> is_stored_whole(record_of(Program("python judge.py"), "?"))
     True
@@ -146,8 +148,9 @@ def other_argument(record: Mapping[str, Any], stored: Mapping[str, Any]) -> str 
     if kind_of(record) != kind_of(stored):
         return "judge"
     for name in _FIXED:
+        # Records of older versions do not have all names.
         if name in record and name in stored and record[name] != stored[name]:
-            return name.removesuffix("_hash")
+            return name.removesuffix("_hash")  # prompts are compared by their hashes
     if part_of_judge(record.get("request", {})) != part_of_judge(stored.get("request", {})):
         return "request"
     if record.get("structured", False) != stored.get("structured", False):

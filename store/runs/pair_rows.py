@@ -30,9 +30,9 @@ UPSERT = (
 
 
 def add_pairs(connection: Connection, added: AddedPairs) -> int:
-    """Store an iteration's pairs, and return how many of them are new in TP or VP.
+    """Store an iteration's pairs, and return how many pairs are new in its set of pairs.
 
-    TP and VP are the sets of training and validation pairs of Algorithm 3.1.
+    The set is TP or VP, the training or validation pairs of Algorithm 3.1.
 
     Cost: in SQLite one statement for 2,000 pairs, then one that counts the stored pairs of these
     documents. Counting takes 0.07 us per row, while RETURNING would take 0.5 us. PostgreSQL copies
@@ -94,8 +94,8 @@ def read_pairs(
     joined = select(func.aggregate_strings(cast(key, Text), ",")).where(*of_split, *conditions)
     chunks = [np.empty(0, np.int64)]
     for start in range(first, last + 1, DOCS_A_CHUNK):
-        # Each statement has a single range of winners: if a condition had another range, SQLite
-        # might search the wider range.
+        # Each statement has a single range of winners, because SQLite might search the wider of two
+        # ranges.
         docs_of_chunk = (start, min(start + DOCS_A_CHUNK, last + 1))
         text = connection.execute(joined.where(*_within(docs_of_chunk))).scalar()
         if text:
@@ -152,7 +152,7 @@ def read_table(
 
 
 def without_older_counts(table: I64, *, has_mistakes_only: bool) -> I64:
-    """Fill in the iterations that old stores did not count, which have the number NOT_COUNTED.
+    """Replace iterations that old stores did not count, and that have the number NOT_COUNTED.
 
     Args:
         table: pairs, as `read_table` yields them; changed in place.

@@ -46,18 +46,19 @@ def changes(new: str) -> tuple[str, str]:
     Args:
         new: name of the table that has the iteration's pairs.
     """
-    added = f"{new}.first_iteration < pairs.first_iteration"
-    wrong_again = f"{new}.last_iteration > pairs.last_iteration"
+    # A pair that was only counted so far has the highest number as its first iteration.
+    is_added_now = f"{new}.first_iteration < pairs.first_iteration"
+    is_wrong_again = f"{new}.last_iteration > pairs.last_iteration"
     values = (
-        f"first_iteration = CASE WHEN {added}"
+        f"first_iteration = CASE WHEN {is_added_now}"
         f" THEN {new}.first_iteration ELSE pairs.first_iteration END,"
-        f" first_wrong = CASE WHEN {wrong_again} AND pairs.times = 0"
+        f" first_wrong = CASE WHEN {is_wrong_again} AND pairs.times = 0"
         f" THEN {new}.last_iteration ELSE pairs.first_wrong END,"
-        f" times = CASE WHEN {wrong_again} THEN pairs.times + 1 ELSE pairs.times END,"
-        f" last_iteration = CASE WHEN {wrong_again}"
+        f" times = CASE WHEN {is_wrong_again} THEN pairs.times + 1 ELSE pairs.times END,"
+        f" last_iteration = CASE WHEN {is_wrong_again}"
         f" THEN {new}.last_iteration ELSE pairs.last_iteration END"
     )
-    return values, f"({added} OR {wrong_again})"
+    return values, f"({is_added_now} OR {is_wrong_again})"
 
 
 def copy_pairs(connection: Connection, added: AddedPairs) -> int:

@@ -87,7 +87,7 @@ class Run:
 
     @property
     def status_text(self) -> str:
-        """The status for messages; of a run on another host it names the host: `running on db2`."""
+        """The status for messages, with the host if it is another host, as in `running on db2`."""
         row = self._row()
         return in_words(status_of(row), row.host)
 
@@ -113,7 +113,7 @@ class Run:
         pairs: ComparedPairs,
         wrong: ComparedPairs | None = None,
     ) -> int:
-        """Add an iteration's pairs to TP or VP, all or none, and return how many pairs are new.
+        """Add an iteration's pairs, all or none, to TP or VP, and return how many pairs are new.
 
         TP and VP are the sets of training and validation pairs of Algorithm 3.1. Adding the same
         iteration again, as a resumed run does, changes nothing and returns the same number. Several
@@ -203,7 +203,7 @@ class Run:
         return facts
 
     def keep(self, facts: Mapping[str, Any], write: Callable[[], object]) -> None:
-        """Store facts about the model that the run has kept, in one step with writing the model.
+        """Write the model that the run has kept, and store facts about it, both or neither.
 
         Args:
             facts: the facts that the property `kept` returns.
@@ -360,7 +360,8 @@ class Run:
         parts = chain([empty_part], self._pair_columns(codes, READ_AT_ONCE, conditions))
         with self.database.transaction() as connection:
             n_rows = sum(
-                count_pairs(connection, self.number, part, *conditions[part]) for part in conditions
+                count_pairs(connection, self.number, split_of_pairs, *conditions_on_split)
+                for split_of_pairs, conditions_on_split in conditions.items()
             )
         return self._with_facts(frames.pairs_frame(parts, names, n_rows=n_rows))
 
@@ -440,7 +441,7 @@ class Run:
         return self._with_facts(make_frame(rows))
 
     def _with_facts(self, frame: pd.DataFrame) -> pd.DataFrame:
-        """Set the `attrs` of a frame that plots need, and return the frame."""
+        """Return a frame after setting the `attrs` that plots need."""
         rows = self._iterations(IterationRow.iteration, IterationRow.best)
         best_iterations = [row.iteration for row in rows if row.best]
         facts = self.kept
@@ -512,6 +513,7 @@ class _QueryTable:
         self.qids = [row.qid for row in rows]
         self.first = np.array([row.first for row in rows], np.int64)
         self.sizes = np.array([row.size for row in rows], np.int64)
+        # The documents of a split are numbered query by query, without gaps.
         self.n_docs = int(rows[-1].first + rows[-1].size) if rows else 0
 
     def of_pairs(self, pairs: ComparedPairs) -> I64:

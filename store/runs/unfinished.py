@@ -40,7 +40,7 @@ def again(run: Run) -> str | None:
 
 
 def is_before_the_end_of_training(run: Run) -> bool:
-    """Whether an unfinished run still has a high learning rate, because it ended too early.
+    """Whether an unfinished run ended before it lowered its learning rate.
 
     A run that divides one training among its iterations lowers the rate only towards its end.
     """

@@ -38,8 +38,8 @@ from store.training.run_folder import DONE, JUDGED_BY, Folder
 from store.training.training_run import TrainingRun
 
 LEAST = 2  # the fewest answers of a judge: the training and the validation part need one each
-# {class of a judge: the argument by which messages name the judge}. A function has a name of its
-# own, so that it needs no argument.
+# The argument by which messages name a judge of each class. Messages name a function by its own
+# name.
 _ARGUMENT_OF_JUDGE = {Program: "judge", LanguageModel: "model", Function: ""}
 
 
@@ -119,7 +119,7 @@ class AskedJudge:
         return [self._name(argument) for argument in arguments]
 
     def check_budget(self, config: Config) -> None:
-        """Raise a SortNetError if the settings do not limit the judge's answers, or too low."""
+        """Raise a SortNetError if the number of answers is not limited, or its limit is too low."""
         name = self._name("judgements")
         if config.judgements is None:
             raise SortNetError(f"a judge needs {name} N, how many answers it may give")
@@ -131,7 +131,7 @@ class AskedJudge:
         if isinstance(self.judge, Program):
             refuse_missing_program(self.judge.command)
         if self.judge is not None:
-            self.judge.connect()
+            self.judge.connect()  # raises an error on an invalid key or server
 
     def documents(self, job: TrainingJob, progress: Progress) -> AskedDocuments:
         """Read the documents of both parts as the judge is shown them, or nothing without a judge.
@@ -238,7 +238,9 @@ class AskedJudge:
         record = record_of(judge, question)
         argument = other_argument(record, stored)
         if argument is not None:
-            raise _other_than_before("judge" if argument == "judge" else self._name(argument))
+            # "another judge" is a phrase, in which `judge` is not the name of an argument.
+            name = "judge" if argument == "judge" else self._name(argument)
+            raise _other_than_before(name)
         if not training.finished:
             self._check_passed_again(judge, stored, training.folder, is_own_store)
             if is_changed:
@@ -292,7 +294,11 @@ class AskedJudge:
 
 
 def _other_than_before(name: str) -> SortNetError:
-    """Make the error that the judge or one of its arguments differs from the resumed run's."""
+    """Make the error that a resumed run had another judge, or another argument of its judge.
+
+    Args:
+        name: the name of the judge or the argument in the message.
+    """
     return SortNetError(
         f"cannot resume the run, it was started with another {name}: answers of two judges would "
         "be mixed"
@@ -300,7 +306,7 @@ def _other_than_before(name: str) -> SortNetError:
 
 
 def _not_stored(judge: str, folder: Path) -> SortNetError:
-    """Make the error that a judge must be passed again; `judge` describes it in the message."""
+    """Make the error that a judge, described in words by `judge`, must be passed again."""
     call = resume_call(str(folder))
     return SortNetError(f"the run asks {judge}, which is not stored: pass it again, {call}")
 

@@ -160,7 +160,8 @@ def _refuse_other_model(folder: Folder) -> None:
     if not folder.has_model:
         return
     record = folder.run()
-    if record is None or record["data"].get("train", {}).get("path") != _TRAINING_PATH:
+    data_path = None if record is None else record["data"]["train"]["path"]
+    if data_path != _TRAINING_PATH:
         raise SortNetError(f"{folder} has a model that is not the demo's: choose another --out")
 
 

@@ -24,7 +24,7 @@ from sortnet.tables.roles import GRADES, kept_as_read
 from sortnet.tables.rows import Rows, read_rows
 from sortnet.tables.values import is_numeric
 
-# Roles of columns that are no further fields: they are shown in a way of their own, or not at all.
+# Columns with these roles are not shown as further fields of a document.
 _ROLES_OF_ONE_COLUMN = ("id", "text", "image", "audio", "group", "context", "grade")
 
 
@@ -139,7 +139,7 @@ def refuse_without_content(
     if not isinstance(judge, LanguageModel) or judge.prompt is not None:
         return
     has_content = any(documents.texts) or any(documents.images) or documents.shown is not None
-    # Ids in a table may be names, which a model can compare. Ids in LETOR text are no such names.
+    # Ids in a table may be names, which a model can compare. Ids in LETOR text are only codes.
     are_named = any(not id.replace(".", "").isdigit() for id in documents.ids)
     is_letor = documents.root is None and documents.feature_names[:1] == ("1",)
     if not has_content and (is_letor or not are_named):

@@ -161,7 +161,7 @@ def paths_of(data: Mapping[str, Mapping[str, Any]]) -> list[str]:
 
 
 def paths_to_resume(data: Mapping[str, Mapping[str, Any]], folder: str) -> list[str]:
-    """Return the paths of the recorded data of the run in `folder`.
+    """Return the paths of the recorded data of the run in `folder`, if all files still exist.
 
     Raises:
         SortNetError: if a file is missing. The message has the command that tells its new path.
@@ -178,7 +178,12 @@ def paths_to_resume(data: Mapping[str, Mapping[str, Any]], folder: str) -> list[
 
 
 def columns_of(data: Mapping[str, Mapping[str, Any]], path: object) -> NamedColumns:
-    """Read the names of columns from the recorded data of a run; errors name `path`, the record."""
+    """Read the names of columns from the recorded data of a run.
+
+    Args:
+        data: the recorded data.
+        path: the path of the record, for messages.
+    """
     return NamedColumns.from_json(data["train"].get("columns", {}), path)
 
 
@@ -280,7 +285,7 @@ def _job_of_one_path(
 
 def _divided_job(path: str, fold: Fold, config: Config, is_asked: bool) -> TrainingJob:
     """Make the job of a file divided into three parts; `sortnet evaluate` reads the test part."""
-    assert fold.test is not None
+    assert fold.test is not None  # `read_divided` always makes three parts
     digest = fingerprint(path)
 
     def facts(part: Queries) -> dict[str, Any]:

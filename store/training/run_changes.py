@@ -23,7 +23,7 @@ def differences(config: Config, before: Config) -> list[str]:
 
 
 def _named_columns(data: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the names of columns that the user gave, without edges of bins, which data decide."""
+    """Return the columns named by the user, without edges of bins, which depend on the data."""
     columns = data["train"].get("columns", {})
     return {name: value for name, value in columns.items() if name != "edges"}
 
@@ -49,7 +49,10 @@ def refuse_changes(job: TrainingJob, record: Mapping[str, Any], folder: Folder) 
 
 
 def _how_to_train_on(folder: Folder) -> str:
-    """Return a hint to the command that trains the run's model further; empty without a model."""
+    """Return a hint at the command that trains the run's model further.
+
+    The hint is empty if the run has written no model yet.
+    """
     if not (folder.path / "model.json").exists():
         return ""
     return f"; train on: sortnet train DATA --from {shlex.quote(str(folder))} --out NEW"

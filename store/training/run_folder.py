@@ -34,7 +34,8 @@ _RUN_FIELDS: dict[str, Any] = {
 }
 Phase = Literal["choosing", "training", "done"]
 CHOOSING, TRAINING, DONE = get_args(Phase)
-# {kind of judge: value of `judged_by` in run.json}. Two values are named as options of version 0.4.
+# {kind of judge: value of `judged_by` in run.json}. The values of programs and models are the names
+# of their options in version 0.4.
 JUDGED_BY = {"program": "--judge", "language model": "--model", "function": "function"}
 _ORIGIN_FIELDS = {"path": str, "folder": str, "run": str | None, "weights_sha256": str}
 _PHASE_FIELDS = {"phase": Phase, "trials": list}

@@ -1,1 +1,1 @@
-"""Judgement files of other tools: a module for each format, which reads and writes its records."""
+"""Judgement files of other tools; each module reads or writes the records of one format."""

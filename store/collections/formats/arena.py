@@ -1,4 +1,4 @@
-"""Read battles of Chatbot Arena, whose two models are items of the collection."""
+"""Read battles of Chatbot Arena; the two models of a battle are items of the collection."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from store.collections.formats.item_finder import ItemFinder, Record
 
 COLUMNS = ("model_a", "model_b", "winner")
 _BOTH_BAD = ("tie (bothbad)", "bothbad", "both_bad")
-_N_NAMED = 3  # models that a message names
+_N_NAMED = 3  # number of models that a message names
 
 
 def check_models(path: str, battles: Sequence[Record], finder: ItemFinder) -> None:
-    """Raise a DataError if some models are no items of the collection."""
+    """Raise a DataError if a model in some battle is no item of the collection."""
     models = dict.fromkeys(
         str(battle[side]) for battle in battles for side in ("model_a", "model_b")
     )
@@ -32,11 +32,13 @@ def check_models(path: str, battles: Sequence[Record], finder: ItemFinder) -> No
 def read_battle(place: str, battle: Record) -> Iterator[dict[str, Any]]:
     """Yield the vote of a battle: its judge is the annotator, and "both bad" is a tie."""
     winner = str(battle["winner"]).strip()
-    annotators = (battle.get(name) for name in ("judge", "judge_hash", "annotator"))
+    # Versions of the data set name the judge in different columns.
+    names = [battle.get(column) for column in ("judge", "judge_hash", "annotator")]
+    annotators = [name for name in names if name]
     yield {
         "left": battle["model_a"],
         "right": battle["model_b"],
         "answer": "tie" if winner in _BOTH_BAD else winner,
-        "annotator": next(filter(None, annotators), None),
+        "annotator": annotators[0] if annotators else None,
         "at": battle.get("tstamp"),
     }

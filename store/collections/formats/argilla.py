@@ -1,4 +1,4 @@
-"""Records of Argilla: rankings of fields, and labels that name the better field."""
+"""Read records of Argilla, with rankings of fields or labels that name the better field."""
 
 from __future__ import annotations
 
@@ -12,20 +12,27 @@ from store.collections.formats.faults import refuse
 from store.collections.formats.item_finder import ItemFinder, Record
 
 COLUMNS = ("fields", "responses")
-Ranks: TypeAlias = Mapping[str, Any]  # {field: its rank}, the best has the lowest
+Ranks: TypeAlias = Mapping[str, Any]  # {field: its rank}; the best field has the lowest rank
 _TIES = ("tie", "equal", "draw", "same", "both")
 
 
 def compared_question(path: str, records: Sequence[Record]) -> str | None:
     """Find the question whose answers compare fields of a record; None if nobody answered.
 
+    Args:
+        path: the file, for messages.
+        records: all records of the file.
+
     Raises:
         DataError: if several questions compare fields, or no answered question does.
     """
+    # These dicts are sets of questions, which keep the order of the first answers.
     comparing: dict[str, None] = {}
     not_comparing: dict[str, None] = {}
     for record in records:
-        fields = record["fields"] if isinstance(record["fields"], dict) else {}
+        fields = record["fields"]
+        if not isinstance(fields, dict):
+            fields = {}
         for question, response in _responses(record):
             value = response.get("value")
             _refuse_list_of_fields(path, question, value, fields)
@@ -45,7 +52,14 @@ def compared_question(path: str, records: Sequence[Record]) -> str | None:
 def read_record(
     finder: ItemFinder, question: str | None, place: str, record: Record
 ) -> Iterator[dict[str, Any]]:
-    """Yield the votes of the submitted responses to one question; skip suggestions."""
+    """Yield the votes of the submitted responses to one question; skip suggestions.
+
+    Args:
+        finder: finds the item that has the text of a field.
+        question: the question, see `compared_question`.
+        place: the file and record, for messages.
+        record: the record.
+    """
     fields = record["fields"]
     if not isinstance(fields, dict):
         refuse(place, "is no record of Argilla: fields is an object")
@@ -55,16 +69,13 @@ def read_record(
         if answered_question != question or not is_submitted:
             continue
         value = response.get("value")
-        ranks = _ranks(value, fields)
-        if ranks is None:
-            if len(fields_of_items) != 2 or str(value).strip().lower() not in _TIES:
-                refuse(place, f"the answer {shown(value)} is no field of it: {listed(fields)}")
-            ranks = dict.fromkeys(fields_of_items, 1)
         if isinstance(value, str) and value in fields:
-            # A label names the best field; the other fields with items count as worse.
+            # A label names the best field. All other fields with items count as worse, but are not
+            # compared with each other.
+            ranks: Ranks = {**dict.fromkeys(fields_of_items, 2), value: 1}
             pairs = [(value, name) for name in fields_of_items if name != value]
-            ranks = {**dict.fromkeys(fields_of_items, 2), value: 1}
         else:
+            ranks = _ranks_or_tie(place, value, fields, fields_of_items)
             ranked_fields = [name for name, rank in ranks.items() if rank is not None]
             pairs = [*combinations(ranked_fields, 2)]
         for pair in pairs:
@@ -72,8 +83,21 @@ def read_record(
             yield {**vote, "annotator": response.get("user_id")}
 
 
+def _ranks_or_tie(place: str, value: Any, fields: Record, fields_of_items: Sequence[str]) -> Ranks:
+    """Return {field: rank} of an answer that is a ranking, or a label for a tie of two items."""
+    ranks = _ranks(value, fields)
+    if ranks is not None:
+        return ranks
+    if len(fields_of_items) != 2 or str(value).strip().lower() not in _TIES:
+        refuse(place, f"the answer {shown(value)} is no field of it: {listed(fields)}")
+    return dict.fromkeys(fields_of_items, 1)
+
+
 def _responses(record: Record) -> Iterator[tuple[str, Record]]:
-    """Yield (question, {value, user_id, status}) from the form of the SDK or of the REST API."""
+    """Yield (question, response) of a record; a response has the keys value, user_id and status.
+
+    Argilla's SDK and its REST API write responses in different forms.
+    """
     responses = record["responses"]
     if isinstance(responses, dict):
         yield from _responses_of_sdk(responses)
@@ -82,22 +106,31 @@ def _responses(record: Record) -> Iterator[tuple[str, Record]]:
 
 
 def _responses_of_sdk(responses: Record) -> Iterator[tuple[str, Record]]:
-    """Yield the responses in {question: [response, ...]}."""
-    for question, answers in responses.items():
-        if isinstance(answers, list):
-            for answer in answers:
-                if isinstance(answer, dict):
-                    yield question, answer
+    """Yield (question, response) of responses that Argilla's SDK has written.
+
+    The SDK writes {question: [response, ...]}.
+    """
+    for question, responses_to_question in responses.items():
+        if not isinstance(responses_to_question, list):
+            continue
+        for response in responses_to_question:
+            if isinstance(response, dict):
+                yield question, response
 
 
 def _responses_of_api(responses: Sequence[Any]) -> Iterator[tuple[str, Record]]:
-    """Yield the responses in [{"values": {question: {"value": value}}, ...}, ...]."""
+    """Yield (question, response) of responses that Argilla's REST API has returned.
+
+    The API returns [{"values": {question: {"value": value}}, "user_id": ..., ...}, ...]: an object
+    has the answers of one user to all questions.
+    """
     for response in responses:
         values = response.get("values") if isinstance(response, dict) else None
-        if isinstance(values, dict):
-            for question, answer in values.items():
-                if isinstance(answer, dict):
-                    yield question, {**response, "value": answer.get("value")}
+        if not isinstance(values, dict):
+            continue
+        for question, answer in values.items():
+            if isinstance(answer, dict):
+                yield question, {**response, "value": answer.get("value")}
 
 
 def _refuse_list_of_fields(path: str, question: str, value: Any, fields: Record) -> None:
@@ -110,7 +143,7 @@ def _refuse_list_of_fields(path: str, question: str, value: Any, fields: Record)
 
 
 def _ranks(value: Any, fields: Record) -> Ranks | None:
-    """Return {field: rank} of an answer; None if the answer names anything but fields."""
+    """Return {field: rank} of an answer; None if the answer is neither a field nor a ranking."""
     if isinstance(value, str) and value in fields:
         return {value: 1}
     if not isinstance(value, list) or not value:
@@ -126,7 +159,7 @@ def _ranks(value: Any, fields: Record) -> Ranks | None:
 def _vote(
     place: str, ranks: Ranks, pair: tuple[str, str], fields: Record, finder: ItemFinder
 ) -> dict[str, Any]:
-    """Return the vote about the items in two fields: the field of the lower rank is better."""
+    """Return the vote about the items in two fields; the field with the lower rank is better."""
     first, second = pair
     if not all(isinstance(ranks[name], int) for name in pair):
         refuse(place, f"rank {shown(ranks[first])} or {shown(ranks[second])} is no whole number")

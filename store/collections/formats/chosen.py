@@ -1,4 +1,4 @@
-"""Records of chosen and rejected texts, which tools for preference tuning read and write."""
+"""Read and write records of chosen and rejected texts, as tools for preference tuning use them."""
 
 from __future__ import annotations
 
@@ -16,12 +16,17 @@ COLUMNS = ("chosen", "rejected")
 
 
 def read_record(finder: ItemFinder, place: str, record: Record) -> Iterator[dict[str, Any]]:
-    """Yield the vote of a record, by the ids that our export writes, else by the two texts."""
-    winner, loser = record.get("chosen_id"), record.get("rejected_id")
+    """Yield the vote of a record for its chosen text and against its rejected text.
+
+    The items are recognised by the ids that our export writes, or else by the two texts.
+    """
+    winner = record.get("chosen_id")
+    loser = record.get("rejected_id")
     if not {winner, loser} <= finder.ids:
-        chosen, prompt = record["chosen"], record.get("prompt")
+        chosen = record["chosen"]
+        prompt = record.get("prompt")
         if prompt is None and isinstance(chosen, list):
-            prompt = chosen  # both conversations begin with an implicit prompt
+            prompt = chosen  # both conversations begin with the prompt
         group = {"prompt": text_of(prompt, role="user"), "group": record.get("group")}
         winner, loser = finder.pair(place, chosen, record["rejected"], group)
     yield {"winner": winner, "loser": loser, "annotator": record.get("annotator")}
@@ -40,29 +45,36 @@ def preference_records(
     `prompt`, `chosen` and `rejected` are the columns of TRL's preference type with an explicit
     prompt, in its standard or conversational format
     (https://huggingface.co/docs/trl/dataset_formats). `weight` is the sum of the weights of the
-    annotators who prefer the chosen item, minus the weights of those who prefer the rejected item:
-    1 is one average annotator. A tied pair, or a pair whose weight is not above 0, is left out. An
-    annotator who answered a pair several times has one vote. An answer about more than two items
-    counts for each pair of items that it ranks.
+    annotators who prefer the chosen item, minus the weights of the annotators who prefer the
+    rejected item. A tied pair, or a pair whose weight is not above 0, is left out. An annotator who
+    answered a pair several times has one vote. An answer about more than two items counts for each
+    pair of items that it ranks.
 
     Args:
         judgements: judgements with undos, and without the judgements of excluded annotators.
-        prompt: the prompt of every record; empty: the context of the group, else its name.
-        weights: weights of the annotators; None: 1 each.
+        items: the items.
+        prompt: the prompt of every record. If empty, the context of the group, and the name of the
+            group if it has no context.
+        weights: {annotator: weight}, 1 for an average annotator. If None, all weights are 1.
+        conversational: whether the records have the conversational format.
 
     Raises:
         DataError: if an item has no text, or a conversation no prompt.
     """
     for (low, high), votes in _votes_of_pairs(judgements).items():
-        majority = sum(votes.values())
-        if majority == 0:
+        majority_for_low = sum(votes.values())
+        if majority_for_low == 0:
             continue
-        better, worse = (low, high) if majority > 0 else (high, low)
-        weight_of_low = sum(
+        weight_for_low = sum(
             vote if weights is None else vote * weights.get(annotator, 0)
             for annotator, vote in votes.items()
         )
-        weight = round(float(weight_of_low if better == low else -weight_of_low), 4)
+        better, worse = low, high
+        weight_for_better = weight_for_low
+        if majority_for_low < 0:
+            better, worse = high, low
+            weight_for_better = -weight_for_low
+        weight = round(float(weight_for_better), 4)
         if weight <= 0:
             continue
         record: dict[str, Any] = {
@@ -79,10 +91,10 @@ def preference_records(
 
 
 def _votes_of_pairs(judgements: Sequence[Judgement]) -> dict[Pair, dict[str, int]]:
-    """Return {pair: {annotator: vote}}.
+    """Return {pair: {annotator: vote}} of all judgements that were not undone.
 
-    A vote is 1 for the item with the lower number, and -1 for the other item. A vote is 0
-    if the annotator's answers about the pair cancel out.
+    A vote is 1 for the item with the lower number, and -1 for the item with the higher number. It
+    is 0 if as many answers of the annotator prefer each item.
     """
     undone = {judgement.undoes for judgement in judgements}
     balances: dict[Pair, Counter[str]] = {}
@@ -93,16 +105,26 @@ def _votes_of_pairs(judgements: Sequence[Judgement]) -> dict[Pair, dict[str, int
             balance = balances.setdefault(unordered_pair(better, worse), Counter())
             balance[judgement.annotator] += 1 if better < worse else -1
     return {
-        pair: {annotator: _sign(answers) for annotator, answers in balance.items()}
+        pair: {annotator: _sign(difference) for annotator, difference in balance.items()}
         for pair, balance in balances.items()
     }
 
 
 def _sign(number: int) -> int:
-    return (number > 0) - (number < 0)
+    """Return 1, 0 or -1 for a positive number, 0, or a negative number."""
+    if number == 0:
+        return 0
+    return 1 if number > 0 else -1
 
 
 def _as_conversations(texts: Mapping[str, str]) -> dict[str, Any]:
+    """Replace each text of a record by a conversation of one message.
+
+    The prompt is a message of the user, and every other text is a message of the assistant.
+
+    Raises:
+        DataError: if the prompt is empty.
+    """
     if not texts["prompt"]:
         raise DataError("a conversation needs a prompt: give one with --prompt TEXT")
     return {
@@ -112,10 +134,15 @@ def _as_conversations(texts: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _prompt_of_group(items: Items, number: int) -> str:
-    return items.context(number) or ("" if items.groups is None else items.groups[number])
+    """Return the context of an item's group, else the group's name; empty without groups."""
+    context = items.context(number)
+    if context:
+        return context
+    return "" if items.groups is None else items.groups[number]
 
 
 def _text(items: Items, number: int) -> str:
+    """Return the text of an item; raise a DataError if it has no text."""
     text = items.texts[number]
     if text is None:
         raise DataError(f"item {items.ids[number]!r} has no text to be chosen or rejected")

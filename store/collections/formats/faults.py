@@ -1,4 +1,4 @@
-"""Refuse a file with an error that names the place of the fault."""
+"""Refuse a judgement file with an error that names the row."""
 
 from __future__ import annotations
 
@@ -8,5 +8,5 @@ from sortnet.errors import DataError
 
 
 def refuse(place: str, fault: str) -> NoReturn:
-    """Raise a DataError that names a file, or a row of the file."""
+    """Raise a DataError about `place`, which is the name of a file or of one of its rows."""
     raise DataError(f"{place}: {fault}")

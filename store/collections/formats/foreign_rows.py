@@ -1,4 +1,4 @@
-"""Read the rows of another tool as votes on items of the collection."""
+"""Convert the rows of another tool's file to votes about items of the collection."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from store.collections.formats import arena, argilla, chosen, label_studio
 from store.collections.formats.faults import refuse
 from store.collections.formats.item_finder import ItemFinder, Record
 
-# A function that yields the votes of a record, given the record's place for messages.
+# A function that yields the votes of a record. Its first argument names the record in messages.
 ReadRecord: TypeAlias = Callable[[str, Record], Iterator[dict[str, Any]]]
 
-# The columns that a file of each format has.
+# {format: columns by which a file of this format is recognised}.
 FOREIGN_COLUMNS: dict[str, tuple[str, ...]] = {
     "arena": arena.COLUMNS,
     "chosen": chosen.COLUMNS,
@@ -31,14 +31,19 @@ def votes_of_foreign_rows(
     form: str | None = None,
     sides: tuple[str, str] | None = None,
 ) -> Rows:
-    """Turn rows of another tool into rows of ids, answers and annotators; keep all other rows.
+    """Convert rows of another tool to rows of items' ids, answers and annotators.
+
+    Rows of no other tool are returned as they are.
 
     Args:
-        form: a key of `FOREIGN_COLUMNS`; None: by the columns.
-        sides: the fields of Label Studio's tasks that hold the left and the right item.
+        rows: the rows of the file.
+        items: the items of the collection.
+        form: name of the format, a key of `FOREIGN_COLUMNS`. If None, it is recognised by the
+            columns.
+        sides: the fields of Label Studio's tasks that have the left and the right item.
 
     Raises:
-        DataError: where a row cannot be mapped to items with certainty.
+        DataError: if it is not certain which items a row is about.
     """
     form = form or _form_of_columns({*rows.columns})
     if form is None:
@@ -66,6 +71,7 @@ def votes_of_foreign_rows(
 
 
 def _form_of_columns(names: set[str]) -> str | None:
+    """Recognise the format of another tool by the names of columns; None if it is no such file."""
     if any(columns <= names for columns in _VOTE_COLUMNS):
         return None
     for form, columns in FOREIGN_COLUMNS.items():
@@ -81,7 +87,7 @@ def _record_reader(
     finder: ItemFinder,
     sides: tuple[str, str] | None,
 ) -> ReadRecord:
-    """Make the checks that need all records, and return the reader of one record."""
+    """Check all records of a file together, and return the function that reads one record."""
     if form == "arena":
         arena.check_models(path, records, finder)
         return arena.read_battle

@@ -14,12 +14,16 @@ Record: TypeAlias = Mapping[str, Any]
 
 
 def text_of(value: Any, role: str = "assistant") -> str | None:
-    """The text of a value: of a conversation the last message of the role, of a number its digits.
+    """Return the text of a field; None if the field has no text.
 
-    None if the value has no text.
+    The text of a conversation is its last message by `role`, the text of a whole number its digits.
     """
     if isinstance(value, list):
-        messages = [m for m in value if isinstance(m, dict) and m.get("role") == role]
+        messages = [
+            message
+            for message in value
+            if isinstance(message, dict) and message.get("role") == role
+        ]
         value = messages[-1].get("content") if messages else None
     if isinstance(value, int) and not isinstance(value, bool):
         value = str(value)
@@ -27,20 +31,22 @@ def text_of(value: Any, role: str = "assistant") -> str | None:
 
 
 class ItemFinder:
-    """The items of a collection by id, by text, and by the name of their image or sound."""
+    """Finds items of a collection by id, by text, and by the name of their image or sound."""
 
     def __init__(self, items: Items) -> None:
         self.items = items
         self.ids = {*items.ids}
-        # The numbers are keys of a dict: each once, in their order.
+        # Each id, text or name is mapped to the numbers of the items that have it. The numbers are
+        # keys of a dict, which keeps them in order and without duplicates.
         self._numbers: defaultdict[str, dict[int, None]] = defaultdict(dict)
-        for number, names in enumerate(
-            zip(items.ids, items.texts, items.images, items.audio, strict=True)
-        ):
-            for name in filter(None, names):
-                self._numbers[name.strip()][number] = None
+        columns = (items.ids, items.texts, items.images, items.audio)
+        for number, names in enumerate(zip(*columns, strict=True)):
+            for name in names:
+                if name:
+                    self._numbers[name.strip()][number] = None
         self._group_names = {*(items.groups or ())}
         self._groups_of_context: defaultdict[str, set[str]] = defaultdict(set)
+        # Items may have groups without contexts: then there are no pairs of the two.
         for group, context in zip(items.groups or (), items.contexts or (), strict=False):
             self._groups_of_context[(context or "").strip()].add(group)
 
@@ -49,10 +55,18 @@ class ItemFinder:
         return text_of(value) in self._numbers
 
     def pair(self, place: str, left: Any, right: Any, record: Record) -> tuple[str, str]:
-        """The ids of two items of one group: of the record's group, if the record names one.
+        """Find two items of one group, and return their ids.
+
+        If the record names a group or a group's context, the items must be in this group.
+
+        Args:
+            place: the file and row, for messages.
+            left: the field of the left item: its id, text, or name of an image or sound.
+            right: the same of the right item.
+            record: the record.
 
         Raises:
-            DataError: if no pair of items fits, or more than one.
+            DataError: if no pair of items fits, or more than one pair.
         """
         left_numbers = self._candidates(place, left, record)
         right_numbers = self._candidates(place, right, record)
@@ -67,7 +81,7 @@ class ItemFinder:
         return self.items.ids[left_number], self.items.ids[right_number]
 
     def _candidates(self, place: str, value: Any, record: Record) -> list[int]:
-        """The numbers of all items that a value may mean; a DataError if there is none."""
+        """List the numbers of all items that a field may mean; raise a DataError if none fits."""
         name = text_of(value)
         numbers = [] if name is None else [*self._numbers.get(name, ())]
         if not numbers:
@@ -77,14 +91,15 @@ class ItemFinder:
         groups_of_record = self._groups_of(record)
         if groups is None or not groups_of_record:
             return numbers
-        in_groups = [number for number in numbers if groups[number] in groups_of_record]
-        if not in_groups:
+        numbers_in_groups = [number for number in numbers if groups[number] in groups_of_record]
+        if not numbers_in_groups:
             refuse(place, f"no item of the group of its prompt is {shown(name)}")
-        return in_groups
+        return numbers_in_groups
 
     def _pairs_in_one_group(
         self, left_numbers: Sequence[int], right_numbers: Sequence[int]
     ) -> Iterator[tuple[int, int]]:
+        """Yield each pair of two different items, one of each list, that are in one group."""
         groups = self.items.groups
         for left in left_numbers:
             for right in right_numbers:
@@ -92,7 +107,7 @@ class ItemFinder:
                     yield left, right
 
     def _groups_of(self, record: Record) -> set[str]:
-        """The groups whose context the record has; else the groups that it names."""
+        """Return the groups whose context is in the record, or else the groups named in it."""
         if not self._group_names:
             return set()
         texts: dict[str, str] = {}

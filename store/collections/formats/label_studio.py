@@ -12,20 +12,25 @@ from store.collections.formats.faults import refuse
 from store.collections.formats.item_finder import ItemFinder, Record
 
 COLUMNS = ("data", "annotations")
-_MOST_SECONDS = 1e9  # for an answer
-# Beginnings or ends of field names that tell the left field from the right field.
+_MOST_SECONDS = 1e9  # a longer time for an answer is an error of the file, and is ignored
+# Ends of the names of two fields that have the left and the right item.
 _SIDES = (("left", "right"), ("1", "2"), ("a", "b"), ("0", "1"))
 
 
 def check_controls(path: str, tasks: Sequence[Record]) -> None:
-    """Refuse results of several Pairwise tags, or of other tags only: no tag is clearly meant."""
-    results = [
-        result
-        for task in tasks
-        if isinstance(task["annotations"], list)
-        for annotation in task["annotations"]
-        for result in _results(annotation)
-    ]
+    """Refuse a file with results of several Pairwise tags, or with results of other tags only.
+
+    In such a file it is not clear which tag is meant.
+
+    Args:
+        path: the file, for messages.
+        tasks: all tasks of the file.
+    """
+    results: list[Record] = []
+    for task in tasks:
+        if isinstance(task["annotations"], list):
+            for annotation in task["annotations"]:
+                results += _results(annotation)
     controls = {
         str(result.get("from_name")) for result in results if result.get("type") == "pairwise"
     }
@@ -42,9 +47,15 @@ def read_task(
 ) -> Iterator[dict[str, Any]]:
     """Yield an answer or a skip for each annotation of a task; leave out predictions.
 
-    `fields` names the fields with the left and the right item; None: guess from their names.
+    Args:
+        finder: finds the item that has the text of a field.
+        fields: the names of the fields with the left and the right item. If None, the fields are
+            recognised by their names.
+        place: the file and task, for messages.
+        task: the task.
     """
-    data, annotations = task["data"], task["annotations"]
+    data = task["data"]
+    annotations = task["annotations"]
     if not isinstance(data, dict) or not isinstance(annotations, list):
         refuse(place, "is no task of Label Studio: data is an object, annotations an array")
     for annotation in annotations:
@@ -68,7 +79,7 @@ def read_task(
 
 
 def _results(annotation: Any) -> list[Record]:
-    """List the results of an annotation that are objects; empty if it is malformed."""
+    """List the results of an annotation that are objects; none if the annotation is malformed."""
     results = annotation.get("result") if isinstance(annotation, dict) else None
     if not isinstance(results, list):
         return []
@@ -76,7 +87,7 @@ def _results(annotation: Any) -> list[Record]:
 
 
 def _selected_sides(annotation: Any) -> list[Any]:
-    """The sides that the Pairwise results of an annotation select."""
+    """List the sides that the Pairwise results of an annotation select, such as `left`."""
     values = [
         result.get("value") for result in _results(annotation) if result.get("type") == "pairwise"
     ]
@@ -84,21 +95,29 @@ def _selected_sides(annotation: Any) -> list[Any]:
 
 
 def _annotator(annotation: Record) -> Any:
-    """The name or number of the user who made an annotation."""
+    """Return the name or number of the user who made an annotation; None if it is unknown."""
     user = annotation.get("completed_by")
-    if isinstance(user, dict):
-        return next(filter(None, map(user.get, ("email", "username", "id"))), None)
-    return user
+    if not isinstance(user, dict):
+        return user
+    for key in ("email", "username", "id"):
+        if user.get(key):
+            return user[key]
+    return None
 
 
 def _fields_of_sides(place: str, data: Record, finder: ItemFinder) -> tuple[str, str]:
-    """Find the two fields whose names tell which holds the left and which the right item."""
+    """Find the fields with the left and the right item by their names.
+
+    If the names of several pairs of fields fit, only fields with items count.
+
+    Raises:
+        DataError: if no pair of fields fits, or more than one pair.
+    """
     field_of_lower = {field.lower(): field for field in data}
-    pairs = [
-        (left_field, field_of_lower[right])
-        for left, left_field in field_of_lower.items()
-        for right in _right_names(left) & field_of_lower.keys()
-    ]
+    pairs: list[tuple[str, str]] = []
+    for left_name, left_field in field_of_lower.items():
+        for right_name in _right_names(left_name) & field_of_lower.keys():
+            pairs.append((left_field, field_of_lower[right_name]))
     if len(pairs) > 1:
         pairs = [pair for pair in pairs if all(finder.is_item(data[field]) for field in pair)]
     if len(pairs) != 1:
@@ -108,13 +127,15 @@ def _fields_of_sides(place: str, data: Record, finder: ItemFinder) -> tuple[str,
 
 
 def _right_names(left_name: str) -> set[str]:
-    """The possible names of the right field, given the name of the left field.
+    """Return the names that the right field may have, given the name of the left field.
 
     >>> _right_names("text1"), _right_names("left_text")
     ({'text2'}, {'right_text'})
     """
     names = {
-        left_name.removesuffix(left) + right for left, right in _SIDES if left_name.endswith(left)
+        left_name.removesuffix(left_end) + right_end
+        for left_end, right_end in _SIDES
+        if left_name.endswith(left_end)
     }
     if left_name.startswith("left"):
         names.add(left_name.replace("left", "right", 1))
@@ -122,13 +143,17 @@ def _right_names(left_name: str) -> set[str]:
 
 
 def _milliseconds(seconds: Any) -> int | None:
+    """Convert seconds to milliseconds; return None if the value is no plausible number."""
     if not isinstance(seconds, int | float) or not 0 <= seconds < _MOST_SECONDS:
         return None
     return round(1000 * seconds)
 
 
 def _seconds_since_1970(iso_time: Any) -> float | None:
-    """Convert an ISO time to seconds since 1970; None if it has no time zone or is no time."""
+    """Convert an ISO time to seconds since 1970.
+
+    Return None for a value that is no time, a time without time zone, or a time of 1970 or before.
+    """
     try:
         time = datetime.fromisoformat(iso_time)
     except (TypeError, ValueError):
