@@ -1,4 +1,4 @@
-"""RankQuality of the rankings of many queries at once: MAP, NDCG@n, P@n, correlations and others.
+"""Compute measures of rankings, for many queries at once: MAP, NDCG@n, P@n, correlations and more.
 
     AP     = mean over the relevant documents of the precision at their rank
     MAP    = mean of AP over the queries
@@ -6,7 +6,8 @@
     P@n    = relevant documents among the first n, divided by n
     RR     = 1 / rank of the first relevant document
     MRR    = mean of RR over the queries
-    ERR@n  = sum_{rank <= n} R / rank * product of the 1 - R above,   R = (2^grade - 1) / 2^4
+    ERR@n  = sum_{rank <= n} R / rank * product of 1 - R over the documents above,
+             R = (2^grade - 1) / 2^4
 
     spearman    = Pearson's correlation of a document's rank with its rank by grade
     kendall     = (C - D) / sqrt((C + D) n (n - 1) / 2), tau-b
@@ -107,7 +108,7 @@ def _find_hits(grades: NDArray[Any], offsets: I64, lowest: int) -> _Hits:
 
 
 def _within(metric: Metric, rank: I64) -> NDArray[np.bool_]:
-    """Check for each rank whether it is within the measure's cutoff; the result is a mask."""
+    """Make a mask of the ranks that are within the measure's cutoff."""
     if metric.cutoff is None:
         return np.ones(len(rank), np.bool_)
     return rank <= metric.cutoff
@@ -153,7 +154,8 @@ def _grades_best_first(hits: _Hits) -> I64:
     """Sort the grades of each query's hits, the highest first, (n_hits,)."""
     grades = hits.grade.astype(np.int64)
     highest = int(grades.max())
-    # One sort for all queries; the keys are below 2^62 for int32 grades.
+    # All queries are sorted at once: the keys grow from query to query, and within a query from the
+    # highest grade down. They fit int64, because grades are int32.
     keys = hits.query * (highest + 1) + (highest - grades)
     keys.sort()
     return highest - (keys - hits.query * (highest + 1))
@@ -241,14 +243,15 @@ def _exact(metric: Metric, hits: _Hits) -> F64:
 
 
 def _count_discordant(hits: _Hits) -> tuple[F64, F64]:
-    """Count the pairs of documents of different grades of each query, and those ranked wrongly.
+    """Count each query's pairs of documents of different grades, and the wrongly ranked pairs.
 
     Wrongly ranked pairs are counted as in a merge sort from the bottom up: each level of the sort
     merges the left and the right half of each block, and every pair of documents is in the two
     halves of a block at exactly one level.
 
     Returns:
-        The number of pairs in the wrong order, (n_queries,), and of all pairs, (n_queries,).
+        The number of pairs in the wrong order, (n_queries,), and the number of all pairs of
+        different grades, (n_queries,).
     """
     n_wrong = np.zeros(len(hits.counts))
     longest = int(hits.counts.max())
@@ -269,11 +272,12 @@ def _count_discordant_of_level(hits: _Hits, level: int) -> F64:
     A block has 2^(level + 1) consecutive ranks of a query. A pair is wrong if the document in the
     left half, which is ranked higher, has the lower grade.
     """
-    place = hits.rank - 1
-    block = hits.starts[hits.query] + (place >> (level + 1))
-    is_left = (place >> level) & 1 == 0
-    # Sorted by block, then by grade. Within a grade the right half comes first, so that equal
-    # grades do not count.
+    rank_from_0 = hits.rank - 1
+    # Blocks of two queries have different numbers, since a query has no more blocks than hits.
+    block = hits.starts[hits.query] + (rank_from_0 >> (level + 1))
+    is_left = (rank_from_0 >> level) & 1 == 0
+    # The hits are sorted by block, then by grade. Within a grade the right half comes first, so
+    # that pairs of equal grades do not count.
     order = np.lexsort((is_left, hits.grade, block))
     n_left_before = np.cumsum(is_left[order]) - is_left[order]
     is_block_start = np.diff(block[order], prepend=-1) != 0
@@ -386,7 +390,9 @@ def measured(quality: Metric) -> tuple[str, ...]:
 
 def _known_measures() -> str:
     """List the names of all measures for the end of a message about an unknown measure."""
-    may_have_cutoff, need_cutoff, have_no_cutoff = [], [], []
+    may_have_cutoff = []
+    need_cutoff = []
+    have_no_cutoff = []
     for kind, row in MEASURES.items():
         if row.needs_cutoff:
             need_cutoff.append(f"{kind}@n")
@@ -422,6 +428,7 @@ class Metric:
     discount: Discount = "log2"
 
     def __post_init__(self) -> None:
+        """Refuse values that the measure cannot have; set the gain of a measure with fixed gain."""
         if self.kind not in MEASURES:
             raise MetricError(f"unknown metric {self.kind!r}; {_known_measures()}")
         if self.cutoff is None and self.row.needs_cutoff:
@@ -807,7 +814,9 @@ def _remedies(metric: Metric, queries: Queries) -> str:
 
 
 def _dividing_threshold(lowest: I32, highest: I32) -> int:
-    """Find the lowest relevant grade by which most queries have relevant and other documents.
+    """Find the threshold of relevance that divides the documents of most queries.
+
+    A threshold divides a query if some of its grades are below the threshold, and some are not.
 
     Args:
         lowest, highest: (n_queries,) the lowest and the highest grade of each query.
@@ -838,7 +847,7 @@ def _refuse_high(metric: Metric, grades: NDArray[Any]) -> None:
 
 
 def _grade_ranges(queries: Queries) -> tuple[I32, I32]:
-    """Find the lowest and the highest grade of each query, (n_queries,); 0 without documents."""
+    """Find the lowest and the highest grade of each query, (n_queries,); 0 for an empty query."""
     lowest = np.zeros(len(queries), np.int32)
     highest = np.zeros(len(queries), np.int32)
     has_docs = queries.sizes > 0

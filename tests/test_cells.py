@@ -248,7 +248,7 @@ def test_processes_give_what_this_one_gives_even_if_one_dies(cells, tmp_path, mo
 
 def test_a_cluster_that_cannot_be_reached_is_said(cells, monkeypatch):
     needs("distributed")
-    monkeypatch.setattr(executor, "_REACHED", 0.5)
+    monkeypatch.setattr(executor, "_TIMEOUT", 0.5)
     with pytest.raises(SortNetError, match=r"cluster dask://127.0.0.1:9 cannot be reached"):
         list(work_out_all(cells, cluster="dask://127.0.0.1:9"))
 

@@ -139,7 +139,7 @@ def test_hold_outs_are_divided_anew_and_counted(run, folder):
     ],
 )
 def test_what_cannot_be_is_one_line(run, folder, words, said, monkeypatch):
-    monkeypatch.setattr("sortnet.lab.executor._REACHED", 0.5)
+    monkeypatch.setattr("sortnet.lab.executor._TIMEOUT", 0.5)
     shown = run("folds", folder, *words)
     assert (shown.exit_code, shown.stdout) == (2, "")
     lines = shown.stderr.removeprefix("9 cells to work out\n").splitlines()

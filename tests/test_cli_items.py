@@ -265,7 +265,7 @@ def test_a_letor_file_is_added_with_its_queries_as_groups():
     ("args", "message"),
     [
         (("--group", "tpic"), "answers.csv: there is no column 'tpic' in id, prompt, answer"),
-        (("--context", "prompt"), "a context is that of a group: --group names its column"),
+        (("--context", "prompt"), "a context belongs to a group: --group names its column"),
         (("--group", "id"), "each group has one item, such as 'a'; sorting needs two"),
         (("--group", "prompt", "--pairs", "p.csv"), "p.csv, line 2: there is no item 'x'"),
         (("--group", "prompt", "--pairs", "q.csv"), "q.csv, line 2: item 'a' is of group 'Why?'"),

@@ -283,7 +283,7 @@ def test_every_study_makes_its_table_and_figures_and_resumes(name, run, folder, 
     shown = run(*words, "--out", "o")
     lacks = name == "runtime" and find_spec("lightgbm") is None
     assert shown.exit_code == int(lacks), shown.output
-    assert shown.stdout.startswith(STUDIES[name].says)
+    assert shown.stdout.startswith(STUDIES[name].question)
     frame = pd.read_csv(Path("o") / f"{name}.csv")
     assert list(frame) == ["measure", "series", STUDIES[name].x, "value", "value_error", "cells"]
     assert frame["value"].notna().all() and len(frame) > 1

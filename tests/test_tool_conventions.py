@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from sortnet.core import Queries
 from sortnet.data.read import read_queries
 from sortnet.errors import DataError, MetricError
-from sortnet.lab.tool_conventions import CONVENTIONS, figures_under, said_under
+from sortnet.lab.tool_conventions import CONVENTIONS, convention_line, figures_under
 from sortnet.metrics import Metric, evaluate
 
 MQ2008 = Path(__file__).parents[2] / "shared/data/mq2008/Fold1/test.txt"
@@ -132,7 +132,7 @@ def test_mq2008_by_one_feature_has_the_figures_of_letors_tools():
 
 def test_the_line_beside_the_figures_says_what_is_done():
     def said(*of) -> str:
-        return said_under(*of, 2, 9)
+        return convention_line(*of, 2, 9)
 
     last = "queries without a relevant document {}: 2 of 9"
     assert said("letor3", ["ndcg@10", "p@5"]) == (

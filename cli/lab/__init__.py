@@ -1,1 +1,1 @@
-"""What the commands of `sortnet experiment` share: working cells out, and what is written."""
+"""Commands of `sortnet experiment`: options, computation of cells, and output."""

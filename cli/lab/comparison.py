@@ -17,22 +17,24 @@ if TYPE_CHECKING:
 
 
 class Comparison:
-    """Figures of a comparison, and tests of their differences.
+    """Figures of a comparison of rankers, and tests of the differences between rankers.
 
     Args:
-        results: the results of the cells of the comparison.
-        measures: the names of the measures; the first measure decides the order.
-        convention: the name of the convention of the figures.
-        data: the path or the name of the data, which finds the published figures.
+        results: results of the cells of the comparison.
+        measures: names of the measures; the first measure decides the order of the rankers.
+        convention: name of the convention of the figures.
+        data: path or name of the data, by which published figures are found.
+        cache: cache folder for the data; None for no cache.
         spread: the kind of spread beside a mean in the summary.
 
     Attributes:
-        said: the meaning of the convention, in a line.
-        figures: a row a query, ranker and part.
-        summary: a row a ranker, the best first, see `sortnet.lab.summaries`; its column `seconds`
-            has the mean over the ranker's cells.
-        published: figures of papers on this data.
-        by_query, by_part: a row for each two rankers, see `sortnet.lab.significance`.
+        convention_line: a line of text that describes the convention.
+        figures: a frame with a row for each query, ranker and part of the data.
+        summary: a frame with a row for each ranker, the best first, see `sortnet.lab.summaries`;
+            its column `seconds` has the mean CPU seconds of the ranker's cells.
+        published: figures of papers on the same data.
+        by_query: tests of each two rankers over queries, see `sortnet.lab.significance`.
+        by_part: tests of each two rankers over parts, see `sortnet.lab.significance`.
 
     Raises:
         SortNetError: if no cell has a result.
@@ -53,96 +55,112 @@ class Comparison:
         from sortnet.lab.published import published_for
         from sortnet.lab.significance import paired_by_part, paired_by_query
         from sortnet.lab.summaries import summary
-        from sortnet.lab.tool_conventions import said_under
+        from sortnet.lab.tool_conventions import convention_line
 
         if not results.results:
             raise SortNetError(f"no ranker could be fitted: {results.failed[0][1]}")
         self.results = results
-        self.measures, self.convention = measures, convention
-        self.data, self.spread = data, spread
+        self.measures = measures
+        self.convention = convention
+        self.data = data
+        self.spread = spread
         self.figures = figures_of(results.results, measures, convention, cache=cache)
         counts = self.figures.attrs
-        self.said = said_under(convention, measures, counts["n_empty"], counts["n_queries"])
+        self.convention_line = convention_line(
+            convention, measures, counts["n_empty"], counts["n_queries"]
+        )
         self.summary = summary(self.figures, measures, spread)
         seconds = [sum(result.about["seconds"].values()) for _, result in results.results]
-        by_ranker = pd.Series(seconds, [cell.ranker.name for cell, _ in results.results])
-        self.summary["seconds"] = self.summary["ranker"].map(by_ranker.groupby(level=0).mean())
+        seconds_of_cells = pd.Series(seconds, [cell.ranker.name for cell, _ in results.results])
+        mean_seconds = seconds_of_cells.groupby(level=0).mean()
+        self.summary["seconds"] = self.summary["ranker"].map(mean_seconds)
         self.published = published_for(data, measures)
-        order = list(self.summary["ranker"])
-        self.by_query = paired_by_query(self.figures, measures[0], order)
-        self.by_part = paired_by_part(self.figures, measures[0], counts["ratio"], order)
+        rankers = list(self.summary["ranker"])
+        self.by_query = paired_by_query(self.figures, measures[0], rankers)
+        self.by_part = paired_by_part(self.figures, measures[0], counts["ratio"], rankers)
 
     def rows(self) -> list[list[str]]:
-        """Rows of the printed summary: figures with their spread, the best with a star."""
+        """Write the rows of the printed summary: figures with spread, the best with a star."""
         best = self.summary[self.measures].max()
         first = self.summary["ranker"][0]
-        p = self.by_query.set_index(["a", "b"])["p_holm"]
+        p_of_pair = self.by_query.set_index(["a", "b"])["p_holm"]
         rows = []
         for row in self.summary.to_dict("records"):
             name = str(row["ranker"])
-            figures = [
-                mean_text(row[m], row[f"{m}_{self.spread}"], row[m] == best[m])
-                for m in self.measures
-            ]
-            p_of_first = "" if name == first else f"{p[first, name]:.3f}"
-            rows.append([name, *figures, p_of_first, str(row["parts"]), f"{row['seconds']:.1f}"])
+            figures = []
+            for measure in self.measures:
+                mean = row[measure]
+                figures.append(
+                    mean_text(mean, row[f"{measure}_{self.spread}"], mean == best[measure])
+                )
+            p = "" if name == first else f"{p_of_pair[first, name]:.3f}"
+            rows.append([name, *figures, p, str(row["parts"]), f"{row['seconds']:.1f}"])
         return rows
 
     @property
     def head(self) -> list[str]:
-        """The names of the columns of the printed summary."""
+        """Names of the columns of the printed summary."""
         return ["ranker", *self.measures, "p", "parts", "CPU s"]
 
     @property
     def notes(self) -> list[str]:
-        """The meaning of the columns of the printed summary."""
-        best, *worse = self.summary["ranker"]
+        """Lines of text that explain the columns of the printed summary."""
+        best, *other_rankers = self.summary["ranker"]
+        marks = (
+            f"± standard {self.spread} over the parts; * the best; CPU s of a part, tuning included"
+        )
+        if not other_rankers:
+            return [marks]
         p = (
             f"p: that {best} is no better in {self.measures[0]}: paired t-test over "
             "queries, Holm's correction for all pairs of rankers"
         )
-        marks = (
-            f"± standard {self.spread} over the parts; * the best; CPU s of a part, tuning included"
-        )
-        return [marks, p] if worse else [marks]
+        return [marks, p]
 
 
 def published_rows(published: pd.DataFrame) -> tuple[list[str], list[list[str]]]:
-    """Published figures as a table: its head and its rows, one for each ranker of a source."""
+    """Make a table of published figures, with a row for each ranker in a source.
+
+    Returns:
+        The names of the columns, and the rows.
+    """
     measures = list(published["measure"].unique())
+    origin = ("protocol", "convention", "source")
+    # {ranker and origin: {measure: its mean as text}}
     figures_of_source: dict[tuple[str, ...], dict[str, str]] = {}
     for row in published.to_dict("records"):
-        names = ("ranker", "protocol", "convention", "source")
-        source = tuple(row[name] or "not said" for name in names)
-        figures = figures_of_source.setdefault(source, {})
+        texts = [row[name] or "not said" for name in ("ranker", *origin)]
+        figures = figures_of_source.setdefault(tuple(texts), {})
         figures[row["measure"]] = mean_text(row["value"], row["error"])
-    head = ["ranker", *measures, "protocol", "convention", "source"]
-    rows = [
-        [ranker, *(figures.get(measure, "") for measure in measures), *about]
-        for (ranker, *about), figures in figures_of_source.items()
-    ]
-    return head, rows
+    rows = []
+    for (ranker, *texts), figures in figures_of_source.items():
+        means = [figures.get(measure, "") for measure in measures]
+        rows.append([ranker, *means, *texts])
+    return ["ranker", *measures, *origin], rows
 
 
 def settings_rows(results: Results, parts: Sequence[str]) -> tuple[list[str], list[list[str]]]:
-    """The settings that the search chose, as a table: a row a ranker and a column a part."""
-    texts: dict[str, dict[str, str]] = {}
+    """Make a table of the settings that the search chose: a row per ranker, a column per part.
+
+    Returns:
+        The names of the columns, and the rows.
+    """
+    texts: dict[str, dict[str, str]] = {}  # {ranker: {part: its settings as text}}
     for cell, result in results.results:
         searched = {name for trial in result.about["trials"] for name in trial} - {"quality"}
         settings = result.about["settings"]
         settings = {**settings, **settings.get("training", {})}
         chosen = [f"{name} {value}" for name, value in settings.items() if name in searched]
-        by_part = texts.setdefault(cell.ranker.name, {})
-        by_part[cell.split.name] = ", ".join(chosen) or "not searched"
-    rows = [
-        [ranker, *(by_part.get(part, "failed") for part in parts)]
-        for ranker, by_part in texts.items()
-    ]
+        text_of_part = texts.setdefault(cell.ranker.name, {})
+        text_of_part[cell.split.name] = ", ".join(chosen) or "not searched"
+    rows = []
+    for ranker, text_of_part in texts.items():
+        rows.append([ranker, *(text_of_part.get(part, "failed") for part in parts)])
     return ["ranker", *parts], rows
 
 
 def mean_text(value: float, error: float, best: bool = False) -> str:
-    """A mean with its spread; NaN: no spread. The best mean is marked.
+    """Write a mean with its spread, or without if the spread is NaN; mark the best mean by a star.
 
     >>> mean_text(0.71239, 0.01, True), mean_text(0.5, float("nan")), mean_text(3000, 20)
     ('*0.712 ± 0.010', '0.500', '3000 ± 20')

@@ -1,4 +1,4 @@
-"""A comparison of rankers as one page, report.html, that opens without a network."""
+"""Render a comparison of rankers as one page, report.html, which needs no other files."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from store.report.svg import picture
 if TYPE_CHECKING:
     import pandas as pd
 
-_ALPHA = 0.05
+_ALPHA = 0.05  # level of significance
 
 
 def render(comparison: Comparison, command: str) -> str:
-    """The page of a comparison; `command` is the command that made it.
+    """Render the page of a comparison; `command` is the command line that is shown on the page.
 
     Cost: a second or two to draw the pictures.
     """
@@ -26,7 +26,7 @@ def render(comparison: Comparison, command: str) -> str:
         title=f"Rankers on {Path(comparison.data).resolve().name}",
         about=f"{len(comparison.summary)} rankers on {len(parts)} parts of the data, each with the "
         "same budget for its settings, which the test parts did not choose.",
-        said=comparison.said,
+        said=comparison.convention_line,
         figures=(comparison.head, comparison.rows()),
         notes=comparison.notes,
         published=None if comparison.published.empty else published_rows(comparison.published),
@@ -39,7 +39,11 @@ def render(comparison: Comparison, command: str) -> str:
 
 
 def _pictures(comparison: Comparison) -> list[dict[str, str]]:
-    """Differences of two rankers or more; with several parts also their mean ranks."""
+    """Draw the pictures of the differences between rankers.
+
+    With two rankers or more there is a matrix of p values; with three rankers or more on several
+    parts of the data also a critical difference diagram.
+    """
     from sortnet.lab import significance as tests
     from store.plots.comparisons import critical_difference_diagram, p_value_matrix
 
@@ -47,37 +51,40 @@ def _pictures(comparison: Comparison) -> list[dict[str, str]]:
     measure = comparison.measures[0]
     if len(names) < 2:
         return []
+    p_values = tests.as_matrix(comparison.by_query, names)
+    means = list(comparison.summary[measure])
     pictures = [
         picture(
             f"Differences in {measure}, query by query",
             "p of a paired t-test over all queries, Holm's correction; the arrow points to the "
             "better one.",
             "matrix of p values",
-            p_value_matrix(
-                tests.as_matrix(comparison.by_query, names),
-                names,
-                list(comparison.summary[measure]),
-            ),
+            p_value_matrix(p_values, names, means),
         )
     ]
     table = tests.by_part(comparison.figures, measure, names)
     if len(table) > 1 and len(names) > 2:
         result = tests.friedman(table)
-        width = tests.critical_difference(len(names), len(table), _ALPHA)
+        critical_difference = tests.critical_difference(len(names), len(table), _ALPHA)
+        diagram = critical_difference_diagram(list(result.mean_ranks), names, critical_difference)
         pictures.append(
             picture(
                 f"Mean ranks in {measure} over {len(table)} parts",
                 f"Friedman's p {result.p:.3g}; rankers under one bar do not differ by Nemenyi's "
                 f"test at {_ALPHA:.0%}.",
                 "critical difference diagram",
-                critical_difference_diagram(list(result.mean_ranks), names, width),
+                diagram,
             )
         )
     return pictures
 
 
 def _tests(comparison: Comparison) -> tuple[str, list[str], list[list[str]]]:
-    """A title, and a table of each two rankers with both tests side by side."""
+    """Make the table of the tests by query and by part between each two rankers.
+
+    Returns:
+        The title, the names of the columns, and the rows.
+    """
     both_tests: pd.DataFrame = comparison.by_query.merge(
         comparison.by_part, on=["a", "b"], suffixes=("", "_part")
     )

@@ -51,17 +51,17 @@ def context(problem: str, models: str | None, latex: bool, **options: Any) -> in
     from cli.lab.work import RunOptions
     from sortnet.lab.set_problems import SET_MODELS, models_named
 
-    where = RunOptions(*(options.pop(name) for name in RunOptions._fields))
+    run_options = RunOptions(*(options.pop(name) for name in RunOptions._fields))
     if problem == "sizes":
-        return _sizes(models_named(models or ",".join(SET_MODELS)), where, latex, **options)
-    return _table(problem, models_named(models or "all"), where, latex, **options)
+        return _sizes(models_named(models or ",".join(SET_MODELS)), run_options, latex, **options)
+    return _table(problem, models_named(models or "all"), run_options, latex, **options)
 
 
 def _table(
-    problem: str, models: list[Entry], where: Any, latex: bool, *,
+    problem: str, models: list[Entry], run_options: Any, latex: bool, *,
     splits: int, seed: int, out: Any, as_json: bool, test: int | None, **sizes: int,
 ) -> int:  # fmt: skip
-    """The table of the paper."""
+    """Compare models on sets of one size, as in the tables of the paper."""
     from cli.lab.run_comparison import OutputOptions, run_comparison
     from sortnet.lab.set_problems import MEASURES, MadeSets, cells_of
 
@@ -69,19 +69,28 @@ def _table(
         MadeSets(problem, number, test=test or 100_000, seed=seed, **sizes)
         for number in range(1, splits + 1)
     ]
-    n, d = sizes["n"], sizes["d"]
-    data = problem if (n, d) == (5, 2) else f"{problem}, n = {n}, d = {d}"  # 5, 2: as published
+    n = sizes["n"]
+    d = sizes["d"]
+    data = problem
+    # Published figures, which are found by the name of the data, are for n = 5 and d = 2.
+    if (n, d) != (5, 2):
+        data = f"{problem}, n = {n}, d = {d}"
     return run_comparison(
-        cells_of(models, splits_of_sets, seed), where, OutputOptions(out, as_json, latex), data,
-        list(MEASURES), "skip", spread="deviation",
-    )  # fmt: skip
+        cells_of(models, splits_of_sets, seed),
+        run_options,
+        OutputOptions(out, as_json, latex),
+        data,
+        list(MEASURES),
+        convention="skip",
+        spread="deviation",
+    )
 
 
 def _sizes(
-    models: list[Entry], where: Any, latex: bool, *,
+    models: list[Entry], run_options: Any, latex: bool, *,
     splits: int, seed: int, out: Any, as_json: bool, test: int | None, **sizes: int,
 ) -> int:  # fmt: skip
-    """The figure of the paper."""
+    """Test models on sets of many sizes, as in the figure of the paper."""
     from cli.lab.study_outputs import run_study
     from sortnet.lab.study_points import set_points
 
@@ -89,4 +98,4 @@ def _sizes(
         raise click.UsageError("--latex prints a table: sizes has a figure, --out draws it")
     points = set_points(models, splits, seed, test=test or 10_000, **sizes)
     command = command_line(click.get_current_context())
-    return run_study("set-sizes", points, where, out, as_json, command)
+    return run_study("set-sizes", points, run_options, out, as_json, command)

@@ -18,10 +18,10 @@ from sortnet.core import NamedColumns
 from sortnet.lab.tool_conventions import CONVENTIONS
 
 MEASURES = "ndcg@10,map,p@10"
-
+_VALI_SHARE = 0.2  # share of the queries outside the test part that decides when to stop training
 
 # Options of the commands that compare rankers on a data set.
-_OF_RANKERS = (
+_RANKER_OPTIONS = (
     click.option(
         "--rankers",
         metavar="NAMES",
@@ -86,7 +86,7 @@ experiment.add_command(simulate)
 
 @experiment.command(short_help="Compare rankers on the official folds.")
 @click.argument("data", metavar="LETOR_DIR|FILE", shell_complete=files)
-@with_options(*_OF_RANKERS)
+@with_options(*_RANKER_OPTIONS)
 @training_name_options
 @click.option(
     "--inner",
@@ -116,7 +116,7 @@ def folds(data: str, columns: NamedColumns, seed: int, **options: Any) -> int:
 
 @experiment.command(short_help="Compare rankers on random divisions by query.")
 @click.argument("data", metavar="LETOR_DIR|FILE", shell_complete=files)
-@with_options(*_OF_RANKERS)
+@with_options(*_RANKER_OPTIONS)
 @training_name_options
 @click.option("--splits", type=Whole(2), default=15, help="Number of random divisions.")
 @click.option("--test", type=Real(0.01, 0.9), default=0.33, help="Share of queries to test with.")
@@ -144,12 +144,13 @@ def holdout(
     from sortnet.lab.splits import HoldOut, HoldOutOfFile, Split, folds_of, is_one_file
 
     divisions: list[Split] = []
-    numbers = range(1, splits + 1)
-    if is_one_file(data):
-        divisions += [HoldOutOfFile(data, seed, k, test, 0.2, columns=columns) for k in numbers]
-    else:
-        folder = folds_of(data)[0].folder
-        divisions += [HoldOut(folder, k, test, 0.2, seed, columns=columns) for k in numbers]
+    is_file = is_one_file(data)
+    path = data if is_file else folds_of(data)[0].folder
+    for number in range(1, splits + 1):
+        fields: dict[str, Any] = {
+            "number": number, "test": test, "vali": _VALI_SHARE, "seed": seed, "columns": columns,
+        }  # fmt: skip
+        divisions.append(HoldOutOfFile(path, **fields) if is_file else HoldOut(path, **fields))
     return _compare(divisions, data, seed=seed, **options)
 
 
@@ -199,7 +200,15 @@ def _compare(
     convention: str,
     **options: Any,
 ) -> int:
-    """Work out every ranker on every division, and report.
+    """Compare rankers on the divisions of the data, with a cell for each ranker on each division.
+
+    Args:
+        splits: the divisions, see `sortnet.lab.splits`.
+        data: path of the data.
+        rankers: names of rankers, separated by commas.
+        measures: names of measures, separated by commas.
+        convention: name of the convention of the figures.
+        options: the remaining options of the command.
 
     Returns:
         1 if a cell failed, else 0.
@@ -211,10 +220,12 @@ def _compare(
     from sortnet.metrics import as_metrics
 
     entries = entries_named(rankers)
-    if grid := options.pop("grid"):
-        entries = [replace(entry, grids=(grid_of(entry.kind, grid),)) for entry in entries]
-    measure_names = [metric.name for metric in as_metrics(filter(None, measures.split(",")))]
+    grid_texts = options.pop("grid")
+    if grid_texts:
+        entries = [replace(entry, grids=(grid_of(entry.kind, grid_texts),)) for entry in entries]
+    metrics = as_metrics(filter(None, measures.split(",")))
+    measure_names = [metric.name for metric in metrics]
     output = OutputOptions(*(options.pop(name) for name in OutputOptions._fields))
-    where = RunOptions(*(options.pop(name) for name in RunOptions._fields))
+    run_options = RunOptions(*(options.pop(name) for name in RunOptions._fields))
     cells = [Cell(entry, split, **options) for split in splits for entry in entries]
-    return run_comparison(cells, where, output, data, measure_names, convention)
+    return run_comparison(cells, run_options, output, data, measure_names, convention)

@@ -1,4 +1,4 @@
-"""Compare rankers: work out what the store does not have, measure it, print and write it."""
+"""Run a comparison of rankers: compute missing results, measure all, print and write tables."""
 
 from __future__ import annotations
 
@@ -23,7 +23,13 @@ FILES = ("results.csv", "summary.csv", "report.html")
 
 
 class OutputOptions(NamedTuple):
-    """Options of the commands of a comparison that say how it is shown."""
+    """Options of the commands of a comparison about its output.
+
+    Attributes:
+        out: folder for the files `FILES`; None to write none.
+        as_json: whether the summary is printed as JSON.
+        latex: whether the summary is printed as LaTeX.
+    """
 
     out: Path | None
     as_json: bool
@@ -32,7 +38,7 @@ class OutputOptions(NamedTuple):
 
 def run_comparison(
     cells: Sequence[Cell],
-    where: RunOptions,
+    run_options: RunOptions,
     output: OutputOptions,
     data: str,
     measures: list[str],
@@ -40,7 +46,16 @@ def run_comparison(
     *,
     spread: Spread = "error",
 ) -> int:
-    """Work out the cells and measure, print the summary and write the files that are wanted.
+    """Compute the cells, measure their results, print the summary and write the files.
+
+    Args:
+        cells: the cells of the comparison.
+        run_options: options of the computation.
+        output: options of the output.
+        data: path or name of the data.
+        measures: names of the measures.
+        convention: name of the convention of the figures.
+        spread: the kind of spread beside a mean.
 
     Returns:
         1 if a cell failed, else 0.
@@ -51,15 +66,15 @@ def run_comparison(
     if output.latex and output.as_json:
         raise click.UsageError("--json and --latex both print the table: give one of them")
     with progress() as status:
-        results = results_of(cells, where, status)
+        results = results_of(cells, run_options, status)
         status("measuring")
-        comparison = Comparison(results, measures, convention, data, where.cache, spread)
+        comparison = Comparison(results, measures, convention, data, run_options.cache, spread)
     if output.out is not None:
         _write(comparison, output.out)
     if output.latex:
         from sortnet.lab.summaries import latex
 
-        put(latex(comparison.summary, caption=comparison.said).rstrip())
+        put(latex(comparison.summary, caption=comparison.convention_line).rstrip())
     else:
         print_result(_result(comparison), as_json=output.as_json)
     if output.out is not None:
@@ -68,9 +83,9 @@ def run_comparison(
 
 
 def _text(comparison: Comparison) -> list[str | Table]:
-    """The summary with its notes, and what is published of the same data."""
+    """List what is printed: the summary, its notes, and published figures of the same data."""
     summary = table_of_cells(comparison.head, comparison.rows())
-    text: list[str | Table] = [summary, comparison.said, *comparison.notes]
+    text: list[str | Table] = [summary, comparison.convention_line, *comparison.notes]
     published = comparison.published
     comparable = published[published["convention"] == comparison.convention]
     other_conventions = sorted({convention for convention in published["convention"] if convention})
@@ -83,7 +98,7 @@ def _text(comparison: Comparison) -> list[str | Table]:
 
 
 def _write(comparison: Comparison, out: Path) -> None:
-    """Write the figures, the summary and the page to a folder."""
+    """Write the figures, the summary and the page, see `FILES`, to a folder."""
     from cli.lab.comparison_page import render
 
     make_folder(out)
@@ -94,7 +109,10 @@ def _write(comparison: Comparison, out: Path) -> None:
 
 
 def _result(comparison: Comparison) -> Result:
-    """The summary and its frames; the text has the notes above the published figures."""
+    """Make the result that is printed, as text and as JSON.
+
+    In the text the notes stand between the summary and the published figures.
+    """
     frames = {
         "summary": comparison.summary,
         "by_query": comparison.by_query,
@@ -106,5 +124,5 @@ def _result(comparison: Comparison) -> Result:
         **{name: rows_of(frame) for name, frame in frames.items()},
         "failed": [{"cell": cell.name, "why": why} for cell, why in comparison.results.failed],
     }
-    notes = [comparison.said, *comparison.notes]
+    notes = [comparison.convention_line, *comparison.notes]
     return Result("comparison", value, _text(comparison), notes, is_noted_in_text=True)

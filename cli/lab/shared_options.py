@@ -1,4 +1,4 @@
-"""Options of every command that works out cells of an experiment."""
+"""Options of every command that computes cells of an experiment."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ C = TypeVar("C", bound=Callable[..., Any])
 
 
 def _fit_for_results(ctx: click.Context, param: click.Parameter, out: Path | None) -> Path | None:
+    """Check, as a callback of click, that results can be written to the folder `out`."""
     if out is not None:
         refuse_folder(str(out))
     return out
@@ -50,11 +51,12 @@ SHARED = (
 
 
 def with_options(*options: Callable[[C], C]) -> Callable[[C], C]:
-    """A decorator that adds options in the order of the help."""
+    """Make a decorator that adds options to a command; the help shows them in the given order."""
 
-    def add(command: C) -> C:
+    def add_options(command: C) -> C:
+        # A decorator of click adds its option in front of the earlier options.
         for option in reversed(options):
             command = option(command)
         return command
 
-    return add
+    return add_options

@@ -1,4 +1,4 @@
-"""A simulation of annotators: its protocol, and the figures of every strategy by questions."""
+"""Run a simulation of annotators, as `sortnet experiment simulate` describes it."""
 
 from __future__ import annotations
 
@@ -13,33 +13,40 @@ from sortnet.core import Progress
 if TYPE_CHECKING:
     import pandas as pd
 
-# Budgets of the ASAP paper (half a trial, one, three), of features and of recorded votes.
-_PAPER = (0.5, 1, 3)
-_FEATURES = (25, 50, 100, 200, 400)
+# The usual numbers of questions of each protocol. For `ids` they are multiples of a trial, which
+# asks about each pair once, as in the ASAP paper.
+_TRIALS = (0.5, 1, 3)
+_FEATURES_BUDGETS = (25, 50, 100, 200, 400)
+_VOTES_BUDGETS = (25, 50, 100, 200, 400, 800, 1600, 3200)
 _FIGURES = ("spearman", "rmse", "ms")
-_VOTES = (25, 50, 100, 200, 400, 800, 1600, 3200)
+# The usual strategies of each protocol, and with --top.
 USUAL = {
     "ids": ("default", "random", "quicksort", "merge-sort"),
     "features": ("default", "random", "merge-sort"),
     "votes": ("default", "random"),
-}  # strategies of each protocol
+}
 _USUAL_OF_TOP = ("top", "default", "random", "heapsort", "quicksort", "bubble")
 
 
 @dataclass(frozen=True)
 class Simulation:
-    """A simulation of annotators.
+    """A simulation of annotators with the options of `sortnet experiment simulate`.
 
     Attributes:
-        protocol: `ids`, `features` or `votes`.
-        n: items.
-        d: features, of the protocol `features`.
-        outside: share of the scores' variance that the features do not explain.
-        top: best items wanted; 0: all, in order.
-        budgets: numbers of questions after which the ranking is evaluated; none: the usual ones.
-        strategies: none: the usual ones of the protocol.
-        seeds: repetitions.
-        votes_file, items_file, by: recorded votes, of the protocol `votes`.
+        protocol: `ids` (items without features), `features` or `votes` (recorded votes).
+        n: number of items.
+        d: number of features, in the protocol `features`.
+        outside: share of the variance of the scores that the features do not explain.
+        top: number of best items that are wanted; 0 for all items, in order.
+        budgets: numbers of questions after which the ranking is evaluated. If empty, the usual
+            numbers of the protocol.
+        strategies: names of strategies. If empty, the usual strategies of the protocol.
+        seeds: number of repetitions.
+        seed: seed of all repetitions.
+        jobs: number of processes.
+        votes_file: table of recorded votes, in the protocol `votes`.
+        items_file: table of the items, in the protocol `votes`.
+        by: column of `votes_file` whose values divide the votes into collections; or None.
     """
 
     protocol: str
@@ -61,10 +68,14 @@ class Simulation:
             raise click.UsageError("--top is for true scores, which the protocol votes has not")
 
     def run(self, progress: Progress) -> pd.DataFrame:
-        """A row for each strategy and number of questions: means with standard errors.
+        """Run the simulation, and average its figures over the repetitions.
+
+        Returns:
+            A row for each strategy and number of questions, with means and standard errors, see
+            `sortnet.lab.simulated_annotators.summary`.
 
         Raises:
-            SortNetError: if the files of votes cannot be used, or there is no such strategy.
+            SortNetError: if a file cannot be used, or a strategy is unknown.
         """
         if self.protocol == "votes":
             return self._from_votes(progress)
@@ -87,15 +98,16 @@ class Simulation:
     @property
     def title(self) -> str:
         """The title of a plot of the simulation."""
-        times = f"{self.seeds} seeds" if self.seeds > 1 else "one seed"
+        repetitions = f"{self.seeds} seeds" if self.seeds > 1 else "one seed"
         if self.protocol == "ids":
-            return f"{self.n} items without features, {times}"
+            return f"{self.n} items without features, {repetitions}"
         if self.protocol == "votes":
-            return f"Pairs predicted from recorded votes, {times}"
+            return f"Pairs predicted from recorded votes, {repetitions}"
         share = f", {self.outside:.0%} of the variance not explained" if self.outside else ""
-        return f"{self.n} items with {self.d} features{share}, {times}"
+        return f"{self.n} items with {self.d} features{share}, {repetitions}"
 
     def _from_votes(self, progress: Progress) -> pd.DataFrame:
+        """Run the protocol `votes`."""
         import numpy as np
 
         from cli.inputs.votes import read_votes
@@ -109,29 +121,41 @@ class Simulation:
         votes, group = read_votes(Path(self.votes_file), items, self.by)
         features = describe(items, progress=progress).features.astype("float64")
         n_votes = len(votes) if group is None else int(np.bincount(group).min())
+        # About half of the votes can be used, because pairs are held out.
         most = n_votes // 2 // pairs_of_a_question(self._strategies())
-        usual = tuple(budget for budget in _VOTES if budget <= most) or (max(1, most),)
+        usual_budgets = _up_to(max(1, most), _VOTES_BUDGETS)
         results = simulate_votes(
             features,
             votes,
             self._strategies(),
-            self.budgets or usual,
+            self.budgets or usual_budgets,
             group=group,
             **self._common(progress),
         )
         return summary(results, ("accuracy",), ("strategy", "questions"))
 
     def _common(self, progress: Progress) -> dict[str, Any]:
+        """Collect the arguments that the functions of all protocols have."""
         return {"seeds": self.seeds, "seed": self.seed, "jobs": self.jobs, "progress": progress}
 
     def _strategies(self) -> tuple[str, ...]:
-        return self.strategies or (_USUAL_OF_TOP if self.top else USUAL[self.protocol])
+        """List the chosen strategies, or the usual strategies."""
+        if self.strategies:
+            return self.strategies
+        return _USUAL_OF_TOP if self.top else USUAL[self.protocol]
 
     def _usual_budgets(self) -> tuple[int, ...]:
+        """List the usual numbers of questions that all strategies can ask."""
         from sortnet.lab.simulated_annotators import most_questions
 
-        trial, most = self.n * (self.n - 1) / 2, most_questions(self._strategies(), self.n)
-        if self.protocol == "ids":
-            budgets = (max(1, round(share * trial)) for share in _PAPER)
-            return tuple(sorted({min(budget, most) for budget in budgets}))
-        return tuple(budget for budget in _FEATURES if budget <= most) or (most,)
+        most = most_questions(self._strategies(), self.n)
+        if self.protocol == "features":
+            return _up_to(most, _FEATURES_BUDGETS)
+        n_pairs = self.n * (self.n - 1) / 2
+        budgets = [max(1, round(trials * n_pairs)) for trials in _TRIALS]
+        return tuple(sorted({min(budget, most) for budget in budgets}))
+
+
+def _up_to(most: int, budgets: tuple[int, ...]) -> tuple[int, ...]:
+    """List the budgets that are at most `most`; if there is none, `most` is the only budget."""
+    return tuple(budget for budget in budgets if budget <= most) or (most,)

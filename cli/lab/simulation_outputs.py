@@ -1,4 +1,4 @@
-"""The figures of a simulation of annotators: a table, and a plot in a file."""
+"""Output of a simulation of annotators: a table, and a plot in a file."""
 
 from __future__ import annotations
 
@@ -12,18 +12,19 @@ from sortnet.files import rows_of, write_file
 if TYPE_CHECKING:
     import pandas as pd
 
-_FORMS = (".png", ".svg", ".pdf")  # of plots
+_PLOT_SUFFIXES = (".png", ".svg", ".pdf")
+# {measure: its title in the plot}
 _TITLES = {
     "top": "share of the best items found",
     "spearman": "Spearman, to the truth",
     "rmse": "RMSE of z-scores",
     "accuracy": "share of held-out pairs predicted",
-}  # of measures
+}
 
 
 def simulated_result(frame: pd.DataFrame) -> Result:
-    """A row for each strategy and number of questions: means with standard errors."""
-    from cli.lab.comparison import mean_text  # with torch, which takes a second
+    """Make the printed table: means with standard errors by strategy and number of questions."""
+    from cli.lab.comparison import mean_text  # imports torch, which takes a second
 
     cells = frame[["strategy", "questions"]].astype(str)
     for name in _TITLES:
@@ -37,16 +38,16 @@ def simulated_result(frame: pd.DataFrame) -> Result:
 
 
 def check_plot(file: str | None) -> None:
-    """Refuse a file of another format than those of plots."""
-    if file and Path(file).suffix.lower() not in _FORMS:
-        raise DataError(f"{file}: plots are written as {', '.join(_FORMS)}")
+    """Raise DataError if a plot cannot be written in the format that the file's suffix names."""
+    if file and Path(file).suffix.lower() not in _PLOT_SUFFIXES:
+        raise DataError(f"{file}: plots are written as {', '.join(_PLOT_SUFFIXES)}")
 
 
 def write_plot(frame: pd.DataFrame, title: str, file: str) -> None:
     """Draw the figures of a simulation, and write the plot to a file."""
     from store.plots.simulations import simulation_figure
 
-    titles = {name: title_of_measure for name, title_of_measure in _TITLES.items() if name in frame}
+    titles = {measure: text for measure, text in _TITLES.items() if measure in frame}
     figure = simulation_figure(frame, titles, title)
-    form = Path(file).suffix.lower().removeprefix(".")
-    write_file(file, lambda path: figure.savefig(path, format=form))
+    file_format = Path(file).suffix.lower().removeprefix(".")
+    write_file(file, lambda path: figure.savefig(path, format=file_format))

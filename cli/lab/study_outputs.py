@@ -1,4 +1,4 @@
-"""Run a study of the papers: its table is printed, table and figures are written."""
+"""Run a study of the papers, print its table, and write its table and figures."""
 
 from __future__ import annotations
 
@@ -21,14 +21,15 @@ from sortnet.messages import count
 if TYPE_CHECKING:
     import pandas as pd
 
+# {`Study.data`: the data that a user has to give}
 _TAKES = {"folder": "a folder of folds", "made": "nothing, it makes its data", "either": "either"}
-_MOST_LINES = 40  # of a measure's table that are printed
+_MOST_LINES = 40  # largest number of lines of a table that is printed
 
 
 def print_studies(*, as_json: bool) -> None:
-    """Print every study with its question, its data and its source in the papers."""
+    """Print a table of all studies with their questions, their data and their sources."""
     rows = [
-        {"name": name, "question": study.says, "data": study.data, "source": study.source}
+        {"name": name, "question": study.question, "data": study.data, "source": study.source}
         for name, study in STUDIES.items()
     ]
     cells = [[row["name"], row["question"], _TAKES[row["data"]], row["source"]] for row in rows]
@@ -39,12 +40,20 @@ def print_studies(*, as_json: bool) -> None:
 def run_study(
     name: str,
     points: Sequence[Point],
-    where: RunOptions,
+    run_options: RunOptions,
     out: Path | None,
     as_json: bool,
     command: str,
 ) -> int:
-    """Work out the cells of a study that are not stored, print its table, write its files.
+    """Compute the cells of a study that are not stored, print its table and write its files.
+
+    Args:
+        name: name of the study.
+        points: the points of the study.
+        run_options: options of the computation.
+        out: folder for the files; None to write none.
+        as_json: whether the table is printed as JSON.
+        command: the command line, which is written into the figures.
 
     Returns:
         1 if a cell failed, else 0.
@@ -53,36 +62,38 @@ def run_study(
         SortNetError: if the data cannot be used, or no cell has a result.
     """
     with progress() as status:
-        results, failed = results_of([point.cell for point in points], where, status)
+        results, failed = results_of([point.cell for point in points], run_options, status)
         if not results:
             raise SortNetError(f"the study {name} has no result: {failed[0][1]}")
         by_cell: dict[Any, Any] = dict(results)
         with_result = [(point, by_cell[point.cell]) for point in points if point.cell in by_cell]
-        frame = frame_of(name, with_result, cache=where.cache)
+        frame = frame_of(name, with_result, cache=run_options.cache)
         seconds = sum(sum(result.about["seconds"].values()) for _, result in results)
     study = STUDIES[name]
-    fewest, most = int(frame["cells"].min()), int(frame["cells"].max())
-    number = count(most, "cell") if fewest == most else f"{fewest} to {most} cells"
-    means = f"means ± standard errors of {number}"
+    fewest = int(frame["cells"].min())
+    most = int(frame["cells"].max())
+    n_cells = count(most, "cell") if fewest == most else f"{fewest} to {most} cells"
+    means = f"means ± standard errors of {n_cells}"
     notes = [*study.notes(frame), f"{means}; {seconds:.0f} CPU seconds in all; {study.source}"]
-    value = {"study": name, "question": study.says, "x": study.x, "rows": rows_of(frame)}
+    value = {"study": name, "question": study.question, "x": study.x, "rows": rows_of(frame)}
     text = [*_text(study, frame), *notes]
     print_result(Result("study", value, text, notes, is_noted_in_text=True), as_json=as_json)
     if out is not None:
-        say(f"written: {', '.join(_write(name, frame, command, out))}")
+        written = _write(name, frame, command, out)
+        say(f"written: {', '.join(written)}")
     return 1 if failed else 0
 
 
 def _text(study: Study, frame: pd.DataFrame) -> list[str | Table]:
-    """The question of a study, and a table for each measure."""
-    text: list[str | Table] = [study.says]
+    """List what is printed of a study: its question, and a table for each measure."""
+    text: list[str | Table] = [study.question]
     for measure, figures in frame.groupby("measure", sort=False):
         text += ["", str(measure), _table_of_measure(figures, study.x)]
     return [*text, ""]
 
 
 def _write(name: str, frame: pd.DataFrame, command: str, out: Path) -> list[str]:
-    """Write NAME.csv, and a figure of each measure as SVG and PNG; their paths."""
+    """Write NAME.csv, and a figure of each measure as SVG and PNG; return the paths."""
     make_folder(out)
     study = STUDIES[name]
     table = str(out / f"{name}.csv")
@@ -98,53 +109,61 @@ def _write(name: str, frame: pd.DataFrame, command: str, out: Path) -> list[str]
         ending = ""
         if len(curves_of_measures) > 1:
             ending = f"-{_file_name(figures['measure'].iloc[0])}"
-        for form in ("svg", "png"):
-            written.append(str(out / f"{name}{ending}.{form}"))
-            write_file(written[-1], partial(plot.savefig, format=form))
+        for file_format in ("svg", "png"):
+            path = str(out / f"{name}{ending}.{file_format}")
+            write_file(path, partial(plot.savefig, format=file_format))
+            written.append(path)
     return written
 
 
 def _plot(figures: pd.DataFrame, study: Study, remark: str) -> Any:
-    """The curves of one measure."""
+    """Draw the curves of one measure; the remark is written below the figure."""
     from store.plots import curves
 
     measure = str(figures["measure"].iloc[0])
     columns = {"value": measure, "value_error": f"{measure}_error"}
     by = "series" if figures["series"].nunique() > 1 else None
     frame = figures.rename(columns=columns).infer_objects()
-    return curves(frame, study.x, measure, by, log=study.log, title=study.says, remark=remark)
+    return curves(frame, study.x, measure, by, log=study.log, title=study.question, remark=remark)
 
 
 def _table_of_measure(figures: pd.DataFrame, x: str) -> str | Table:
-    """A row for each x and a column for each series; where few have both, a row for each figure."""
+    """Make the table of one measure, with a row for each value of x and a column for each series.
+
+    If more than half of its cells would be empty, the table has a row for each figure instead. If
+    the table is too long, a line of text says how many figures there are.
+    """
     series = list(dict.fromkeys(figures["series"]))
-    values = list(dict.fromkeys(figures[x]))
+    x_values = list(dict.fromkeys(figures[x]))
     if len(figures) > _MOST_LINES * len(series):
         return f"{count(len(figures), 'figure')}: --out writes them"
     cells = {
         (row[x], row["series"]): mean_text(row["value"], row["value_error"])
         for row in figures.to_dict("records")
     }
-    if len(values) * len(series) > 2 * len(figures):
-        rows = [[name, _x_text(value), text] for (value, name), text in cells.items()]
+    if len(x_values) * len(series) > 2 * len(figures):
+        rows = [[name, _x_text(x_value), text] for (x_value, name), text in cells.items()]
         return table_of_cells(["series", x, figures["measure"].iloc[0]], rows)
-    rows = [
-        [_x_text(value), *(cells.get((value, name), "") for name in series)] for value in values
-    ]
-    return table_of_cells([x, *(name or "value" for name in series)], rows)
+    rows = []
+    for x_value in x_values:
+        means = [cells.get((x_value, name), "") for name in series]
+        rows.append([_x_text(x_value), *means])
+    head = [name or "value" for name in series]
+    return table_of_cells([x, *head], rows)
 
 
 def _x_text(x: Any) -> str:
-    """A value of x: a text as it is, a number with few digits."""
+    """Write a value of x: a text as it is, a number with few digits."""
     if isinstance(x, str):
         return x
     return f"{x:.4g}" if x < 1000 else f"{x:.0f}"
 
 
 def _file_name(measure: str) -> str:
-    """A measure as part of a file's name.
+    """Convert the name of a measure to a part of a file name.
 
     >>> _file_name("r, two grades learned"), _file_name("NDCG@10")
     ('r-two-grades-learned', 'NDCG10')
     """
-    return re.sub(r"[^A-Za-z0-9-]+", "", re.sub(r"[ ,]+", "-", measure))
+    with_hyphens = re.sub(r"[ ,]+", "-", measure)
+    return re.sub(r"[^A-Za-z0-9-]+", "", with_hyphens)

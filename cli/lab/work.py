@@ -1,10 +1,10 @@
-"""Work out the cells of an experiment that the store does not have yet, and keep them in it."""
+"""Compute the cells of an experiment that the store lacks, and store their results."""
 
 from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from itertools import chain
 from pathlib import Path
 from statistics import fmean
@@ -14,7 +14,7 @@ from cli.console import say
 from sortnet.core import Progress
 from sortnet.errors import SortNetError, StoreError
 from sortnet.lab.cells import Cell, Result, keys_of
-from sortnet.lab.executor import work_out_all
+from sortnet.lab.executor import Outcome, work_out_all
 from sortnet.messages import count
 from store.lab.cell_rows import StoredCell, keep_cell, kept_cells
 from store.service.existing_store import open_to_write
@@ -26,7 +26,15 @@ if TYPE_CHECKING:
 
 
 class RunOptions(NamedTuple):
-    """Options of every command of `sortnet experiment`: where cells are worked out and kept."""
+    """Options of every command of `sortnet experiment` about computing cells and storing results.
+
+    Attributes:
+        store: the store of results; None for the default store.
+        jobs: number of processes.
+        cluster: address of a Dask scheduler that is used in place of processes; or None.
+        cache: cache folder for the data; None for no cache.
+        again: whether cells are computed again although the store has their results.
+    """
 
     store: URL | str | None
     jobs: int
@@ -36,17 +44,22 @@ class RunOptions(NamedTuple):
 
 
 class Results(NamedTuple):
-    """Results of the cells of an experiment, in their order, and cells that failed, with why."""
+    """Results of the cells of an experiment.
+
+    Attributes:
+        results: the cells that have a result, in their order, each with its result.
+        failed: the cells that failed, each with the reason.
+    """
 
     results: list[tuple[Cell, Result]]
     failed: list[tuple[Cell, str]]
 
 
 class TimeLeft:
-    """Estimate how long the cells that are left take, from the cells that are done.
+    """Estimates how long the cells that are left take, by the times of the cells that are done.
 
-    A ranker takes about as long on each part of the data; a ranker of which no cell is done yet is
-    taken for an average one. Several processes share the work.
+    A cell is expected to take as long as the mean of the same ranker's cells that are done, or, if
+    there is none, as long as the mean of all cells that are done. Several processes share the work.
     """
 
     def __init__(self, jobs: int) -> None:
@@ -57,17 +70,17 @@ class TimeLeft:
         """Note the seconds that one process worked on a cell."""
         self.seconds[cell.ranker.name].append(seconds)
 
-    def of(self, cells: Sequence[Cell]) -> float:
-        """Seconds until these cells are worked out.
+    def estimate(self, cells: Sequence[Cell]) -> float:
+        """Estimate the seconds until the given cells are computed.
 
         >>> from types import SimpleNamespace
         >>> fast, slow = (SimpleNamespace(ranker=SimpleNamespace(name=n)) for n in ("fast", "slow"))
         >>> time_left = TimeLeft(jobs=2)
         >>> time_left.add(fast, 2.0)
-        >>> time_left.of([slow, fast])
+        >>> time_left.estimate([slow, fast])
         2.0
         >>> time_left.add(slow, 10.0)
-        >>> time_left.of([slow, fast, fast])
+        >>> time_left.estimate([slow, fast, fast])
         7.0
         """
         average = fmean(chain(*self.seconds.values()))
@@ -75,56 +88,37 @@ class TimeLeft:
         return sum(expected) / self.jobs
 
 
-def results_of(cells: Sequence[Cell], where: RunOptions, progress: Progress) -> Results:
-    """Results of cells, from the store or by working them out; a new result is kept at once.
+def results_of(cells: Sequence[Cell], run_options: RunOptions, progress: Progress) -> Results:
+    """Load the results of cells from the store, and compute and store the missing results.
+
+    A new result is stored at once, so that an interrupted command can be resumed.
 
     Raises:
         SortNetError: if the data, the store or the cluster cannot be used.
     """
     progress("reading the data")
     keys = keys_of(cells)
-    failed: list[tuple[Cell, str]] = []
-    with open_to_write(where.store) as store:
+    with open_to_write(run_options.store) as store:
         result_of_key = {}
-        if not where.again:
-            stored_cells = kept_cells(store.database, keys)
-            for key, stored in stored_cells.items():
+        if not run_options.again:
+            for key, stored in kept_cells(store.database, keys).items():
                 result_of_key[key] = Result(stored.order, stored.about)
-        cells_left = {k: cell for k, cell in enumerate(cells) if keys[k] not in result_of_key}
-        n_stored = len(cells) - len(cells_left)
+        keys_and_cells = zip(keys, cells, strict=True)
+        to_do = [(key, cell) for key, cell in keys_and_cells if key not in result_of_key]
+        n_stored = len(cells) - len(to_do)
         if n_stored:
             say(f"worked out before: {n_stored} of {count(len(cells), 'cell')}")
-        to_do = list(cells_left)
         if to_do:
-            processes = f" in {where.jobs} processes" if where.jobs > 1 else ""
+            processes = f" in {run_options.jobs} processes" if run_options.jobs > 1 else ""
             say(f"{count(len(to_do), 'cell')} to work out{processes}")
         progress(f"{count(len(to_do), 'cell')} to work out")
-        time_left = TimeLeft(where.jobs)
-        outcomes = work_out_all(
-            [cells[k] for k in to_do], jobs=where.jobs, cluster=where.cluster, cache=where.cache
-        )
-        began = time.monotonic()
+        failed = []
         try:
-            for n_ended, (k, outcome) in enumerate(outcomes, 1):
-                cell = cells_left.pop(to_do[k])
-                ended = time.monotonic()
-                wall_seconds = ended - began
-                began = ended
+            for key, cell, outcome in _compute(to_do, store, run_options, progress):
                 if isinstance(outcome, str):
                     failed.append((cell, outcome))
-                    time_left.add(cell, wall_seconds)
-                    line = f"{cell.name} failed: {outcome}"
                 else:
-                    key = keys[to_do[k]]
                     result_of_key[key] = outcome
-                    _keep(store, key, cell, outcome)
-                    cpu_seconds = sum(outcome.about["seconds"].values())
-                    # Each of several processes has one thread, so it works for its CPU seconds.
-                    time_left.add(cell, wall_seconds if where.jobs == 1 else cpu_seconds)
-                    line = f"{n_ended} of {len(to_do)}  {cell.name}  {cpu_seconds:.1f} CPU s"
-                remaining = _remaining(cells_left.values(), time_left)
-                say(f"{line}; {remaining}" if cells_left else line)
-                progress(remaining)
         except KeyboardInterrupt:
             raise SortNetError("interrupted: the same command resumes it") from None
     results = [
@@ -135,8 +129,55 @@ def results_of(cells: Sequence[Cell], where: RunOptions, progress: Progress) -> 
     return Results(results, failed)
 
 
+def _compute(
+    to_do: Sequence[tuple[str, Cell]], store: Store, run_options: RunOptions, progress: Progress
+) -> Iterator[tuple[str, Cell, Outcome]]:
+    """Compute cells, store each result at once, and tell how long the remaining cells take.
+
+    Args:
+        to_do: the cells, each with its key.
+        store: the store.
+        run_options: options of the computation.
+        progress: called with the number of cells that are left.
+
+    Yields:
+        The key of a cell that has ended, the cell, and its result or the reason why it failed.
+    """
+    cells = [cell for _, cell in to_do]
+    cells_left = dict(enumerate(cells))
+    time_left = TimeLeft(run_options.jobs)
+    outcomes = work_out_all(
+        cells, jobs=run_options.jobs, cluster=run_options.cluster, cache=run_options.cache
+    )
+    began = time.monotonic()
+    for n_ended, (k, outcome) in enumerate(outcomes, 1):
+        key, cell = to_do[k]
+        del cells_left[k]
+        ended = time.monotonic()
+        wall_seconds = ended - began
+        began = ended
+        if isinstance(outcome, str):
+            time_left.add(cell, wall_seconds)
+            line = f"{cell.name} failed: {outcome}"
+        else:
+            _keep(store, key, cell, outcome)
+            cpu_seconds = sum(outcome.about["seconds"].values())
+            # With several processes the time between two results is not the time of a cell. Each
+            # process has one thread, so its CPU seconds are about its wall seconds.
+            time_left.add(cell, wall_seconds if run_options.jobs == 1 else cpu_seconds)
+            line = f"{n_ended} of {len(to_do)}  {cell.name}  {cpu_seconds:.1f} CPU s"
+        remaining = _remaining(cells_left.values(), time_left)
+        say(f"{line}; {remaining}" if cells_left else line)
+        progress(remaining)
+        yield key, cell, outcome
+
+
 def _keep(store: Store, key: str, cell: Cell, result: Result) -> None:
-    """Store a result; a fault names its cell."""
+    """Store the result of a cell.
+
+    Raises:
+        StoreError: if the result cannot be stored; the message names the cell.
+    """
     try:
         keep_cell(
             store.database,
@@ -151,13 +192,13 @@ def _keep(store: Store, key: str, cell: Cell, result: Result) -> None:
 
 
 def _remaining(cells_left: Collection[Cell], time_left: TimeLeft) -> str:
-    """The number of cells that are left, and about how long they take."""
-    duration = in_words(time_left.of(tuple(cells_left)))
+    """Write how many cells are left, and about how long they take."""
+    duration = in_words(time_left.estimate(tuple(cells_left)))
     return f"{count(len(cells_left), 'cell')} left, about {duration}"
 
 
 def in_words(seconds: float) -> str:
-    """A duration in the unit that fits.
+    """Write a duration in seconds, minutes or hours.
 
     >>> in_words(0.2), in_words(100), in_words(9000)
     ('1 s', '2 min', '2.5 h')

@@ -144,7 +144,7 @@ def _save(queries: Queries, home: Path, state: str) -> None:
 
 
 def _remove_other_states(home: Path, state: str) -> None:
-    """Remove all folders but `state`, and but temporary folders that a process may be writing."""
+    """Remove the folders of other states, and temporary folders that are abandoned."""
     for entry in home.iterdir():
         is_temporary = entry.name.startswith(".writing-")
         with suppress(OSError):

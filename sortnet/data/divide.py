@@ -77,11 +77,14 @@ def joined(parts: Sequence[Queries]) -> Queries:
 
 
 def _judged(parts: Sequence[Queries], starts: I64) -> Pairs | None:
-    """Join the judged pairs of all parts.
+    """Join the judged pairs of all parts; None if no part has judged pairs.
 
     Args:
-        parts: the parts. None, or each of them, has judged pairs.
+        parts: the parts.
         starts: number of each part's first document among the joined documents.
+
+    Raises:
+        DataError: if only some of the parts have judged pairs.
     """
     judged = [part.judged for part in parts if part.judged is not None]
     if not judged:
@@ -259,21 +262,25 @@ def _recorded_documents(queries: Queries, names: Mapping[str, Sequence[str]]) ->
 
 
 def _some_documents(queries: Queries, rng: np.random.Generator) -> Bool:
-    """Draw about a tenth of each query's compared documents: (n_docs,) whether each is held out.
+    """Draw documents to hold out: about a tenth of the compared documents of each query.
 
     A pair is held out if one of its two documents is. If documents are drawn with probability p, a
     pair is held out with probability 1 - (1 - p)^2, which is `SHARE` for p = 1 - sqrt(1 - SHARE).
+
+    Returns:
+        (n_docs,) whether each document is held out.
     """
     assert queries.judged is not None
     is_compared = np.zeros(queries.n_docs, np.bool_)
     is_compared[queries.judged.winner] = True
     is_compared[queries.judged.loser] = True
+    share_of_documents = 1 - np.sqrt(1 - SHARE)
     is_held_out = np.zeros(queries.n_docs, np.bool_)
     for begin, end in zip(queries.offsets[:-1], queries.offsets[1:], strict=True):
         compared_docs = begin + np.flatnonzero(is_compared[begin:end])
-        n_drawn = max(1, round((1 - np.sqrt(1 - SHARE)) * len(compared_docs)))
-        drawn = rng.permutation(compared_docs)[:n_drawn]
-        is_held_out[drawn] = True
+        n_drawn = max(1, round(share_of_documents * len(compared_docs)))
+        drawn_docs = rng.permutation(compared_docs)[:n_drawn]
+        is_held_out[drawn_docs] = True
     return is_held_out
 
 

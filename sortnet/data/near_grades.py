@@ -39,12 +39,14 @@ def features_near_grades(queries: Queries, nearly: float = NEARLY) -> dict[int, 
     if len(better) < _LEAST_PAIRS:
         return {}
     correlations = {}
-    for k in range(queries.n_features):
-        values = queries.features[:, k]
-        above = np.count_nonzero(values[better] > values[worse])
-        below = np.count_nonzero(values[better] < values[worse])
-        correlations[k] = float((above - below) / len(better))
-    return {k: value for k, value in correlations.items() if abs(value) >= nearly}
+    for feature in range(queries.n_features):
+        values = queries.features[:, feature]
+        n_in_order = np.count_nonzero(values[better] > values[worse])
+        n_in_reverse = np.count_nonzero(values[better] < values[worse])
+        correlation = float((n_in_order - n_in_reverse) / len(better))
+        if abs(correlation) >= nearly:
+            correlations[feature] = correlation
+    return correlations
 
 
 def _pairs(queries: Queries) -> tuple[I64, I64]:

@@ -160,7 +160,7 @@ def is_part(facts: Mapping[str, Any]) -> bool:
 
 
 def take_part(queries: Queries, facts: Mapping[str, Any], part: str) -> Queries:
-    """Take the part of a whole file that the facts describe, see `facts_of`."""
+    """Take the part of a whole file that is described by facts of `facts_of`."""
     if "rows" in facts:
         members = queries.only(np.isin(queries.rows, facts["rows"]))
     else:
@@ -171,7 +171,7 @@ def take_part(queries: Queries, facts: Mapping[str, Any], part: str) -> Queries:
 
 
 def ids_in_two_parts(fold: Fold) -> str | None:
-    """Write a warning about document ids that occur in two parts; None if no id does."""
+    """Write a warning about document ids that occur in two parts; None if there are no such ids."""
     ids_of_part = {}
     for name in PARTS:
         part = getattr(fold, name)

@@ -254,12 +254,12 @@ def named_roles(
     """
     describer = None if like is None else like.describer
     given_names = columns or UNNAMED
-    names = given_names
-    if like is not None:
-        names = given_names.over(like.columns)
+    names = given_names if like is None else given_names.over(like.columns)
     roles = Columns(ID, group=QUERY) if describer is None else _roles(describer)
-    if names.query is not None:
-        roles = replace(roles, group=None if names.query == ALL_ROWS else names.query)
+    if names.query == ALL_ROWS:
+        roles = replace(roles, group=None)
+    elif names.query is not None:
+        roles = replace(roles, group=names.query)
     if names.id is not None:
         roles = replace(roles, id=names.id)
     if given_names.id is None and roles.id not in rows.columns:

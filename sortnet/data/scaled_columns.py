@@ -1,8 +1,9 @@
 """Parts of a scaling: each fits a table of statistics to the features and computes scaled columns.
 
 `PARTS` lists the parts. A `Part` has functions that fit its table, say which feature each of its
-columns comes from, and scale whole queries. In all of these functions, X holds features
-(n_docs, n_features) of consecutive documents, NaN where a value is missing.
+columns comes from, and scale whole queries. In these functions, X has the features
+(n_docs, n_features) of consecutive documents, NaN where a value is missing. All functions of a kind
+have the same arguments, although some of them use no seed, no offsets or no table.
 """
 
 from __future__ import annotations
@@ -60,10 +61,10 @@ def runs(X: F32) -> Iterator[F32]:
 
 
 def _moments(X: F32, seed: int, transform: Callable[[F32], F32] = lambda x: x) -> F64:
-    """Fit the table of the scalings `standard` and `log`: (2, n_features).
+    """Fit the table of the scalings `standard` and `log`: mean and 1 / standard deviation.
 
-    The first row has the mean of each feature, the second row 1 / standard deviation, or 0 for a
-    constant feature.
+    The table is (2, n_features). The first row has the mean of each feature; the second row has
+    1 / standard deviation, or 0 for a constant feature.
     """
     table = np.zeros((2, X.shape[1]))
     for feature, column in _columns(X, seed):

@@ -55,7 +55,7 @@ class Scaler:
 
     @cached_property
     def sources(self) -> I64:
-        """The number (n_columns,) of the feature that each column comes from."""
+        """The number of the feature from which each column is computed, (n_columns,)."""
         if not self.tables:
             return np.arange(self.n_features)
         sources = [PARTS[part].sources(table) for part, table in self.tables.items()]
@@ -174,7 +174,7 @@ class Scaler:
 
 @dataclass(frozen=True, eq=False)
 class _LazyFeatures:
-    """Features that are scaled when a slice of them is read."""
+    """Array-like features of large data, which are scaled whenever a slice of documents is read."""
 
     scaler: Scaler
     queries: Queries

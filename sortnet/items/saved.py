@@ -131,7 +131,7 @@ def _word_counts(arrays_left: Arrays, n_texts: int) -> WordCounts:
 
 
 def _topics(arrays_left: Arrays) -> Topics:
-    """Restore the topics of texts."""
+    """Restore the topics of texts from their terms and loadings."""
     words = _terms_with_weights(arrays_left, "words", WORDS)
     letters = _terms_with_weights(arrays_left, "letters", LETTERS)
     n_terms = len(words.terms) + len(letters.terms)
@@ -144,7 +144,7 @@ def _topics(arrays_left: Arrays) -> Topics:
 
 
 def _terms_with_weights(arrays_left: Arrays, name: str, kind: tuple[str, tuple[int, int]]) -> Terms:
-    """Restore terms with their inverse document frequencies.
+    """Restore terms and their inverse document frequencies from two arrays.
 
     Args:
         arrays_left: arrays that are not used yet; two arrays are removed.
@@ -197,7 +197,7 @@ def _take(
     Raises:
         ModelError: if the array is missing or does not fit.
     """
-    array = arrays_left.pop(name, np.empty(0, np.bool_))
+    array = arrays_left.pop(name, np.empty(0, np.bool_))  # a missing array has the wrong type
     has_shape = len(shape) == array.ndim and all(
         expected in (None, length) for expected, length in zip(shape, array.shape, strict=True)
     )

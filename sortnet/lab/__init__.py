@@ -1,1 +1,1 @@
-"""Rankers compared: cells, splits, tuning, significance, studies; simulated people; trackers."""
+"""Experiments: comparisons of rankers, studies of the papers, and simulated annotators."""

@@ -1,4 +1,8 @@
-"""Sorts that ask for one comparison at a time, as baselines of the choice of questions."""
+"""Sorting algorithms that ask one question at a time, to be compared with strategies of sessions.
+
+Each sort is a generator that yields a question and is sent the answer. It sorts the list `order`
+in place, the best item first; `top` is the number of best items that are wanted.
+"""
 
 from __future__ import annotations
 
@@ -8,26 +12,28 @@ from typing import TypeAlias
 from sortnet.preference.base import Pair
 from sortnet.preference.strategies import MergePass
 
-Asking: TypeAlias = Generator[Pair, bool, None]  # yields pairs (i, j), is sent whether i won
-AskingBest: TypeAlias = Generator[tuple[int, ...], int, None]  # yields items, is sent the best
+Asking: TypeAlias = Generator[Pair, bool, None]  # yields pairs (i, j); is sent whether i is better
+AskingBest: TypeAlias = Generator[tuple[int, ...], int, None]  # yields items; is sent the best
 Sort: TypeAlias = Callable[[list[int], int], Asking]
 
 
 def merge_sort(order: list[int], top: int) -> Asking:
-    """Merge runs until all are one, whatever `top` is; the list is changed at the end."""
-    sort = MergePass(order)
-    while not sort.ranking:
-        i, j = next(sort.wanted())
-        sort.answer(i, j, i if (yield i, j) else j)
-    order[:] = sort.ranking
+    """Sort the whole list by merging, whatever `top` is; `order` is changed at the end."""
+    merge_pass = MergePass(order)
+    while not merge_pass.ranking:
+        i, j = next(merge_pass.wanted())
+        i_is_better = yield i, j
+        winner = i if i_is_better else j
+        merge_pass.answer(i, j, winner)
+    order[:] = merge_pass.ranking
 
 
 def heapsort(order: list[int], top: int) -> Asking:
-    """Take the best items one by one from a binary heap, until `top` are known.
+    """Take the best items one by one from a binary heap, until `top` items are taken.
 
-    The list is changed in place: at any time it holds the best items so far, then the heap.
+    At any time the list holds the items taken so far, and then the heap.
 
-    Cost: at most 2 n comparisons for the heap, then 2 log2 n for each of the best items.
+    Cost: at most 2 n comparisons to build the heap of n items, then 2 log2 n for each item taken.
 
     >>> order = [2, 0, 3, 1]
     >>> sort = heapsort(order, 2)
@@ -48,25 +54,36 @@ def heapsort(order: list[int], top: int) -> Asking:
 
 
 def _sift(order: list[int], root: int, first: int) -> Asking:
-    """Let an item of the heap, which begins at `first`, sink below the items that beat it."""
-    n = len(order) - first
-    while (child := 2 * root + 1) < n:
-        if child + 1 < n and (yield order[first + child + 1], order[first + child]):
-            child += 1
-        if not (yield order[first + child], order[first + root]):
+    """Let the item at `root` sink in a binary heap below all better items.
+
+    Args:
+        order: the list; the heap is its part from `first` on.
+        root: position of the item in the heap.
+        first: position in the list at which the heap begins.
+    """
+    heap_size = len(order) - first
+    child = 2 * root + 1
+    while child < heap_size:
+        if child + 1 < heap_size:
+            right_is_better = yield order[first + child + 1], order[first + child]
+            if right_is_better:
+                child += 1
+        child_is_better = yield order[first + child], order[first + root]
+        if not child_is_better:
             return
         _swap(order, first + root, first + child)
         root = child
+        child = 2 * root + 1
 
 
 def setwise_heapsort(order: list[int], top: int, size: int) -> AskingBest:
-    """Heapsort that asks for the best of an item and its size - 1 children in one question.
+    """Sort by a heap whose questions ask for the best of `size` items: a parent and its children.
 
-    It is the setwise heapsort of Zhuang and others (2023). The list is changed in place as by
-    `heapsort`.
+    This is the setwise heapsort of Zhuang et al. 2023, with size - 1 children of each item. As in
+    `heapsort`, the list holds the items taken so far, and then the heap.
 
-    Cost: at most n / (size - 1) calls and a few more for the heap, then log n to the base size - 1
-    for each of the best items.
+    Cost: for n items about n / (size - 1) questions to build the heap, then log n to the base
+    size - 1 for each item taken.
     """
     for root in range((len(order) - 2) // (size - 1), -1, -1):
         yield from _sift_set(order, root, 0, size)
@@ -76,56 +93,68 @@ def setwise_heapsort(order: list[int], top: int, size: int) -> AskingBest:
 
 
 def _sift_set(order: list[int], root: int, first: int, size: int) -> AskingBest:
-    """Let an item of the heap, which begins at `first`, sink below the items that beat it."""
-    n = len(order) - first
-    while (child := (size - 1) * root + 1) < n:
-        places = [root, *range(child, min(child + size - 1, n))]
-        best = yield tuple(order[first + place] for place in places)
-        best_place = next(place for place in places if order[first + place] == best)
-        if best_place == root:
+    """Let the item at `root` sink in a heap with size - 1 children per item below better items.
+
+    Args:
+        order: the list; the heap is its part from `first` on.
+        root: position of the item in the heap.
+        first: position in the list at which the heap begins.
+        size: number of items in a question.
+    """
+    heap_size = len(order) - first
+    child = (size - 1) * root + 1
+    while child < heap_size:
+        positions = [root, *range(child, min(child + size - 1, heap_size))]
+        best = yield tuple(order[first + position] for position in positions)
+        best_position = next(k for k in positions if order[first + k] == best)
+        if best_position == root:
             return
-        _swap(order, first + root, first + best_place)
-        root = best_place
+        _swap(order, first + root, first + best_position)
+        root = best_position
+        child = (size - 1) * root + 1
 
 
 def _swap(order: list[int], a: int, b: int) -> None:
-    """Exchange the items at two places."""
+    """Exchange the items at the positions a and b."""
     order[a], order[b] = order[b], order[a]
 
 
 def quicksort(order: list[int], top: int) -> Asking:
-    """Split at the middle item, and sort the parts that reach into the first `top` places.
+    """Sort by quicksort with the middle item as pivot; leave out ranges below the first `top`.
 
-    The list is changed in place: items that are not compared yet stay behind the pivot.
+    During a split, items that are not compared yet are directly behind the pivot.
 
-    Cost: about 2 n comparisons for a few of the best items, 2 n ln n for all.
+    Cost: for n items about 2 n comparisons for a few of the best items, 2 n ln n for all.
     """
-    parts = [(0, len(order))]
-    while parts:
-        start, end = parts.pop()
+    unsorted_ranges = [(0, len(order))]
+    while unsorted_ranges:
+        start, end = unsorted_ranges.pop()
         pivot = order.pop((start + end) // 2)
         rest = order[start : end - 1]
         better: list[int] = []
         worse: list[int] = []
         order.insert(start, pivot)
         for k, item in enumerate(rest):
-            if (yield item, pivot):
+            item_is_better = yield item, pivot
+            if item_is_better:
                 better.append(item)
             else:
                 worse.append(item)
             order[start:end] = [*better, pivot, *rest[k + 1 :], *worse]
         middle = start + len(better)
-        for part_start, part_end in ((middle + 1, end), (start, middle)):
-            if part_end - part_start > 1 and part_start < top:
-                parts.append((part_start, part_end))
+        # The better items are pushed last, so that they are sorted first.
+        for range_start, range_end in ((middle + 1, end), (start, middle)):
+            if range_end - range_start > 1 and range_start < top:
+                unsorted_ranges.append((range_start, range_end))
 
 
 def bubble_passes(order: list[int], top: int) -> Asking:
     """Let the best of the remaining items rise to the front, `top` times.
 
-    Cost: n - 1 comparisons for the first pass, one less for each further one.
+    Cost: for n items n - 1 comparisons in the first pass, and one less in each further pass.
     """
     for first in range(min(top, len(order))):
-        for place in range(len(order) - 1, first, -1):
-            if (yield order[place], order[place - 1]):
-                _swap(order, place - 1, place)
+        for position in range(len(order) - 1, first, -1):
+            is_better = yield order[position], order[position - 1]
+            if is_better:
+                _swap(order, position - 1, position)

@@ -1,7 +1,8 @@
 """A cell of an experiment: one ranker on one division of the data, tuned, fitted and tested.
 
-Any process on any machine can work a cell out, as it reads its data itself. A result is the ranking
-of the test documents: every measure under every convention follows from it without training again.
+Any process on any machine can compute a cell, because a cell describes where its data are. The
+result is the ranking of the test documents. All measures under all conventions can be computed from
+the ranking without training again.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ import numpy as np
 
 from sortnet import __version__
 from sortnet.config import choose_quality
-from sortnet.core import I64
+from sortnet.core import I64, Queries
 from sortnet.data.read import Fold
 from sortnet.files import fingerprint
 from sortnet.lab.entries import Entry
@@ -29,25 +30,29 @@ from sortnet.rankers.base import Ranker
 from sortnet.rankers.fit_ranker import fit_ranker
 from sortnet.rankers.tuning import tune
 
-# Makes values of JSON from a ranker, its data and its iterations, which most kinds do not have.
+# Computes further values, as JSON, from a fitted ranker, its data and its training iterations. The
+# list of iterations is empty for all kinds of rankers but `sortnet`.
 Observer: TypeAlias = Callable[[Ranker, Fold, list[Iteration]], dict[str, Any]]
 
 
 @dataclass(frozen=True)
 class Cell:
-    """What is worked out; the same for everybody who compares rankers.
+    """One ranker to be tuned, fitted and tested on one division of the data.
 
     Attributes:
-        ranker: what is fitted, and what of its settings is searched.
-        split: where the data come from.
+        ranker: the ranker, its settings, and the settings to be searched.
+        split: the data and their division into parts.
         seed: seed of the ranker.
-        quality: RankQuality, which chooses; None: by the grades, see `choose_quality`.
-        relevant_from: the lowest grade that is relevant.
-        binarise: whether training and validation grades become relevant or not.
-        inner: parts of an inner cross-validation; 0: the validation part chooses.
-        search: how settings are searched, see `tune`.
-        trials, seconds: the search's budget.
-        observe: what else is looked at, a function of `sortnet.lab.observers`.
+        quality: RankQuality that chooses settings and models. If None, the grades decide, see
+            `choose_quality`.
+        relevant_from: the lowest relevant grade.
+        binarise: whether training and validation grades become 1 (relevant) and 0.
+        inner: number of parts of an inner cross-validation that chooses the settings. With 0 the
+            validation part chooses the settings.
+        search: the method of the search, see `tune`.
+        trials: largest number of settings that the search tries; None for no limit.
+        seconds: seconds after which the search tries no other settings; None for no limit.
+        observe: a function of `sortnet.lab.observers` that computes further values; or None.
     """
 
     ranker: Entry
@@ -67,7 +72,7 @@ class Cell:
         return f"{self.ranker.name} on {self.split.name}"
 
     def to_json(self) -> dict[str, Any]:
-        """The cell as a store keeps it; it is identified by these values."""
+        """Describe the cell as JSON; a store identifies the cell by this description."""
         return {
             **vars(self),
             "ranker": self.ranker.to_json(),
@@ -81,9 +86,10 @@ class Result:
     """The result of a cell.
 
     Attributes:
-        order: (n_docs,) the test documents' numbers, query by query, the best first.
-        about: `settings` chosen, their `trials`, RankQuality on the validation part as `quality`,
-            CPU `seconds` of reading, tuning, fitting and ranking, `observed`.
+        order: (n_docs,) numbers of the test documents, query by query, the best first.
+        about: facts about the result: the chosen `settings`, the `trials` of the search, the
+            RankQuality on the validation part as `quality`, the CPU `seconds` of reading, tuning,
+            fitting and ranking, and, if the cell has an observer, its values as `observed`.
     """
 
     order: I64
@@ -91,19 +97,21 @@ class Result:
 
 
 def work_out(cell: Cell, *, cache: Path | None = None) -> Result:
-    """Read the data, tune, fit with the settings chosen, and rank the test part.
+    """Compute a cell: read the data, tune and fit the ranker, and rank the test part.
 
     Raises:
         SortNetError: if the data or the settings cannot be used.
 
-    Cost: that of tuning and one more fit.
+    Cost: tuning and one more fit.
     """
     seconds: dict[str, float] = {}
     with _timed(seconds, "read"):
         fold = learnable(cell, cache)
     assert fold.test is not None
-    level = 1 if cell.binarise else cell.relevant_from
-    settings = cell.ranker.settings(seed=cell.seed, quality=cell.quality, relevant_from=level)
+    relevant_from = 1 if cell.binarise else cell.relevant_from
+    settings = cell.ranker.settings(
+        seed=cell.seed, quality=cell.quality, relevant_from=relevant_from
+    )
     settings = choose_quality(fold.train, fold.vali, settings)
     with _timed(seconds, "tune"):
         tuned = tune(
@@ -130,22 +138,24 @@ def work_out(cell: Cell, *, cache: Path | None = None) -> Result:
 
 
 def learnable(cell: Cell, cache: Path | None = None) -> Fold:
-    """The data of a cell; training and validation grades are binary if the cell says so.
+    """Read the data of a cell; make training and validation grades binary if the cell says so.
 
-    The test part keeps its grades, as a convention decides how they are used.
+    The test part keeps its grades, because each convention of evaluation uses them in its own way.
     """
     fold = cell.split.load(cache)
     if not cell.binarise:
         return fold
-    train, vali = (
-        replace(part, grades=(part.grades >= cell.relevant_from).astype(np.int32))
-        for part in (fold.train, fold.vali)
-    )
-    return replace(fold, train=train, vali=vali)
+
+    def binary(part: Queries) -> Queries:
+        return replace(part, grades=(part.grades >= cell.relevant_from).astype(np.int32))
+
+    return replace(fold, train=binary(fold.train), vali=binary(fold.vali))
 
 
 def keys_of(cells: Sequence[Cell]) -> list[str]:
-    """A SHA-256 of each cell and the bytes of its data, in hexadecimal digits.
+    """Compute a key for each cell, under which its result is stored.
+
+    The key is the SHA-256, in hexadecimal digits, of the cell's description and of its data.
 
     Cost: each file is read once.
     """
@@ -154,19 +164,23 @@ def keys_of(cells: Sequence[Cell]) -> list[str]:
 
     def key(cell: Cell) -> str:
         values = cell.to_json()
-        # A cell is found again wherever its files lie.
+        # Paths are left out, so that the result is found again if the files have been moved.
         for name in ("folder", "file"):
             values["split"].pop(name, None)
         values["files"] = [fingerprints[str(file)] for file in cell.split.files]
-        values["sortnet"] = __version__  # another version may rank otherwise
-        return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
+        values["sortnet"] = __version__  # another version may compute another ranking
+        text = json.dumps(values, sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()
 
     return [key(cell) for cell in cells]
 
 
 @contextmanager
 def _timed(seconds: dict[str, float], name: str) -> Iterator[None]:
-    """CPU seconds of all threads: cells that run side by side do not slow each other in them."""
+    """Measure the CPU seconds of the `with` block, and store them as `seconds[name]`.
+
+    CPU time, unlike wall time, hardly depends on other cells that are computed at the same time.
+    """
     began = time.process_time()
     yield
     seconds[name] = time.process_time() - began

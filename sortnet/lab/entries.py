@@ -1,4 +1,4 @@
-"""The rankers of an experiment by name: what the papers compare, and any kind with settings."""
+"""Rankers of an experiment by name: the rankers of the papers, and any kind with own settings."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from sortnet.rankers.tuning import Grid
 
 @dataclass(frozen=True)
 class Entry:
-    """A row of the table of an experiment.
+    """A ranker that an experiment compares, with its settings.
 
     Attributes:
-        name: the name in the table.
+        name: the name in the table of results.
         kind: the kind of the ranker, or a variant of a kind.
         changes: settings that differ from the defaults of the kind.
-        grids: the settings that are searched, see `tune`. None: the grids of the kind. They are
-            empty for SortNet, which chooses its open settings by itself.
+        grids: the settings that are searched, see `tune`. If None, the grids of the kind; SortNet
+            has none, because it chooses its open settings by itself.
     """
 
     name: str
@@ -32,21 +32,30 @@ class Entry:
     grids: Sequence[Grid] | None = field(default=None, hash=False)
 
     def settings(self, **common: Any) -> Settings:
-        """The settings of the ranker; `common`: settings of all rankers of an experiment."""
+        """Make the settings of the ranker.
+
+        Args:
+            common: settings that all rankers of an experiment share; the entry's own settings have
+                precedence.
+        """
         return settings_for(self.kind).changed(**{**common, **self.changes})
 
     def changed(self, **changes: Any) -> Entry:
-        """Change settings of the entry: the new name lists the changes, and nothing is searched."""
+        """Make an entry with changed settings, whose name lists the changes, and without a search.
+
+        >>> ENTRIES["sortnet"].changed(hidden=(20, 20), seed=1).name
+        'sortnet:hidden=20-20,seed=1'
+        """
         typed = ",".join(f"{name}={_as_typed(value)}" for name, value in changes.items())
         return Entry(f"{self.name}:{typed}", self.kind, {**self.changes, **changes}, grids=())
 
     def to_json(self) -> dict[str, Any]:
-        """The name, the grids (None for the grids of the kind), and all settings."""
+        """Describe the entry as JSON: its name, all its settings and its grids."""
         return {"name": self.name, "grids": self.grids, "settings": self.settings().to_json()}
 
 
 def _as_typed(value: Any) -> Any:
-    """The value of a setting as it is typed on a command line: sizes of layers with hyphens."""
+    """Write the value of a setting as on a command line: sizes of layers joined by hyphens."""
     return "-".join(map(str, value)) if isinstance(value, tuple) else value
 
 
@@ -56,7 +65,8 @@ _SORTNETS: dict[str, Mapping[str, Any]] = {
     "sortnet-directranker": {"comparator": "directranker"},
     "sortnet-paper": PAPER,
 }
-_LEFT_OUT = ("sortnet", "posterior")  # sortnet has the entries above; posterior ranks no queries
+# `sortnet` has the entries above, and a ranker of kind `posterior` ranks no labelled queries.
+_LEFT_OUT = ("sortnet", "posterior")
 ENTRIES: dict[str, Entry] = {
     **{name: Entry(name, "sortnet", changes, grids=()) for name, changes in _SORTNETS.items()},
     **{kind: Entry(kind, kind) for kind in (*KINDS, *VARIANTS) if kind not in _LEFT_OUT},
@@ -64,11 +74,11 @@ ENTRIES: dict[str, Entry] = {
 
 
 def entry_of(name: str) -> Entry:
-    """The entry with a name; `NAME:SETTING=VALUE,...` changes settings of the entry.
+    """Look up an entry by its name; `NAME:SETTING=VALUE,...` changes settings of the entry NAME.
 
     Raises:
-        SortNetError: if no entry has the name, with similar names; if a setting is unknown or
-            its value is refused.
+        SortNetError: if no entry has the name, or a setting or its value is invalid; the message
+            lists similar names.
 
     >>> entry_of("ranksvm").kind, entry_of("sortnet:hidden=20-20").changes
     ('ranksvm', {'hidden': (20, 20)})
@@ -80,22 +90,26 @@ def entry_of(name: str) -> Entry:
     entry = ENTRIES[base]
     if not text:
         return entry
-    changes = dict(_change(entry.kind, typed) for typed in text.split(","))
+    changes = dict(_parsed_setting(entry.kind, typed) for typed in text.split(","))
     return replace(entry.changed(**changes), name=name)
 
 
 def entries_named(names: str, every: Iterable[str] = tuple(ENTRIES)) -> list[Entry]:
-    """The entries whose names are typed with commas between them; `all` stands for `every`.
+    """Look up the entries in a list of names that are separated by commas.
+
+    Args:
+        names: the names, as typed by a user. `all` stands for the names in `every`.
+        every: names of entries.
 
     Raises:
-        SortNetError: as `entry_of`; if a name is given twice.
+        SortNetError: if a name is invalid, see `entry_of`, or is given twice.
 
     >>> [entry.name for entry in entries_named("ranksvm:C=1, seed=2, err")]
     ['ranksvm:C=1,seed=2', 'err']
     """
     chosen: list[str] = []
     without_spaces = re.sub(r"\s*,\s*", ",", names.strip())
-    # A comma before a setting does not end the name of a ranker.
+    # A comma before `SETTING=` continues the name of a ranker, any other comma ends it.
     for name in re.split(r",(?![^,:]*=)", without_spaces):
         if name == "all":
             chosen += every
@@ -108,8 +122,8 @@ def entries_named(names: str, every: Iterable[str] = tuple(ENTRIES)) -> list[Ent
     return entries
 
 
-def _change(kind: str, typed: str) -> tuple[str, Any]:
-    """The name and the value of SETTING=VALUE, for a ranker of that kind."""
+def _parsed_setting(kind: str, typed: str) -> tuple[str, Any]:
+    """Parse SETTING=VALUE into the name and the value of a setting of a kind of ranker."""
     name, equals, value = typed.partition("=")
     settings: Mapping[str, Setting] = settings_of(type(settings_for(kind)))  # type: ignore[arg-type]
     if not equals or name not in settings:
@@ -121,16 +135,19 @@ def _change(kind: str, typed: str) -> tuple[str, Any]:
 
 
 def grid_of(kind: str, texts: Iterable[str]) -> dict[str, list[Any]]:
-    """Parse a grid of `tune` from texts SETTING=VALUE,VALUE,...
+    """Parse texts SETTING=VALUE,VALUE,... into a grid of settings for `tune`.
 
     Raises:
-        SortNetError: if a setting is unknown or a value is refused.
+        SortNetError: if a setting is unknown or a value is invalid.
 
     >>> grid_of("directranker", ["hidden=10-5,20-5", "dropout=0,0.2"])
     {'hidden': [(10, 5), (20, 5)], 'dropout': [0.0, 0.2]}
     """
-    grid = {}
+    grid: dict[str, list[Any]] = {}
     for text in texts:
-        name, _, values = text.partition("=")
-        grid[name] = [_change(kind, f"{name}={value}")[1] for value in values.split(",")]
+        name, _, typed_values = text.partition("=")
+        grid[name] = []
+        for typed in typed_values.split(","):
+            _, value = _parsed_setting(kind, f"{name}={typed}")
+            grid[name].append(value)
     return grid

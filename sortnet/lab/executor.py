@@ -1,6 +1,6 @@
-"""Work out many cells at once: here, in several processes, or on a Dask cluster.
+"""Compute many cells of an experiment: in this process, in several, or on a Dask cluster.
 
-A worker reads the data itself: no array travels but the ranking.
+A worker process reads the data itself and sends back only the ranking of the test documents.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from sortnet.errors import SortNetError
 from sortnet.files import one_line
 from sortnet.lab.cells import Cell, Result, work_out
 
-_RESTARTS = 2  # of a cell whose worker died
-_REACHED = 10  # seconds within which a cluster must answer
-_THREADS = ("OMP", "OPENBLAS", "MKL", "NUMBA")
-Outcome = Result | str  # a string says why there is no result
+_RESTARTS = 2  # how often cells are started again whose worker died
+_TIMEOUT = 10  # seconds within which a cluster must answer
+_THREADED_LIBRARIES = ("OMP", "OPENBLAS", "MKL", "NUMBA")
+Outcome = Result | str  # the result of a cell, or the reason why there is none
 
 
 def work_out_all(
@@ -29,22 +29,27 @@ def work_out_all(
     cluster: str | None = None,
     cache: Path | None = None,
 ) -> Iterator[tuple[int, Outcome]]:
-    """Work out cells, and yield each cell's number with its result, or why there is no result.
+    """Compute cells, and yield the number of each cell with its result as soon as it is done.
 
-    Cells come in the order in which they end. A cell whose worker dies is started again, twice at
-    most.
+    If a worker dies, the cells that are not done are started again, at most twice.
 
     Args:
-        cells: what to work out.
-        jobs: processes on this machine, of one thread each; 1: this process.
-        cluster: a Dask scheduler, dask://HOST:PORT, in place of processes here; its workers read
-            the files at the same paths.
+        cells: the cells.
+        jobs: number of processes on this machine, each with one thread. With 1, the cells are
+            computed in this process.
+        cluster: address of a Dask scheduler, dask://HOST:PORT, whose workers are used in place of
+            processes on this machine. They must find the files at the same paths.
+        cache: cache folder for the data.
+
+    Yields:
+        The position of the cell in `cells`, and its result or the reason why there is none.
 
     Raises:
         SortNetError: if the cluster cannot be reached, or Dask is not installed.
     """
     if jobs == 1 and cluster is None:
-        yield from ((k, worked_out(cell, cache)) for k, cell in enumerate(cells))
+        for k, cell in enumerate(cells):
+            yield k, worked_out(cell, cache)
         return
     cells_left = dict(enumerate(cells))
     n_restarts = 0
@@ -60,12 +65,13 @@ def work_out_all(
         if a_worker_died:
             n_restarts += 1
         if n_restarts > _RESTARTS:
-            yield from ((k, "its worker died, again and again") for k in cells_left)
+            for k in cells_left:
+                yield k, "its worker died, again and again"
             return
 
 
 def worked_out(cell: Cell, cache: Path | None = None) -> Outcome:
-    """The result of a cell, or why there is none: a ranker's fault must not end other cells."""
+    """Compute a cell; return its result, or the error as text so that other cells continue."""
     try:
         return work_out(cell, cache=cache)
     except SortNetError as error:
@@ -77,7 +83,10 @@ def worked_out(cell: Cell, cache: Path | None = None) -> Outcome:
 def _as_they_end(
     executor: Executor, cells: dict[int, Cell], cache: Path | None
 ) -> Iterator[tuple[int, Outcome | None]]:
-    """Yield the number and outcome of each cell that ends; None if its worker died."""
+    """Compute cells by an executor; yield the number and the outcome of each cell that ends.
+
+    The outcome is None if the worker of the cell died.
+    """
     futures: dict[Future[Outcome], int] = {
         executor.submit(worked_out, cell, cache): k for k, cell in cells.items()
     }
@@ -87,9 +96,11 @@ def _as_they_end(
                 yield futures[future], future.result()
             except BrokenExecutor:
                 yield futures[future], None
-            except Exception as error:  # each executor has kinds of its own
-                is_dead = type(error).__name__ == "KilledWorker"
-                yield futures[future], None if is_dead else _fault_line(error)
+            except Exception as error:  # each executor has its own exceptions
+                if type(error).__name__ == "KilledWorker":  # Dask's name of a broken executor
+                    yield futures[future], None
+                else:
+                    yield futures[future], _fault_line(error)
     finally:
         for future in futures:
             future.cancel()
@@ -101,11 +112,11 @@ def _fault_line(error: Exception) -> str:
 
 @contextmanager
 def _executor(jobs: int, cluster: str | None) -> Iterator[Executor]:
-    """Processes of one thread each on this machine, or the workers of a Dask cluster."""
+    """Start processes of one thread each on this machine, or connect to a Dask cluster."""
     if cluster is None:
         from joblib.externals.loky import ProcessPoolExecutor
 
-        one_thread = {f"{library}_NUM_THREADS": "1" for library in _THREADS}
+        one_thread = {f"{library}_NUM_THREADS": "1" for library in _THREADED_LIBRARIES}
         executor = ProcessPoolExecutor(jobs, env=one_thread)
         try:
             yield executor
@@ -114,7 +125,8 @@ def _executor(jobs: int, cluster: str | None) -> Iterator[Executor]:
         return
     try:
         distributed: Any = import_module("distributed")
-        client = distributed.Client(cluster.replace("dask://", "tcp://", 1), timeout=_REACHED)
+        address = cluster.replace("dask://", "tcp://", 1)
+        client = distributed.Client(address, timeout=_TIMEOUT)
     except ImportError:
         raise SortNetError("--cluster needs: pip install 'sortnet[dask]'") from None
     except (OSError, ValueError) as error:

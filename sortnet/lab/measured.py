@@ -1,4 +1,4 @@
-"""Figures of an experiment: a data frame with one row a query, ranker and part."""
+"""Measure the results of an experiment: a frame with a row for each query, ranker and part."""
 
 from __future__ import annotations
 
@@ -26,17 +26,24 @@ def figures_of(
     *,
     cache: Path | None = None,
 ) -> pd.DataFrame:
-    """Measures of every test query, under one convention.
+    """Compute the measures of every test query under one convention.
+
+    Args:
+        results: the cells with their results.
+        measures: names of the measures.
+        convention: a key of `sortnet.lab.tool_conventions.CONVENTIONS`.
+        cache: cache folder for the data; None for no cache.
 
     Returns:
-        Columns `ranker`, `part`, `qid`, and one for each measure, NaN where the query counts for
-        nothing; `attrs` has `n_queries` tested, `n_empty` of them without a relevant document, and
-        the `ratio` of queries tested to those learned from.
-
-    Cost: reading the test part of every division once.
+        A frame with the columns `ranker`, `part`, `qid` and the measures, NaN where the convention
+        skips the query. Its `attrs` have, summed over the divisions: `n_queries`, the number of
+        test queries; `n_empty`, the number of test queries without a relevant document; and
+        `ratio`, test queries / queries for training and validation.
 
     Raises:
-        SortNetError: if the data cannot be read, or on an unknown measure or convention.
+        SortNetError: if the data cannot be read, or a measure or the convention is unknown.
+
+    Cost: reading the test part of every division once.
     """
     import pandas as pd
 
@@ -44,18 +51,20 @@ def figures_of(
     def read(split: Split) -> tuple[Fold, Any]:
         fold = split.load(cache)
         assert fold.test is not None
-        return fold, fold.test.qids.astype(object)  # which all rankers' rows share
+        # The rows of all rankers share the objects of the query ids.
+        return fold, fold.test.qids.astype(object)
 
     frames = []
-    sizes: dict[Split, tuple[int, int, int]] = {}
+    sizes: dict[Split, tuple[int, int, int]] = {}  # n_empty, n_queries, n_learned of a division
     for cell, result in results:
         fold, qids = read(cell.split)
         test = fold.test
         assert test is not None
         if cell.split not in sizes:
+            # Whether a query has a relevant document does not depend on the order.
             values_in_file_order = outcomes(parse_metric(measures[0]), test, np.arange(test.n_docs))
             n_learned = len(fold.train) + len(fold.vali)
-            sizes[cell.split] = count_empty(values_in_file_order), len(test), n_learned
+            sizes[cell.split] = (count_empty(values_in_file_order), len(test), n_learned)
         metrics = [parse_metric(name, relevant_from=cell.relevant_from) for name in measures]
         values = figures_under(convention, test, result.order, metrics)
         names = {"ranker": cell.ranker.name, "part": cell.split.name, "qid": qids}

@@ -1,4 +1,7 @@
-"""Observations of a cell besides its ranking of the test part, as values of JSON."""
+"""Observers of a cell: functions that compute further values from a fitted ranker, as JSON.
+
+An observer gets the ranker, its data, and the iterations of its training (`sortnet.lab.cells`).
+"""
 
 from __future__ import annotations
 
@@ -17,24 +20,32 @@ from sortnet.sorting.diagnostics import rank_changes
 
 
 def iterations(ranker: Ranker, fold: Fold, history: Sequence[Iteration]) -> dict[str, Any]:
-    """Measures, share of wrong comparisons and number of pairs kept, by iteration."""
+    """Collect the number of pairs kept, the share of wrong comparisons and measures by iteration.
+
+    Returns:
+        `kept`, `wrong` and `measures`. The last two have lists for the parts `train` and `vali`.
+    """
+    wrong_train = [record.miscompared_train / record.comparisons_train for record in history]
+    wrong_vali = [record.miscompared_vali / record.comparisons_vali for record in history]
     return {
         "kept": [record.tp for record in history],
-        "wrong": {
-            "train": [record.miscompared_train / record.comparisons_train for record in history],
-            "vali": [record.miscompared_vali / record.comparisons_vali for record in history],
-        },
+        "wrong": {"train": wrong_train, "vali": wrong_vali},
         "measures": {
-            part: [dict(record.measures[part]) for record in history] for part in ("train", "vali")
+            "train": [dict(record.measures["train"]) for record in history],
+            "vali": [dict(record.measures["vali"]) for record in history],
         },
     }
 
 
 def orders(ranker: Ranker, fold: Fold, history: Sequence[Iteration]) -> dict[str, Any]:
-    """Distances that test documents move if the sort starts elsewhere, or is a quicksort.
+    """Measure how far test documents move if the sort starts from another order or is a quicksort.
+
+    Returns:
+        {name of the other sort: its figures}. `mean` and `max` are the mean and the largest number
+        of places that a document moves; `share` is the share of documents that move.
 
     Raises:
-        DataError: if the ranker has no comparator to sort with.
+        DataError: if the ranker does not sort by a comparator.
     """
     if not isinstance(ranker, Model):
         raise DataError(f"a ranker of kind {ranker.config.kind} does not sort by comparisons")
@@ -47,39 +58,45 @@ def orders(ranker: Ranker, fold: Fold, history: Sequence[Iteration]) -> dict[str
 
 
 def neighbours(ranker: Ranker, fold: Fold, history: Sequence[Iteration]) -> dict[str, Any]:
-    """r of neighbours in a sorted test list, and a classifier by the peaks of r.
+    """Classify documents into grades by peaks of the margins r between neighbours in a sorted list.
 
-    Köppel et al. 2025, section 5.5. The list is the first with the most grades. The highest peaks
-    are taken for the boundaries of the grades. The scores half-way between the two documents at a
-    peak are thresholds, which classify the documents of all other lists.
+    The method is from Köppel et al. 2025, section 5.5. One test query is sorted: the first of the
+    queries with the most different grades. Between its neighbours the ranker has margins r. The
+    highest peaks of r are taken as the boundaries between grades, and the mean scores of the two
+    documents at a peak become thresholds, which classify the documents of all other test queries.
 
     Returns:
-        `r` (n - 1,) and `grades` (n,) of the sorted list, `peaks`: places k of the boundaries,
-        between k and k + 1; `accuracy` of the classifier on the other lists, and there the share
-        of the commonest grade as `majority`.
+        `r`: the margins (n - 1,) in the sorted list. `grades`: its grades (n,). `peaks`: positions
+        k of the boundaries between the documents k and k + 1. `accuracy`: accuracy of the
+        classifier on the other queries. `majority`: share of the most frequent grade in the other
+        queries.
 
     Raises:
-        DataError: if there is no other list.
+        DataError: if there is only one test query.
     """
     test = cast(Queries, fold.test)
     if len(test) < 2:
         raise DataError(f"{test.source}: there is one list, and no other to classify")
-    order, g = ranker.order(test), ranker.real_scores(test)
-    grades_by_query = np.unique(np.column_stack([test.query_of_docs(), test.grades]), axis=0)
-    n_grades_of_query = np.bincount(grades_by_query[:, 0])
+    order = ranker.order(test)
+    scores = ranker.real_scores(test)
+    # Compute the margins r in the sorted list of the query with the most different grades.
+    grades_of_queries = np.unique(np.column_stack([test.query_of_docs(), test.grades]), axis=0)
+    n_grades_of_query = np.bincount(grades_of_queries[:, 0])
     k = int(n_grades_of_query.argmax())
     in_list = slice(*test.offsets[k : k + 2])
     documents = order[in_list]
-    upper, lower = documents[:-1], documents[1:]
+    upper = documents[:-1]
+    lower = documents[1:]
     r = ranker.margins(test, upper, lower)
+    # Classify the documents of the other queries by thresholds at the peaks.
     grades = np.unique(test.grades)
     peaks = highest_peaks(r, len(grades) - 1)
-    thresholds = np.sort((g[upper[peaks]] + g[lower[peaks]]) / 2)
-    scores_elsewhere = np.delete(g, in_list)
+    thresholds = np.sort((scores[upper[peaks]] + scores[lower[peaks]]) / 2)
+    scores_elsewhere = np.delete(scores, in_list)
     grades_elsewhere = np.delete(test.grades, in_list)
     predicted = grades[np.searchsorted(thresholds, scores_elsewhere)]
     return {
-        "r": [round(float(value), 6) for value in r],
+        "r": [round(float(margin), 6) for margin in r],
         "grades": test.grades[documents].tolist(),
         "peaks": peaks.tolist(),
         "accuracy": float((predicted == grades_elsewhere).mean()),
@@ -88,19 +105,19 @@ def neighbours(ranker: Ranker, fold: Fold, history: Sequence[Iteration]) -> dict
 
 
 def highest_peaks(r: F32 | F64, k: int) -> I64:
-    """(k,) ascending places of the highest values that are no neighbours; fewer if there are none.
+    """Find the ascending positions (k,) of the highest values of r that are not close together.
 
-    Two places are at least a quarter of a class apart, where all k + 1 classes have equally many
-    documents.
+    If there are k + 1 classes with equally many documents, two positions are at least a quarter of
+    a class apart. The result is shorter than k if r has no further such position.
 
     >>> highest_peaks(np.array([0.0, 5.0, 4.0, 0.0, 0.0, 0.0, 3.0, 0.0, 0.0]), 2)
     array([1, 6])
     """
-    apart = max(2, (len(r) + 1) // (4 * (k + 1)))
+    least_distance = max(2, (len(r) + 1) // (4 * (k + 1)))
     chosen: list[int] = []
-    for place in np.argsort(-r, kind="stable"):
-        if len(chosen) < k and all(
-            abs(int(place) - chosen_place) >= apart for chosen_place in chosen
-        ):
-            chosen.append(int(place))
+    for position in np.argsort(-r, kind="stable").tolist():
+        if len(chosen) == k:
+            break
+        if all(abs(position - other) >= least_distance for other in chosen):
+            chosen.append(position)
     return np.sort(np.array(chosen, np.int64))

@@ -1,10 +1,10 @@
-"""How many pairs a strategy of `pairs` needs: cells within budgets of answers, and the crossing.
+"""Measure how many judged pairs each strategy of choosing pairs (setting `pairs`) needs.
 
-Each strategy learns within budgets of answers that double; the reference learns from all pairs.
-A share of answers is one of all pairs of documents of a query, as any pair could have been asked
-about. A share of pairs is one of the pairs with a better document, as only such pairs can be
-learned from. Scaling, weight decay and the weights of pairs are fixed, and the comparator is the
-default one, so that nothing but the pairs differs.
+Each strategy is trained within growing budgets of answers; the reference is trained on all pairs.
+The share of answers is relative to all pairs of documents of a query, because any pair can be asked
+about. The share of pairs is relative to the pairs of different grades, because only such pairs can
+be learned from. Scaling, weight decay, pair weights and the comparator are the same in all cells,
+so that only the choice of pairs differs.
 """
 
 from __future__ import annotations
@@ -24,18 +24,28 @@ from sortnet.lab.splits import Split
 from sortnet.learning.iterations import Iteration
 from sortnet.rankers.base import Ranker
 
-FIRST = 250  # answers
-LAST = 0.5  # of all that could be asked: the largest budget is no more
-REACHED = 0.99  # of the quality of all pairs
+FIRST = 250  # the smallest budget of answers
+LAST = 0.5  # the largest budget, as a share of all pairs
+REACHED = 0.99  # share of the quality of training on all pairs that counts as reached
 STRATEGIES = tuple(name for name in PAIRS if name != "all")
-_NEVER = 1_000_000  # iterations without a better one after which to stop
+_NEVER = 1_000_000  # iterations without improvement after which training would stop
 
 
 def cell_of(
     split: Split, strategy: str, budget: int | None, *, scaling: str, seed: int = 0,
     empty: str = "zero", epochs: int | None = None,
 ) -> Cell:  # fmt: skip
-    """SortNet that learns from the pairs of a strategy, within a budget of answers."""
+    """Make a cell of SortNet that learns from the pairs of a strategy within a budget of answers.
+
+    Args:
+        split: the data.
+        strategy: value of the setting `pairs`.
+        budget: largest number of answers; None for no limit.
+        scaling: scaling of the features.
+        seed: seed of the ranker.
+        empty: what RankQuality counts for a query without a relevant document.
+        epochs: number of epochs of each training; None for the default.
+    """
     changes = {
         "pairs": strategy, "judgements": budget, "scaling": scaling, "pair_weight": "none",
         "weight_decay": DEFAULTS["trees"]["weight_decay"], "max_stale": _NEVER, "empty": empty,
@@ -46,48 +56,66 @@ def cell_of(
 
 
 def budgets_of(train: Queries, step: int = 2) -> list[int]:
-    """Budgets of answers that grow by a factor; the first budget is always there."""
+    """List budgets of answers from `FIRST` on, each `step` times the budget before it.
+
+    The last budget is at most the share `LAST` of all pairs, unless it is also the first.
+    """
     n_pairs, _ = countable(train)
-    larger = (FIRST * step**k for k in range(1, 64))
-    return [FIRST, *(budget for budget in larger if budget <= LAST * n_pairs)]
+    budgets = [FIRST]
+    while budgets[-1] * step <= LAST * n_pairs:
+        budgets.append(budgets[-1] * step)
+    return budgets
 
 
 def countable(queries: Queries) -> tuple[int, int]:
-    """Number of all pairs of documents of a query, and of pairs of different grades.
+    """Count all pairs of documents of a query, and the pairs whose documents differ in grade.
 
     >>> q = Queries.from_arrays([[0.0]] * 5, [0, 0, 1, 0, 1], group=[3, 2])
     >>> countable(q)
     (4, 3)
     """
-    key = packed(queries.query_of_docs(), queries.grades)
-    _, n_of_same_grade = np.unique(key, return_counts=True)
+    query_and_grade = packed(queries.query_of_docs(), queries.grades)
+    _, n_docs_of_grade = np.unique(query_and_grade, return_counts=True)
     n_pairs = int((queries.sizes * (queries.sizes - 1) // 2).sum())
-    n_of_equal_grades = int((n_of_same_grade * (n_of_same_grade - 1) // 2).sum())
-    return n_pairs, n_pairs - n_of_equal_grades
+    n_equal = int((n_docs_of_grade * (n_docs_of_grade - 1) // 2).sum())
+    return n_pairs, n_pairs - n_equal
 
 
 def learned_pairs(ranker: Ranker, fold: Fold, history: Sequence[Iteration]) -> dict[str, float]:
-    """The share of the learnable pairs that was learned from, and the share of pairs answered.
+    """Compute the share of the pairs that a ranker learned from, and the share it asked about.
+
+    Args:
+        ranker: the fitted ranker.
+        fold: the data.
+        history: the iterations of the training.
+
+    Returns:
+        `pairs`: learned pairs / pairs of different grades; `answers`: answers / all pairs.
 
     Raises:
-        DataError: if the ranker is not learned in iterations.
+        DataError: if the kind of the ranker does not learn in iterations.
     """
     if not history:
         raise DataError(f"a ranker of kind {ranker.config.kind} learns in no iterations")
-    answerable, learnable = countable(fold.train)
-    learned = history[-2] if len(history) > 1 else history[-1]  # the last sort teaches nothing
-    answers = learned.observed["train"]["answers"]
-    return {"pairs": learned.tp / learnable, "answers": answers / answerable}
+    n_pairs, n_learnable = countable(fold.train)
+    # The last iteration only sorts; nothing is learned from its comparisons.
+    learned = history[-2] if len(history) > 1 else history[-1]
+    n_answers = learned.observed["train"]["answers"]
+    return {"pairs": learned.tp / n_learnable, "answers": n_answers / n_pairs}
 
 
 def crossing(curve: F64, reference: float) -> tuple[float, float]:
-    """Shares of pairs and of answers where a curve first is good enough; NaN: nowhere.
+    """Find the shares of pairs and of answers from which a curve of quality is good enough.
 
-    Between two budgets the quality is taken to grow with the logarithm of the share.
+    Good enough is `REACHED` times the reference. Between two budgets the quality is interpolated,
+    linear in the logarithm of the share.
 
     Args:
-        curve: (budgets, 3) shares of pairs and of answers, and the quality.
-        reference: the quality of all pairs.
+        curve: (n_budgets, 3) the share of pairs, the share of answers and the quality.
+        reference: the quality of a ranker that was trained on all pairs.
+
+    Returns:
+        The share of pairs and the share of answers; NaN if the quality is nowhere good enough.
 
     >>> curve = np.array([[0.1, 0.2, 0.5], [0.4, 0.8, 1.0]])
     >>> np.round(crossing(curve, 0.75 / REACHED), 9)  # half-way: the geometric means
@@ -95,15 +123,16 @@ def crossing(curve: F64, reference: float) -> tuple[float, float]:
     """
     pairs, answers, quality = curve.T
     wanted = REACHED * reference
-    reaching = np.flatnonzero(quality >= wanted)
-    if not len(reaching):
+    budgets_that_suffice = np.flatnonzero(quality >= wanted)
+    if not len(budgets_that_suffice):
         return np.nan, np.nan
-    k = int(reaching[0])
+    k = int(budgets_that_suffice[0])
     if k == 0:
         return float(pairs[0]), float(answers[0])
-    part = (wanted - quality[k - 1]) / (quality[k] - quality[k - 1])
+    fraction = (wanted - quality[k - 1]) / (quality[k] - quality[k - 1])
 
     def share_between(shares: F64) -> float:
-        return float(np.exp(np.log(shares[k - 1]) + part * np.log(shares[k] / shares[k - 1])))
+        log_growth = np.log(shares[k] / shares[k - 1])
+        return float(np.exp(np.log(shares[k - 1]) + fraction * log_growth))
 
     return share_between(pairs), share_between(answers)

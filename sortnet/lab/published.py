@@ -2,8 +2,8 @@
 
 Only figures under the same convention can be compared, see `sortnet.lab.tool_conventions`, so each
 figure names its convention. The name is empty if the source does not tell the convention, or if
-the programs of the source do something else: the hold-outs of 2025 divide the documents of a query,
-so that training has seen every test query.
+the programs of the source measure in another way: the hold-outs of Köppel et al. 2025 divide the
+documents of a query, so that each test query also has documents in the training part.
 
 Columns of `published.csv`:
 
@@ -30,8 +30,8 @@ from sortnet.metrics import Metric, as_metrics
 if TYPE_CHECKING:
     import pandas as pd
 
-# {data: pattern in the lower-case name of a folder with these data}. The subsets of MQ2007 and
-# MQ2008 that the patterns leave out have other rankings.
+# {data: regular expression that is searched in the lower-case name of a folder}. The expressions of
+# MQ2007 and MQ2008 exclude the semi-supervised and listwise versions, which have other rankings.
 DATA: dict[str, str] = {
     "MQ2007": r"mq2007(?!.?(semi|list|agg))",
     "MQ2008": r"mq2008(?!.?(semi|list|agg))",
@@ -48,14 +48,18 @@ DATA: dict[str, str] = {
 def published_for(
     folder: str | PurePath, measures: Metric | str | Iterable[Metric | str]
 ) -> pd.DataFrame:
-    """Published figures on the data in a folder; its path tells which data it has.
+    """Look up the published figures for the data in a folder.
+
+    Args:
+        folder: path of the folder; its name tells which data it has, see `data_of`.
+        measures: the measures whose figures are wanted.
 
     Returns:
         A frame with the columns of `published.csv`, with rows in the order of the measures. The
         frame is empty if there are no published figures.
 
     Raises:
-        MetricError: on an unknown measure.
+        MetricError: if a measure is unknown.
 
     >>> figures = published_for("data/mq2008", ["ndcg@10", "p@5"])
     >>> figures.loc[0, ["ranker", "measure", "convention"]].tolist(), float(figures.loc[0, "value"])
@@ -70,7 +74,7 @@ def published_for(
 
 
 def published() -> pd.DataFrame:
-    """All of `published.csv`."""
+    """Read all published figures from `published.csv`."""
     import pandas as pd
 
     with (files("sortnet.lab") / "published.csv").open(encoding="utf-8") as file:
@@ -79,9 +83,9 @@ def published() -> pd.DataFrame:
 
 
 def data_of(folder: str | PurePath) -> str | None:
-    """The key of `DATA` for the path of a folder; None if no pattern matches.
+    """Find the key in `DATA` for the path of a folder; None if no folder name matches.
 
-    If several parts of the path match, the last of them decides.
+    The last matching folder name of the path decides.
 
     >>> data_of("letor/MSLR-WEB10K/Fold2"), data_of("MQ2008-list"), data_of("mine")
     ('MSLR-WEB10K', None, None)

@@ -1,4 +1,4 @@
-"""Recorded votes as simulated annotators: which held-out pairs do sessions predict with them."""
+"""Simulate annotators by recorded votes, and measure how well sessions predict held-out pairs."""
 
 from __future__ import annotations
 
@@ -23,25 +23,32 @@ from sortnet.preference.session import Session
 from sortnet.preference.strategies import STRATEGIES
 from sortnet.preference.vote_arrays import Votes
 
-HELD_OUT = 0.2  # share of the pairs that accuracy is measured on
+HELD_OUT = 0.2  # share of the pairs on which accuracy is measured
 VOTE_STRATEGIES = (*STRATEGIES, *SET_SIZES)
-_MANY = 150  # items above which a session is asked in batches
+_MANY = 150  # with more items than this a session is asked for batches of questions
 _BATCH = 0.1  # size of a batch, as a share of the answers so far
 _LIKE_LABEL = {"default", *SET_SIZES}  # strategies with the hold-out and repeats of `sortnet label`
 
 
 @dataclass(frozen=True)
 class HeldOutAccuracy:
-    """Share of the held-out pairs that a session predicts after a number of answers."""
+    """Share of the held-out pairs that a session predicts after a number of answers.
+
+    Attributes:
+        strategy: name of the session's strategy.
+        seed: number of the division into pairs for the session and held-out pairs.
+        questions: number of questions that recorded votes have answered.
+        accuracy: share of the held-out pairs that are predicted.
+    """
 
     strategy: str
     seed: int
-    questions: int  # answered by recorded votes
+    questions: int
     accuracy: float
 
 
 class _Collection(NamedTuple):
-    """Items that are compared with each other, and the votes on them."""
+    """Features of items that are compared with each other, and the votes on pairs of the items."""
 
     features: F64
     votes: Votes
@@ -59,31 +66,33 @@ def simulate_votes(
     jobs: int = 1,
     progress: Progress = lambda text: None,
 ) -> list[HeldOutAccuracy]:
-    """Accuracy on held-out pairs by the number of answers used, for every strategy.
+    """Measure for every strategy how accuracy on held-out pairs grows with the number of answers.
 
-    A fifth of the pairs is held out, other ones for every seed. Sessions ask about the other pairs.
-    A question about two items is answered with a vote on the pair, and each vote is used once. A
-    question about a set takes one vote on each of its pairs: the item with the most votes is the
-    best, the item with the fewest is the worst.
+    For every seed another fifth of the pairs is held out; sessions ask about the remaining pairs.
+    A question about two items is answered by a recorded vote on the pair, and each vote is used
+    once. A question about a set is answered by one vote on each pair of its items: the item that
+    wins most votes is the best, the item that wins fewest is the worst.
 
-    A held-out pair is predicted if the session orders it as the majority of its votes does; pairs
-    without a majority do not count, and a tie of the session counts half.
+    A held-out pair is predicted if the session orders it as the majority of its votes does. Pairs
+    without a majority do not count, and a pair that the session ranks equally counts half.
 
     Args:
-        features: (n, d).
-        votes: a pair can be asked as often as it has votes, by four annotators at most.
-        strategies: names of `VOTE_STRATEGIES`.
+        features: (n_items, n_features) features of the items.
+        votes: recorded votes. A pair can be asked about as often as it has votes, but at most by
+            four annotators.
+        strategies: names from `VOTE_STRATEGIES`.
         budgets: numbers of answers after which accuracy is measured.
-        group: (m,) of each vote, if every group is a separate collection: the seeds take them in
-            turn. None: all votes are about one collection.
-        seeds: number of splits.
-        seed: seed of all splits.
-        jobs: processes.
+        group: (n_votes,) the group of each vote. Each group is a separate collection, and the
+            seeds use the collections in turn. If None, all votes are about one collection.
+        seeds: number of divisions into asked and held-out pairs.
+        seed: seed of all divisions.
+        jobs: number of processes.
+        progress: called with a line after each session.
 
     Raises:
-        JudgementError: on an unknown strategy, or too few votes.
+        JudgementError: if a strategy is unknown, or there are too few votes.
 
-    Cost: above 150 items a session is refitted each time there are a tenth more answers.
+    Cost: with more than 150 items a session is refitted each time it has a tenth more answers.
     """
     for name in strategies:
         if name not in VOTE_STRATEGIES:
@@ -95,45 +104,44 @@ def simulate_votes(
     most = min(_most_answers(collection.votes, strategies) for collection in collections)
     if max(budgets) > most:
         raise JudgementError(f"{max(budgets)} votes are to be used, and there are {most}")
+    run = partial(_run_session, budgets=sorted(set(budgets)), seed=seed)
     tasks = [
-        partial(
-            _run_session,
-            collections[k % len(collections)],
-            name,
-            k,
-            budgets=sorted(set(budgets)),
-            seed=seed,
-        )
+        partial(run, collections[division % len(collections)], name, division)
         for name in strategies
-        for k in range(seeds)
+        for division in range(seeds)
     ]
-    return [row for rows in in_parallel(tasks, jobs, progress) for row in rows]
+    results_of_sessions = in_parallel(tasks, jobs, progress)
+    return [result for results in results_of_sessions for result in results]
 
 
 def _collections(features: F64, votes: Votes, group: I64 | None) -> list[_Collection]:
-    """A collection of each group of votes, its items numbered from 0."""
+    """Make a collection of each group of votes, with its items numbered from 0."""
     if group is None:
         return [_Collection(features, votes)]
     collections = []
     for number in np.unique(group):
-        of_group = votes.where(group == number)
-        sides = np.stack((of_group.left, of_group.right))
+        votes_of_group = votes.where(group == number)
+        sides = np.stack((votes_of_group.left, votes_of_group.right))
         items, renumbered = np.unique(sides, return_inverse=True)
         left, right = renumbered.reshape(2, -1)
-        renumbered_votes = Votes.of_one(left, right, of_group.target)
+        renumbered_votes = Votes.of_one(left, right, votes_of_group.target)
         collections.append(_Collection(features[items], renumbered_votes))
     return collections
 
 
 def _most_answers(votes: Votes, strategies: Sequence[str]) -> int:
-    """About how many answers four annotators can give without the votes on held-out pairs."""
-    votes_on_pair = np.bincount(_pairs(votes)[2])
+    """Estimate how many answers four annotators can give by the votes that are not held out."""
+    _, _, pair_of_vote = _pairs(votes)
+    votes_on_pair = np.bincount(pair_of_vote)
     usable = int((1 - HELD_OUT) * np.minimum(votes_on_pair, N_ANNOTATORS).sum())
     return usable // pairs_of_a_question(strategies)
 
 
 def accuracy(scores: F64, votes: Votes) -> float:
-    """Share of the votes for a side that agree with the scores; equal scores count half."""
+    """Compute the share of votes that agree with the scores of the items.
+
+    Ties among the votes are left out; equal scores of two items count half.
+    """
     decided = votes.where(votes.target != 0.5)
     difference = scores[decided.left] - scores[decided.right]
     agreement = np.sign(difference) * np.sign(decided.target - 0.5)  # -1, 0 or 1
@@ -141,39 +149,45 @@ def accuracy(scores: F64, votes: Votes) -> float:
 
 
 def majority(votes: Votes) -> Votes:
-    """One vote per pair: its majority; pairs without a majority are left out."""
-    low, high, pair = _pairs(votes)
-    for_low = np.where(votes.left < votes.right, votes.target, 1 - votes.target)
-    share = np.bincount(pair, for_low) / np.bincount(pair)
-    return Votes.of_one(low, high, (np.sign(share - 0.5) + 1) / 2).where(share != 0.5)
+    """Replace all votes on a pair by one vote of the majority; leave out pairs without majority."""
+    low, high, pair_of_vote = _pairs(votes)
+    votes_for_low = np.where(votes.left < votes.right, votes.target, 1 - votes.target)
+    share_for_low = np.bincount(pair_of_vote, votes_for_low) / np.bincount(pair_of_vote)
+    target = (np.sign(share_for_low - 0.5) + 1) / 2  # 1 if the majority prefers the lower item
+    return Votes.of_one(low, high, target).where(share_for_low != 0.5)
 
 
 def _pairs(votes: Votes) -> tuple[I64, I64, I64]:
-    """The lower and the higher item of each pair, and the number of each vote's pair."""
-    sides = np.sort(np.stack((votes.left, votes.right), axis=1), axis=1)
-    pairs, pair_of_vote = np.unique(sides, axis=0, return_inverse=True)
+    """Number the pairs of items that have votes.
+
+    Returns:
+        The lower item number (n_pairs,) and the higher item number (n_pairs,) of each pair, and
+        the number (n_votes,) of each vote's pair.
+    """
+    items = np.stack((votes.left, votes.right), axis=1)
+    pairs, pair_of_vote = np.unique(np.sort(items, axis=1), axis=0, return_inverse=True)
     return pairs[:, 0], pairs[:, 1], pair_of_vote.reshape(-1)
 
 
 def _run_session(
-    collection: _Collection, strategy: str, k: int, *, budgets: Sequence[int], seed: int
+    collection: _Collection, strategy: str, division: int, *, budgets: Sequence[int], seed: int
 ) -> list[HeldOutAccuracy]:
-    """Accuracy of one session after each number of answers, with one division of the pairs."""
-    rng = np.random.default_rng([seed, k])
+    """Run one session on one division of the pairs; measure its accuracy after each budget."""
+    rng = np.random.default_rng([seed, division])
     votes = collection.votes
-    low, high, pair = _pairs(votes)
+    low, high, pair_of_vote = _pairs(votes)
     is_held_out = rng.random(len(low)) < HELD_OUT
-    test = majority(votes.where(is_held_out[pair]))
+    test = majority(votes.where(is_held_out[pair_of_vote]))
     if not len(test):
         raise JudgementError(f"{len(low)} pairs are too few to hold some out")
-    urn = _Urn(votes.where(~is_held_out[pair]), rng)
-    holdout, repeats = (0.1, 0.05) if strategy in _LIKE_LABEL else (0.0, 0.0)
+    urn = _Urn(votes.where(~is_held_out[pair_of_vote]), rng)
+    is_like_label = strategy in _LIKE_LABEL
     session = Session(
         collection.features,
-        seed=k,
+        seed=division,
         strategy="default" if strategy in SET_SIZES else strategy,
-        holdout=holdout,
-        repeats=repeats,
+        holdout=0.1 if is_like_label else 0.0,
+        repeats=0.05 if is_like_label else 0.0,
         among=np.stack((low, high), axis=1)[~is_held_out],
         set_size=SET_SIZES.get(strategy, 2),
     )
@@ -181,13 +195,16 @@ def _run_session(
     results: list[HeldOutAccuracy] = []
     for budget in budgets:
         _ask_until(session, urn, annotators, budget)
-        predicted = accuracy(session.ranking().score, test)
-        results.append(HeldOutAccuracy(strategy, k, urn.n_answers, predicted))
+        share_predicted = accuracy(session.ranking().score, test)
+        results.append(HeldOutAccuracy(strategy, division, urn.n_answers, share_predicted))
     return results
 
 
 class _Vote(NamedTuple):
-    """A vote on two items: the share of it that prefers the left one."""
+    """A vote on two items.
+
+    `target` is 1 if it prefers the left item, 0 if it prefers the right item, 0.5 for a tie.
+    """
 
     left: int
     right: int
@@ -200,21 +217,23 @@ class _Vote(NamedTuple):
 
 
 class _Urn:
-    """The votes on every pair, from which answers are drawn; each vote is drawn once.
+    """Answers questions by recorded votes, which are drawn at random, each vote once.
 
     Attributes:
-        n_answers: number of answers for which there were votes.
+        n_answers: number of questions for which there were votes.
     """
 
     def __init__(self, votes: Votes, rng: np.random.Generator) -> None:
         self.n_answers = 0
         order = rng.permutation(len(votes))
-        columns = (votes.left[order], votes.right[order], votes.target[order])
-        self._votes_on = by_pair(map(_Vote, *(column.tolist() for column in columns)))
+        left = votes.left[order].tolist()
+        right = votes.right[order].tolist()
+        target = votes.target[order].tolist()
+        self._votes_on = by_pair(map(_Vote, left, right, target))
         self._rng = rng
 
     def answer(self, question: Question, annotator: str) -> Judgement:
-        """Answer a question by votes that are drawn; "can't say" where none is left."""
+        """Answer a question by drawing votes on its pairs; "can't say" if no vote is left."""
         wins = self._wins(question.items)
         if wins is None:
             return question.answered(annotator, "cant-say")
@@ -226,7 +245,10 @@ class _Urn:
         return question.answered(annotator, "left" if wins[0] > wins[1] else "right")
 
     def _answer_about_set(self, question: Question, annotator: str, wins: F64) -> Judgement:
-        """The best and the worst item by their wins; among equals the place is drawn."""
+        """Name the item with most wins the best and the item with fewest wins the worst.
+
+        Among items with equally many wins one is drawn at random.
+        """
         if np.ptp(wins) == 0:
             return question.answered(annotator, "same")
         best = int(self._rng.choice(np.flatnonzero(wins == wins.max())))
@@ -234,9 +256,12 @@ class _Urn:
         return question.answered_by_place(annotator, best, worst)
 
     def _wins(self, items: Sequence[int]) -> F64 | None:
-        """How many votes prefer each item to another one; None if no pair has a vote left.
+        """Draw a vote on each pair of the items, and count the votes that each item wins.
 
-        A pair without a vote is half a win for each of its items.
+        If a pair has no vote left, each of its items gets half a win.
+
+        Returns:
+            (n_items,) the number of wins; None if no pair has a vote left.
         """
         wins = np.zeros(len(items))
         has_vote = False

@@ -1,8 +1,9 @@
-"""Made sets whose ranking depends on the whole set: the medoid and the hypervolume problem.
+"""Synthetic sets whose ranking depends on the whole set: the medoid and the hypervolume problem.
 
-Both are of Pfannschmidt, Gupta and Hüllermeier 2018, Deep architectures for learning
-context-dependent ranking functions, sections 5.1 and 5.2. A set is a query, its objects are the
-documents, and a grade is the number of objects that rank lower, so that equal objects tie.
+Both problems come from Pfannschmidt, Gupta and Hüllermeier 2018, Deep architectures for learning
+context-dependent ranking functions, sections 5.1 and 5.2. A set becomes a query, and the objects of
+the set become documents. The grade of an object is the number of objects in its set that rank
+lower, so that equal objects tie.
 """
 
 from __future__ import annotations
@@ -18,15 +19,21 @@ from scipy.stats import rankdata
 from sortnet.core import F32, F64, I32, Queries
 from sortnet.errors import DataError
 
-_NUMBERS = 1 << 20  # distances at once, which bounds memory
-_EQUAL = 1e-9  # relative difference below which two sums of distances are one
+_NUMBERS = 1 << 20  # distances that are computed at once, to bound memory
+_EQUAL = 1e-9  # relative difference below which two sums of distances count as equal
 
 
 class Problem(NamedTuple):
-    """A row of `PROBLEMS`."""
+    """A problem of ranking sets of n points in d dimensions.
 
-    draw: Callable[[np.random.Generator, tuple[int, int, int]], F64]  # (sets, n, d) -> points
-    utility: Callable[[F64], F64]  # points -> (sets, n), the highest ranks first
+    Attributes:
+        draw: draws points of the shape (n_sets, n, d).
+        utility: computes the utility (n_sets, n) of each point; the highest utility ranks first.
+        fewest_features: the least number of dimensions d.
+    """
+
+    draw: Callable[[np.random.Generator, tuple[int, int, int]], F64]
+    utility: Callable[[F64], F64]
     fewest_features: int
 
 
@@ -43,25 +50,25 @@ def made_sets(
 
     Args:
         problem: a key of `PROBLEMS`.
-        n_sets: how many sets.
-        n: objects of a set.
-        d: features of an object.
+        n_sets: number of sets.
+        n: number of objects of a set.
+        d: number of features of an object.
         seed: seed of the draw.
-        prefix: prefix of the queries' names, which are numbers from 1.
+        prefix: text before the number, from 1, that names a query.
 
     Returns:
-        `n_sets` queries of n documents; grades from n - 1, for the first, to 0.
+        `n_sets` queries of n documents, with grades from n - 1 for the first object to 0.
 
     Raises:
-        DataError: on an unknown problem, on too small or too large sizes, or without the library
-            for the hypervolume in more than two dimensions.
+        DataError: if the problem is unknown, n or d is too small, or the library moocore is
+            missing, which hypervolumes in more than two dimensions need.
 
     >>> sets = made_sets("medoid", 2, seed=1)
     >>> sets, sets.grades.tolist()
     (Queries('medoid': 2 queries, 10 documents, 2 features), [0, 1, 4, 2, 3, 0, 1, 4, 3, 2])
 
-    Cost: linear in the sets; for medoids quadratic in n; hypervolumes cost a sort of a set in two
-    dimensions, and grow fast with d in more.
+    Cost: linear in the number of sets. For medoids quadratic in n; for hypervolumes a sort of each
+    set in two dimensions, and growing fast with d in more dimensions.
     """
     check_sizes(problem, n, d)
     drawn = PROBLEMS[problem].draw(np.random.default_rng(seed), (n_sets, n, d))
@@ -77,10 +84,12 @@ def made_sets(
 
 
 def check_sizes(problem: str, n: int, d: int) -> None:
-    """Refuse problems and sizes that `made_sets` cannot draw.
+    """Raise DataError for a problem or for sizes that `made_sets` cannot draw.
 
-    Raises:
-        DataError: as `made_sets`.
+    Args:
+        problem: a key of `PROBLEMS`.
+        n: number of objects of a set.
+        d: number of features of an object.
     """
     if problem not in PROBLEMS:
         raise DataError(f"unknown problem {problem[:60]!r}; known are {', '.join(PROBLEMS)}")
@@ -94,51 +103,61 @@ def check_sizes(problem: str, n: int, d: int) -> None:
 
 
 def medoid_closeness(points: ArrayLike) -> F64:
-    """(sets, n) minus the Euclidean distance of each point to the medoid of its set.
+    """Compute minus the Euclidean distance of each point to the medoid of its set.
 
-    The medoid is the point with the least sum of distances to all points. Where several points
-    have the least sum (both of two points, the two in the middle of a line), the nearest counts.
+    The medoid is the point of a set with the least sum of distances to all points. If several
+    points have the least sum, as both points of a set of two have, the distance to the nearest of
+    these points counts.
 
-    Raises:
-        DataError: if the distances within a set do not fit in memory.
+    Args:
+        points: (n_sets, n, d) the points.
+
+    Returns:
+        (n_sets, n) utilities, 0 for the medoid.
 
     >>> medoid_closeness([[[0.0], [1.0], [5.0]]]).tolist()
     [[-1.0, 0.0, -4.0]]
     """
     x = np.asarray(points, np.float64)
-    n = x.shape[1]
-    blocks = np.array_split(x, 1 + x.shape[0] * n * n // _NUMBERS)
+    n_sets, n, _ = x.shape
+    blocks = np.array_split(x, 1 + n_sets * n * n // _NUMBERS)
     return np.concatenate([_closeness(block) for block in blocks])
 
 
 def _closeness(x: F64) -> F64:
-    """Minus the distance of each point to the medoid, with all distances in memory."""
-    squares = np.zeros((len(x), x.shape[1], x.shape[1]))
-    for k in range(x.shape[2]):  # no array of all differences: it has d times the numbers
+    """Compute `medoid_closeness` with the distances of all pairs of points in memory."""
+    n_sets, n, d = x.shape
+    squares = np.zeros((n_sets, n, n))
+    # Dimension by dimension, because an array of all differences would be d times as large.
+    for k in range(d):
         squares += np.square(x[:, :, None, k] - x[:, None, :, k])
     distances = np.sqrt(squares)
     sums = distances.sum(axis=2)
     is_medoid = sums <= sums.min(axis=1, keepdims=True) * (1 + _EQUAL)
     nearest: F64 = np.where(is_medoid[:, None, :], distances, np.inf).min(axis=2)
-    return 0.0 - nearest  # no -0
+    return 0.0 - nearest  # `-nearest` would turn 0 into -0
 
 
 def hypervolume_contributions(points: ArrayLike) -> F64:
-    """(sets, n) the hypervolume that each point alone dominates, up to the origin.
+    """Compute the hypervolume, bounded by the origin, that each point of a set alone dominates.
 
-    A point dominates the space that is nowhere lower than the point, so less is better. In two
-    dimensions, with the points sorted by x,
+    A point p dominates a point q if q >= p in every coordinate, so smaller coordinates are better.
+    In two dimensions, with the points (x_i, y_i) of a set sorted by x, the contribution is
 
-        contribution_i = (x_{i+1} - x_i) (y_{i-1} - y_i),   x_{n+1} = y_0 = 0
+        contribution_i = (x_{i+1} - x_i) (y_{i-1} - y_i),   x_{n+1} = y_0 = 0.
 
-    and in more dimensions the library moocore computes it.
+    In more dimensions the library moocore computes the contributions.
 
     Args:
-        points: (sets, n, d) of 0 or less, none of which dominates another of its set.
+        points: (n_sets, n, d) coordinates, all of 0 or less. No point may dominate another point of
+            its set.
+
+    Returns:
+        (n_sets, n) the contributions.
 
     Raises:
-        DataError: on a point above 0, on a point that dominates another in two dimensions, or
-            without moocore in more dimensions.
+        DataError: if a coordinate is above 0; in two dimensions, if a point dominates another
+            point; in more dimensions, if moocore is not installed.
 
     >>> hypervolume_contributions([[[-3.0, -1.0], [-2.0, -2.0], [-1.0, -3.0]]]).tolist()
     [[1.0, 1.0, 1.0]]
@@ -155,14 +174,16 @@ def hypervolume_contributions(points: ArrayLike) -> F64:
 
 
 def _contributions_to_front(x: F64) -> F64:
-    """The closed form for two dimensions.
+    """Compute the contributions of points (n_sets, n, 2) in two dimensions by their formula.
 
-    Among points of equal x the upper point comes first, as it contributes nothing.
+    Points of equal x are sorted by descending y, so that the higher point, which is dominated, gets
+    the width 0.
     """
     order = np.lexsort((-x[..., 1], x[..., 0]), axis=-1)
-    across, up = (np.take_along_axis(x[..., k], order, axis=1) for k in (0, 1))
-    widths = np.diff(across, axis=1, append=0)
-    heights = -np.diff(up, axis=1, prepend=0)
+    sorted_x = np.take_along_axis(x[..., 0], order, axis=1)
+    sorted_y = np.take_along_axis(x[..., 1], order, axis=1)
+    widths = np.diff(sorted_x, axis=1, append=0)
+    heights = -np.diff(sorted_y, axis=1, prepend=0)
     if (heights < 0).any():
         raise DataError("hypervolume: a point dominates another of its set, so it is no front")
     contributions = np.empty_like(widths)
@@ -171,7 +192,7 @@ def _contributions_to_front(x: F64) -> F64:
 
 
 def grades_of(utility: F64) -> I32:
-    """(sets, n) whole grades: how many objects of the set have less utility.
+    """Grade each object (n_sets, n) by the number of objects in its set with less utility.
 
     >>> grades_of(np.array([[0.5, 0.1, 0.5, 0.3]])).tolist()
     [[2, 0, 2, 1]]
@@ -181,10 +202,11 @@ def grades_of(utility: F64) -> I32:
 
 
 def _on_the_negative_sphere(rng: np.random.Generator, shape: tuple[int, int, int]) -> F64:
-    """Uniform on the part of the unit sphere where every coordinate is 0 or less."""
+    """Draw points uniformly on the part of the unit sphere where no coordinate is above 0."""
     x = rng.standard_normal(shape)
-    folded: F64 = -np.abs(x / np.linalg.norm(x, axis=2, keepdims=True))
-    return folded
+    on_sphere = x / np.linalg.norm(x, axis=2, keepdims=True)
+    points: F64 = -np.abs(on_sphere)
+    return points
 
 
 def _moocore() -> Any:

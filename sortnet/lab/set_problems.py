@@ -1,4 +1,4 @@
-"""The context-dependent problems as experiments: made sets, models, and the study of set sizes."""
+"""Experiments on ranking problems whose order depends on the whole set: data, rankers, cells."""
 
 from __future__ import annotations
 
@@ -20,11 +20,12 @@ from sortnet.lab.splits import Split
 
 MEASURES = ("spearman", "kendall", "concordance", "exact")
 QUALITY = "concordance"
-SIZES = (3, 24)  # of the sets that the study of sizes tests with
-_SCALING = "standard"  # a scaling by query would show every model its context
-_SEED = 13  # tells these draws from all other draws of a seed
-_VALIDATION = 10  # one of ten training sets validates
-# Settings in place of a kind's own: RankNet's figures are then those of the paper.
+SIZES = (3, 24)  # least and largest size of the test sets in the study of set sizes
+# A scaling by query would tell also those rankers about the set that score objects one by one.
+_SCALING = "standard"
+_SEED = 13  # so that other random data with the same user's seed are drawn independently
+_VALIDATION = 10  # one training set in so many is used for validation
+# Settings with which RankNet reaches the figures of the paper.
 _NETS = {"hidden": (32, 32), "epochs": 10, "queries": 64, "lr": 0.1, "weight_decay": 0.0}
 _SETTINGS: dict[str, dict[str, Any]] = {"ranknet": _NETS, "listnet": _NETS}
 MODELS = ("fate", "feta", "feta:pair=free", "setrank", "ranknet", "ranksvm", "err", "listnet")
@@ -33,16 +34,17 @@ SET_MODELS = ("fate", "setrank")
 
 @dataclass(frozen=True)
 class MadeSets(Split):
-    """Sets of a problem of `sortnet.lab.set_generators`; a tenth of the training sets validate.
+    """Random sets of a problem of `sortnet.lab.set_generators`, divided into three parts.
 
     Attributes:
-        problem: medoid or hypervolume.
-        number: number of the split, from 1; with `seed` it decides which sets are drawn.
-        n: objects of a set.
-        d: features of an object.
-        train: sets to learn from, those that validate included.
-        test: sets to test with, of each size.
-        smallest, largest: objects of a test set; 0: `n`.
+        problem: `medoid` or `hypervolume`.
+        number: number of the split, from 1; the sets depend on it and on `seed`.
+        n: number of objects of a training set.
+        d: number of features of an object.
+        train: number of sets for training and validation; a tenth is used for validation.
+        test: number of test sets of each size.
+        smallest: least number of objects of a test set; 0 for `n`.
+        largest: largest number of objects of a test set; 0 for `n`.
         seed: seed of all splits.
     """
 
@@ -61,36 +63,47 @@ class MadeSets(Split):
         return f"{self.problem}, split {self.number}"
 
     def load(self, cache: Path | None = None) -> Fold:
-        """Draw the sets; the training sets do not depend on the test sets.
+        """Draw the sets; the number and sizes of the test sets do not change the training sets.
 
         Raises:
-            DataError: as `made_sets`, or of fewer than two training sets.
+            DataError: if there are fewer than two training sets, or `made_sets` refuses the sizes.
         """
         if self.train < 2:
             raise DataError(f"{self.problem}: training needs 2 sets or more, not {self.train}")
-        training_sets = self._drawn(0, "train ", self.train, self.n)
+        training_sets = self._sets(0, "train ", self.train, self.n)
         n_vali = max(1, self.train // _VALIDATION)
-        sizes = range(self.smallest or self.n, (self.largest or self.n) + 1)
-        test = [self._drawn(n, f"{self.number}-{n}-", self.test, n) for n in sizes]
-        order = np.arange(self.train)
-        train = training_sets.take(order[n_vali:])
-        vali = training_sets.take(order[:n_vali])
-        return Fold(train, vali, joined(test))
+        numbers = np.arange(self.train)
+        train = training_sets.take(numbers[n_vali:])
+        vali = training_sets.take(numbers[:n_vali])
+        smallest = self.smallest or self.n
+        largest = self.largest or self.n
+        sets_by_size = [
+            self._sets(size, f"{self.number}-{size}-", self.test, size)
+            for size in range(smallest, largest + 1)
+        ]
+        return Fold(train, vali, joined(sets_by_size))
 
-    def _drawn(self, part: int, prefix: str, n_sets: int, n: int) -> Queries:
-        """Draw sets of n objects; `part` makes the seeds of training and test sets differ."""
-        seed = (_SEED, self.seed, self.number, part)
+    def _sets(self, purpose: int, prefix: str, n_sets: int, n: int) -> Queries:
+        """Draw sets of n objects.
+
+        Args:
+            purpose: 0 for training, the size for test sets, so that their seeds differ.
+            prefix: prefix of the names of the sets.
+            n_sets: number of sets.
+            n: number of objects of a set.
+        """
+        seed = (_SEED, self.seed, self.number, purpose)
         return made_sets(self.problem, n_sets, n, self.d, seed=seed, prefix=prefix)
 
 
 def models_named(names: str) -> list[Entry]:
-    """Entries by the names of models as typed, comma by comma.
+    """Look up the rankers in a list of names that are separated by commas.
 
-    `all` stands for `MODELS`, `NAME:SETTING=VALUE` for other settings. Nets have the settings of
-    the paper, and features are scaled alike in all sets.
+    `all` stands for `MODELS`, and `NAME:SETTING=VALUE` changes a setting. If no setting is given,
+    nets have the settings of the paper, and features are not scaled set by set.
 
     Raises:
-        SortNetError: as `entries_named`.
+        SortNetError: if a name is invalid, see `entries_named`.
 
     >>> models_named("err, ranknet:lr=0.2")[0].changes
     {'scaling': 'standard'}
@@ -107,11 +120,16 @@ def models_named(names: str) -> list[Entry]:
 
 
 def cells_of(models: Sequence[Entry], splits: Sequence[MadeSets], seed: int) -> list[Cell]:
-    """Cells of every model on every split, split by split.
+    """Make a cell for every model on every split, split by split.
+
+    Args:
+        models: the rankers.
+        splits: splits of the same problem and with the same sizes.
+        seed: seed of the rankers.
 
     Raises:
         DataError: if the sets cannot be drawn.
     """
-    if splits:  # they have the same sizes
+    if splits:
         check_sizes(splits[0].problem, splits[0].n, splits[0].d)
     return [Cell(model, split, seed, quality=QUALITY) for split in splits for model in models]

@@ -1,8 +1,8 @@
-"""Tests of whether one ranker is better than another: corrected t, Friedman, Nemenyi, paired t.
+"""Statistical tests between rankers: corrected and paired t-tests, Friedman's and Nemenyi's test.
 
-Figures are a frame with a row for each query of each part (a fold, a hold-out) and ranker:
-`ranker`, `part`, `qid` and a column for each measure, NaN where a query has no value. Nothing here
-looks at how rankings were made, so figures from elsewhere are tested alike.
+The figures to be tested are a frame with a row for each query, part (a fold or a hold-out) and
+ranker. Its columns are `ranker`, `part`, `qid` and the measures, NaN where a query has no value.
+The tests use only these figures, so the figures may come from any program.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ if TYPE_CHECKING:
 
 
 class TTest(NamedTuple):
-    """A two-sided t-test: its statistic, above 0 if the differences are, and p value."""
+    """Result of a two-sided t-test: the statistic t, positive if the mean difference is, and p."""
 
     t: float
     p: float
 
 
 class Friedman(NamedTuple):
-    """Friedman's test: its statistic, p value and the (n_rankers,) mean ranks, 1 the best."""
+    """Result of Friedman's test: the statistic, p, and the mean ranks (n_rankers,), 1 the best."""
 
     statistic: float
     p: float
@@ -39,20 +39,24 @@ class Friedman(NamedTuple):
 
 
 def corrected_t(differences: ArrayLike, ratio: float) -> TTest:
-    """The corrected resampled t-test of the differences between two rankers, split by split.
+    """Test whether two rankers differ over random splits, by the corrected resampled t-test.
 
-        t = mean / sqrt(var (1/n + n_test/n_train)),   var with n - 1, n - 1 degrees of freedom
+    The splits of one data set share training queries, so that a plain t-test (`ratio` 0) finds
+    differences where there is only noise. The corrected test (Nadeau and Bengio 2003) is
 
-    Splits of one data set share training queries, so the plain t-test (ratio 0) takes noise for a
-    difference (Nadeau and Bengio 2003). Where all differences are equal, p is 1 if they are 0,
-    else 0.
+        t = mean / sqrt(var (1/n + n_test/n_train))
+
+    with the mean and the variance (with n - 1) of the n differences and n - 1 degrees of freedom.
+    If all differences are equal, p is 1 if they are 0, and 0 otherwise.
 
     Args:
-        differences: (n_splits,) the figures of one ranker minus those of the other.
-        ratio: test queries over training queries of a split: 15 hold-outs of a third have 0.5.
+        differences: (n_splits,) the figures of one ranker minus the figures of another ranker.
+        ratio: n_test / n_train, test queries over training queries of a split; 0.5 if a third of
+            the queries is held out.
 
     Raises:
-        DataError: of fewer than two differences, one that is no number, or a ratio below 0.
+        DataError: if there are fewer than two differences, a difference is not finite, or the
+            ratio is negative.
 
     >>> t, p = corrected_t([0.02, 0.01, 0.03, 0.00, 0.02], 0.5)
     >>> round(t, 3), round(p, 3)
@@ -63,7 +67,7 @@ def corrected_t(differences: ArrayLike, ratio: float) -> TTest:
         raise DataError("a t-test needs the differences of two or more splits, all of them numbers")
     if not ratio >= 0:
         raise DataError(f"n_test / n_train must be 0 or more, got {ratio:g}")
-    if np.ptp(d) == 0:  # the variance would only say how the mean was rounded
+    if np.ptp(d) == 0:  # the computed variance would only be the rounding error of the mean
         if d[0] == 0:
             return TTest(0.0, 1.0)
         return TTest(float(np.copysign(np.inf, d[0])), 0.0)
@@ -72,18 +76,21 @@ def corrected_t(differences: ArrayLike, ratio: float) -> TTest:
 
 
 def friedman(table: ArrayLike) -> Friedman:
-    """Friedman's test that all rankers are alike; ties have their mean rank and are corrected for.
+    """Test whether k rankers differ on n parts, by Friedman's test with a correction for ties.
+
+    With the rank r_ij of ranker j on part i (equal figures get their mean rank) and the mean rank
+    R_j of ranker j, the statistic
 
         statistic = (k - 1) n^2 sum_j (R_j - (k+1)/2)^2 / sum_ij (r_ij - (k+1)/2)^2
 
-    is chi-squared with k - 1 degrees of freedom (Conover 1999, section 5.8). Rankers that tie on
-    every part have the statistic 0 and p = 1.
+    is chi-squared with k - 1 degrees of freedom (Conover 1999, section 5.8). If all rankers tie on
+    every part, the statistic is 0 and p = 1.
 
     Args:
         table: (n_parts, n_rankers) figures, higher is better.
 
     Raises:
-        DataError: of fewer than two parts or rankers, or a figure that is no number.
+        DataError: if there are fewer than two parts or rankers, or a figure is not finite.
 
     >>> friedman([[0.9, 0.8, 0.7], [0.6, 0.5, 0.4], [0.9, 0.6, 0.8]]).mean_ranks.round(2).tolist()
     [1.0, 2.33, 2.67]
@@ -93,57 +100,74 @@ def friedman(table: ArrayLike) -> Friedman:
         raise DataError(
             "Friedman's test needs two or more rankers on two or more parts, with a figure of each"
         )
-    ranks = rankdata(-values, axis=1)  # ties have their mean
+    ranks = rankdata(-values, axis=1)  # equal figures get their mean rank
     n, k = ranks.shape
-    spread = np.square(ranks - (k + 1) / 2).sum()
-    between = np.square(ranks.mean(axis=0) - (k + 1) / 2).sum()
-    statistic = float((k - 1) * n**2 * between / spread) if spread else 0.0
-    return Friedman(statistic, float(chdtrc(k - 1, statistic)), ranks.mean(axis=0))
+    mean_ranks = ranks.mean(axis=0)
+    sum_of_squares = np.square(ranks - (k + 1) / 2).sum()
+    between_rankers = np.square(mean_ranks - (k + 1) / 2).sum()
+    statistic = 0.0
+    if sum_of_squares:
+        statistic = float((k - 1) * n**2 * between_rankers / sum_of_squares)
+    return Friedman(statistic, float(chdtrc(k - 1, statistic)), mean_ranks)
 
 
 def critical_difference(k: int, n: int, alpha: float = 0.05) -> float:
-    """Least difference of two of k rankers' mean ranks on n parts that Nemenyi's test calls real.
+    """Compute the critical difference of Nemenyi's test between the mean ranks of two rankers.
 
-    >>> round(critical_difference(4, 14), 2)  # Demsar 2006 has 1.25
+    The mean ranks of k rankers on n parts differ at the level alpha if they differ by more than
+
+        CD = q_alpha sqrt(k (k + 1) / (6 n)),
+
+    where q_alpha is the quantile of the studentized range for k groups, divided by sqrt(2) (Demsar
+    2006).
+
+    >>> round(critical_difference(4, 14), 2)  # 1.25 in Demsar 2006
     1.25
     """
-    q = studentized_range.ppf(1 - alpha, k, np.inf) / np.sqrt(2)
-    return float(q * np.sqrt(k * (k + 1) / (6 * n)))
+    q_alpha = studentized_range.ppf(1 - alpha, k, np.inf) / np.sqrt(2)
+    return float(q_alpha * np.sqrt(k * (k + 1) / (6 * n)))
 
 
 def holm(p: ArrayLike) -> F64:
-    """(m,) p values adjusted by Holm's step-down correction; NaN stays NaN and does not count.
+    """Adjust p values for multiple tests by Holm's step-down correction (Holm 1979).
 
-    The k-th smallest of m is multiplied by m - k + 1, is no smaller than the one before it, and
-    at most 1 (Holm 1979).
+    The k-th smallest of m values is multiplied by m - k + 1. An adjusted value is at least the
+    adjusted value before it, and at most 1. NaN stays NaN and does not count.
 
     >>> holm([0.01, 0.04, 0.03, float("nan")]).tolist()
     [0.03, 0.06, 0.06, nan]
     """
     values = np.asarray(p, dtype=np.float64)
-    order = np.argsort(values)[: np.isfinite(values).sum()]  # NaN are last
-    steps = values[order] * np.arange(len(order), 0, -1)
+    n_finite = np.isfinite(values).sum()
+    ascending = np.argsort(values)[:n_finite]  # numpy sorts NaN last
+    multiplied = values[ascending] * np.arange(n_finite, 0, -1)
     adjusted = np.full(len(values), np.nan)
-    adjusted[order] = np.minimum(np.maximum.accumulate(steps), 1.0)
+    adjusted[ascending] = np.minimum(np.maximum.accumulate(multiplied), 1.0)
     return adjusted
 
 
 def paired_by_query(
     figures: pd.DataFrame, measure: str, rankers: Sequence[str] | None = None
 ) -> pd.DataFrame:
-    """The paired t-test over queries between each two rankers, corrected by Holm over all pairs.
+    """Test each two rankers by a paired t-test over queries, with Holm's correction for all pairs.
 
-    Only queries that both have a value for count. A query in several parts (hold-outs) counts
-    once, by its mean: its parts are not independent. The t-test and not Wilcoxon's, which drops
-    the many queries that two rankers rank alike, and which agrees least with randomisation
-    (Smucker, Allan and Carterette 2007).
+    Only queries that have values of both rankers count. A query that is tested in several parts
+    (hold-outs) counts once, by its mean, because its values are not independent. The t-test is used
+    because Wilcoxon's test drops the many queries on which two rankers are equal, and agrees least
+    with the randomisation test (Smucker, Allan and Carterette 2007).
+
+    Args:
+        figures: the figures, see the module.
+        measure: name of the measure.
+        rankers: names of the rankers, in the order wanted. If None, all rankers.
 
     Returns:
-        A row for each pair: `a`, `b`, `difference` (the mean of a minus b), `t`, `p`, `p_holm` and
-        `n`, the number of queries. With fewer than two common queries p is NaN.
+        A row for each two rankers: `a` and `b`, their names; `difference`, the mean of a minus b;
+        `t`; `p`; `p_holm`; and `n`, the number of queries. With fewer than two common queries p is
+        NaN.
 
     Raises:
-        DataError: of a measure or ranker that the figures do not have.
+        DataError: if the figures lack the measure or a ranker.
 
     >>> import pandas as pd
     >>> frame = pd.DataFrame({"ranker": list("aaabbb"), "part": "f", "qid": list("123123"),
@@ -151,46 +175,57 @@ def paired_by_query(
     >>> paired_by_query(frame, "map")[["a", "b", "difference", "n"]].values.tolist()
     [['a', 'b', 0.25, 3]]
 
-    Cost: of k rankers, k (k - 1) / 2 passes over the queries.
+    Cost: for k rankers k (k - 1) / 2 passes over the queries.
     """
     table = _table(figures, measure, ["part", "qid"], rankers)
-    queries = np.unique(table.index.get_level_values("qid"), return_inverse=True)[1]
+    _, query_of_row = np.unique(table.index.get_level_values("qid"), return_inverse=True)
 
-    def by_query(differences: F64) -> F64:
+    def mean_of_each_query(differences: F64) -> F64:
         has_both = np.isfinite(differences)
-        n_parts = np.bincount(queries[has_both])
-        sums = np.bincount(queries[has_both], differences[has_both])
-        return np.asarray((sums / np.maximum(n_parts, 1))[n_parts > 0])
+        n_parts = np.bincount(query_of_row[has_both])
+        sums = np.bincount(query_of_row[has_both], differences[has_both])
+        means = sums / np.maximum(n_parts, 1)
+        return np.asarray(means[n_parts > 0])
 
-    return _of_pairs(table, by_query, 0.0)
+    return _test_pairs(table, mean_of_each_query, ratio=0.0)
 
 
 def paired_by_part(
     figures: pd.DataFrame, measure: str, ratio: float, rankers: Sequence[str] | None = None
 ) -> pd.DataFrame:
-    """`corrected_t` over the parts between each two rankers, corrected by Holm over all pairs.
+    """Test each two rankers by `corrected_t` over parts, with Holm's correction for all pairs.
 
-    A part's figure is the mean of its queries; `ratio` is as of `corrected_t`.
+    The figure of a part is the mean over its queries.
+
+    Args:
+        figures: the figures, see the module.
+        measure: name of the measure.
+        ratio: test queries over training queries, see `corrected_t`.
+        rankers: names of the rankers, in the order wanted. If None, all rankers.
 
     Returns:
-        As `paired_by_query`; `n` is the number of parts that both rankers have.
+        The columns of `paired_by_query`; `n` is the number of parts with figures of both rankers.
 
     Raises:
-        DataError: of a measure or ranker that the figures do not have, or a ratio below 0.
+        DataError: if the figures lack the measure or a ranker, or the ratio is negative.
     """
     table = _table(figures, measure, ["part"], rankers)
-    return _of_pairs(table, lambda differences: differences[np.isfinite(differences)], ratio)
+
+    def of_common_parts(differences: F64) -> F64:
+        return differences[np.isfinite(differences)]
+
+    return _test_pairs(table, of_common_parts, ratio)
 
 
 def by_part(
     figures: pd.DataFrame, measure: str, rankers: Sequence[str] | None = None
 ) -> pd.DataFrame:
-    """The table that `friedman` takes: parts by rankers, means over the queries.
+    """Make the table for `friedman`: a row for each part, a column of mean figures for each ranker.
 
-    Parts that one of the rankers lacks are left out.
+    Parts that lack figures of a ranker are left out.
 
     Raises:
-        DataError: of a measure or ranker that the figures do not have.
+        DataError: if the figures lack the measure or a ranker.
 
     >>> import pandas as pd
     >>> frame = pd.DataFrame({"ranker": list("abab"), "part": list("1122"), "qid": list("xxyy"),
@@ -202,24 +237,41 @@ def by_part(
 
 
 def as_matrix(pairs: pd.DataFrame, rankers: Sequence[str]) -> F64:
-    """(k, k) the p values of pairs of rankers as a symmetric matrix, 1 on the diagonal.
+    """Make the symmetric matrix (n_rankers, n_rankers) of the adjusted p values of pairs.
+
+    The diagonal is 1.
+
+    Args:
+        pairs: a frame of `paired_by_query` or `paired_by_part`.
+        rankers: names of the rankers, in the order of the matrix.
 
     >>> import pandas as pd
     >>> as_matrix(pd.DataFrame({"a": ["x"], "b": ["y"], "p_holm": [0.2]}), ["y", "x"]).tolist()
     [[1.0, 0.2], [0.2, 1.0]]
     """
-    place = {name: k for k, name in enumerate(rankers)}
-    matrix = np.full((len(place), len(place)), np.nan)
+    number = {name: k for k, name in enumerate(rankers)}
+    matrix = np.full((len(number), len(number)), np.nan)
     np.fill_diagonal(matrix, 1.0)
-    for a, b, value in zip(pairs["a"], pairs["b"], pairs["p_holm"], strict=True):
-        matrix[place[a], place[b]] = matrix[place[b], place[a]] = value
+    for a, b, p in zip(pairs["a"], pairs["b"], pairs["p_holm"], strict=True):
+        matrix[number[a], number[b]] = p
+        matrix[number[b], number[a]] = p
     return matrix
 
 
 def _table(
     figures: pd.DataFrame, measure: str, rows: list[str], rankers: Sequence[str] | None
 ) -> pd.DataFrame:
-    """Means with rankers in columns, in the order of `rankers` or else of the figures."""
+    """Make a table of mean figures with a column for each ranker.
+
+    Args:
+        figures: the figures, see the module.
+        measure: name of the measure.
+        rows: columns of `figures` whose values make a row of the table.
+        rankers: names of the rankers, in the order wanted. If None, the order of the figures.
+
+    Raises:
+        DataError: if the figures lack the measure or a ranker.
+    """
     if measure not in figures:
         raise DataError(f"the figures have no measure {measure!r}")
     all_rankers = list(figures["ranker"].unique())
@@ -231,17 +283,27 @@ def _table(
     return means.unstack("ranker")[list(rankers or all_rankers)]
 
 
-def _of_pairs(table: pd.DataFrame, units: Callable[[F64], F64], ratio: float) -> pd.DataFrame:
-    """A test of each two columns; `units` are the independent differences of a pair."""
+def _test_pairs(
+    table: pd.DataFrame, independent: Callable[[F64], F64], ratio: float
+) -> pd.DataFrame:
+    """Test each two columns of a table by `corrected_t`, with Holm's correction for all pairs.
+
+    Args:
+        table: a column of figures for each ranker.
+        independent: computes independent differences between two rankers from the differences of
+            two columns, which are NaN where a figure is missing.
+        ratio: test queries over training queries, see `corrected_t`.
+    """
     import pandas as pd
 
     values = table.to_numpy(np.float64)
     rows = []
     for i, j in combinations(range(values.shape[1]), 2):
-        d = units(values[:, i] - values[:, j])
-        t, p = corrected_t(d, ratio) if len(d) > 1 else TTest(np.nan, np.nan)
-        mean = float(d.mean()) if len(d) else np.nan
-        rows.append((table.columns[i], table.columns[j], mean, t, p, len(d)))
+        differences = independent(values[:, i] - values[:, j])
+        n = len(differences)
+        mean = float(differences.mean()) if n else np.nan
+        t, p = corrected_t(differences, ratio) if n > 1 else TTest(np.nan, np.nan)
+        rows.append((table.columns[i], table.columns[j], mean, t, p, n))
     frame = pd.DataFrame(rows, columns=["a", "b", "difference", "t", "p", "n"])
     frame.insert(5, "p_holm", holm(frame["p"].to_numpy(np.float64)))
     return frame

@@ -1,4 +1,4 @@
-"""Simulated annotators: quality of the ranking by number of questions, for every strategy."""
+"""Simulate annotators, and measure how a ranking improves with the questions of each strategy."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import cycle
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import numpy as np
@@ -37,57 +38,78 @@ from sortnet.threads import one_blas_thread
 if TYPE_CHECKING:
     import pandas as pd
 
-NOISE = 1.4865  # standard deviation of an answer's noise in the ASAP paper, Φ(1 / 1.4865) = ¾
+# Standard deviation of the noise in the ASAP paper (see `ids_truth`): of two items that differ by 1
+# the better one wins with probability 3/4, the value of the normal distribution at 1 / 1.4865.
+NOISE = 1.4865
 N_ANNOTATORS = 4
-ANNOTATOR = "person"  # who is taken to have given all answers when a ranking is scored
-# Samplers: a session with one of its strategies, or a sort that restarts when it has ended.
-# `default` is a session with its hold-out and repeats, `top` such a session whose goal is the top
-# items, and `sets-4` such a session that asks for the best and the worst of four. All other
-# sessions have no hold-out and no repeats.
+ANNOTATOR = "person"  # all answers count as answers of this annotator when a ranking is scored
 SORTS: dict[str, Sort] = {
     "merge-sort": merge_sort, "quicksort": quicksort, "heapsort": heapsort, "bubble": bubble_passes,
 }  # fmt: skip
 SET_SIZES = {f"sets-{size}": size for size in range(3, MOST_ITEMS + 1)}
-SETWISE = "setwise-heapsort"  # asks about four items, and does not use the worst
+SETWISE = "setwise-heapsort"  # asks for the best of four items
+# Strategies that can be simulated. `default` is a session with hold-out questions and repeats.
+# `top` is the same with the top items as goal, and `sets-4` the same with questions about the best
+# and the worst of four items. The remaining names of `STRATEGIES` are sessions without hold-out and
+# repeats. A sort starts again, with shuffled items, when it has ended.
 SAMPLERS = (*STRATEGIES, "top", *SET_SIZES, *SORTS, SETWISE)
 
-Questions: TypeAlias = Generator[tuple[int, ...], Judgement, None]  # yields items, is sent answers
+Questions: TypeAlias = Generator[tuple[int, ...], Judgement, None]  # yields items; is sent answers
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, eq=False)
 class Truth:
-    """Items whose order is known. `features` is None for items known by name only."""
+    """Items whose true order is known.
 
-    features: F64 | None  # (n, d)
-    scores: F64  # (n,)
+    Attributes:
+        features: (n, d) features of the items; None for items without features.
+        scores: (n,) true scores.
+    """
+
+    features: F64 | None
+    scores: F64
 
 
 @dataclass(frozen=True)
 class Result:
-    """Quality of the ranking after a number of questions."""
+    """Quality of the ranking after a number of questions.
+
+    Attributes:
+        strategy: name of the strategy, one of `SAMPLERS`.
+        seed: number of the repetition.
+        questions: number of questions answered so far.
+        spearman: rank correlation with the true scores.
+        rmse: root mean squared difference from the true scores, both as z-scores.
+        ms: mean milliseconds to choose a question and to add its answer, refits included.
+        top: share of the best items that are ranked among the first; NaN if not asked for.
+    """
 
     strategy: str
     seed: int
     questions: int
     spearman: float
     rmse: float
-    ms: float  # per question, to choose it and add its answer, refits included
-    top: float = float("nan")  # share of the best items that are ranked as such, if asked for
+    ms: float
+    top: float = float("nan")
 
 
 def ids_truth(n: int, rng: np.random.Generator) -> Truth:
-    """Scores from U[0, 5], shifted to minimum 0: the ASAP paper's protocol.
+    """Draw true scores from U[0, 5], shifted to minimum 0, which is the protocol of the ASAP paper.
 
-    Mikhailiuk and others, *Active Sampling for Pairwise Comparisons via Approximate Message
-    Passing and Information Gain Maximization* (2020).
+    Mikhailiuk et al. 2020, *Active Sampling for Pairwise Comparisons via Approximate Message
+    Passing and Information Gain Maximization*.
     """
     scores = rng.uniform(0, 5, n)
     return Truth(None, scores - scores.min())
 
 
 def features_truth(n: int, d: int, outside: float, rng: np.random.Generator) -> Truth:
-    """Scores Xw with X and w from N(0, 1); a share `outside` of their variance is not in X."""
+    """Draw n items with d features X and true scores Xw + residual.
+
+    X and the weights w are drawn from N(0, 1). The residual is normal, and the share `outside` of
+    the variance of the scores.
+    """
     X = rng.standard_normal((n, d))
     w = rng.standard_normal(d)
     linear = X @ w
@@ -108,29 +130,34 @@ def simulate(
     jobs: int = 1,
     progress: Progress = lambda text: None,
 ) -> list[Result]:
-    """Ask simulated annotators about n items of known order, new ones for every seed.
+    """Ask simulated annotators about n items with known true scores, drawn again for every seed.
 
-    "i before j" is answered with the probability Φ((q_i - q_j) / 1.4865); of more than two items
-    the best and the worst are named by utilities with that noise. Every strategy gets the same
-    truths and is scored alike: by `fit` on all votes, hold-out included, as one annotator's, with
-    the features if there are any.
+    With the true scores q, item i is preferred to item j with probability
+    Phi((q_i - q_j) / 1.4865), where Phi is the normal distribution function. In questions about
+    more items, each item gets a utility, its score plus noise, and the items with the highest and
+    the lowest utility are named. All strategies get the same true scores, and their rankings are
+    made in the same way: one model is fitted to all answers as if by one annotator, hold-out
+    answers included, with the features if there are any.
 
     Args:
-        strategies: names of `SAMPLERS`.
-        budgets: numbers of questions after which the ranking is scored.
-        n: how many items.
-        d: how many features; 0 is the protocol `ids`, else `features`.
-        outside: share of the scores' variance that is not in the features.
-        top: number of best items that are wanted: of the strategies `top` and `sets-4`, of the
-            sorts other than `merge-sort`, and of the figure `top`; 0: all, in order.
-        seeds: number of truths.
-        seed: seed of all truths.
-        jobs: processes.
+        strategies: names from `SAMPLERS`.
+        budgets: numbers of questions after which the ranking is measured.
+        n: number of items.
+        d: number of features. With 0, true scores are drawn by `ids_truth`, otherwise by
+            `features_truth`.
+        outside: share of the variance of the scores that the features do not explain.
+        top: number of best items that are wanted, or 0 for all items in order. It is the goal of
+            the strategies `top` and `sets-4`, it ends all sorts but `merge-sort`, and the figure
+            `Result.top` is about these items.
+        seeds: number of repetitions, each with other true scores.
+        seed: seed of all repetitions.
+        jobs: number of processes.
+        progress: called with a line after each session.
 
     Raises:
-        JudgementError: on an unknown strategy, or more questions than can be asked.
+        JudgementError: if a strategy is unknown, or more questions are wanted than can be asked.
 
-    Cost: 1 ms per question of a session at 100 items, times strategies and seeds.
+    Cost: 1 ms per question of a session with 100 items, times strategies and seeds.
 
     >>> results = simulate(["merge", "random"], [10, 40], n=6, seeds=2)
     >>> [(r.strategy, r.questions) for r in results[:3]]
@@ -140,20 +167,23 @@ def simulate(
     run = partial(
         _run, budgets=tuple(sorted(set(budgets))), n=n, d=d, outside=outside, top=top, seed=seed
     )
-    tasks = [partial(run, name, k) for name in strategies for k in range(seeds)]
-    return [row for rows in in_parallel(tasks, jobs, progress) for row in rows]
+    tasks = [partial(run, name, repetition) for name in strategies for repetition in range(seeds)]
+    results_of_sessions = in_parallel(tasks, jobs, progress)
+    return [result for results in results_of_sessions for result in results]
 
 
 def summary(results: Sequence[Any], values: Sequence[str], by: Sequence[str]) -> pd.DataFrame:
-    """Means over the seeds, with their standard errors and 95 % intervals.
+    """Average results over the seeds, with standard errors and 95 % intervals.
 
     Args:
-        results: as `simulate` returns them, any dataclass with a `seed`.
-        values: the fields to average; each gives `v`, `v_se`, `v_low` and `v_high`.
-        by: the fields to group by.
+        results: dataclasses of results, such as `simulate` returns.
+        values: names of the fields to average.
+        by: names of the fields to group by.
 
     Returns:
-        One row per group, in order of appearance; NaN for the error of a single seed.
+        A row for each group, in order of appearance: the fields in `by`; `seeds`, the number of
+        results; and for each field in `values` its mean, and with the endings `_se`, `_low` and
+        `_high` the standard error and the limits of the interval, NaN for a single seed.
     """
     import pandas as pd
 
@@ -161,27 +191,35 @@ def summary(results: Sequence[Any], values: Sequence[str], by: Sequence[str]) ->
     groups = frame.groupby(list(by), sort=False)
     means = group_means(groups, values, ending="se")
     columns: dict[str, Any] = {"seeds": groups.size()}
-    for value in values:
-        mean, error = means[value], means[f"{value}_se"]
-        columns |= {value: mean, f"{value}_se": error}
-        columns |= {f"{value}_low": mean - 1.96 * error, f"{value}_high": mean + 1.96 * error}
+    for name in values:
+        mean = means[name]
+        error = means[f"{name}_se"]
+        columns[name] = mean
+        columns[f"{name}_se"] = error
+        columns[f"{name}_low"] = mean - 1.96 * error
+        columns[f"{name}_high"] = mean + 1.96 * error
     return pd.DataFrame(columns).reset_index()
 
 
 def spearman(x: F64, y: F64) -> float:
-    """Rank correlation; 0 if one of the two is constant."""
+    """Compute the rank correlation of x and y; 0 if one of the two is constant."""
     from scipy.stats import spearmanr
 
-    return 0.0 if np.ptp(x) == 0 or np.ptp(y) == 0 else float(spearmanr(x, y).statistic)
+    if np.ptp(x) == 0 or np.ptp(y) == 0:
+        return 0.0
+    return float(spearmanr(x, y).statistic)
 
 
 def rmse(x: F64, y: F64) -> float:
-    """Root mean squared difference of two score vectors, each z-scored."""
+    """Compute the root mean squared difference of two score vectors, both as z-scores."""
     return float(np.sqrt(np.mean((_z(x) - _z(y)) ** 2)))
 
 
 def in_parallel(tasks: Sequence[Callable[[], T]], jobs: int, progress: Progress) -> list[T]:
-    """The results of tasks, in order; each process has one thread for linear algebra."""
+    """Run tasks in `jobs` processes, and return their results in order.
+
+    Each process has one thread for linear algebra. `progress` gets a line after each task.
+    """
     from joblib import Parallel, delayed
 
     results: list[T] = []
@@ -196,6 +234,7 @@ def in_parallel(tasks: Sequence[Callable[[], T]], jobs: int, progress: Progress)
 def _check(
     strategies: Sequence[str], budgets: Sequence[int], n: int, outside: float, seeds: int, top: int
 ) -> None:
+    """Raise JudgementError unless `simulate` can run with these arguments."""
     for name in strategies:
         if name not in SAMPLERS:
             raise JudgementError(f"unknown strategy {name!r}; known are {', '.join(SAMPLERS)}")
@@ -214,12 +253,13 @@ def _check(
 
 
 def most_questions(strategies: Sequence[str], n: int) -> int:
-    """The number of questions that every strategy can ask about n items."""
-    return N_ANNOTATORS * (n * (n - 1) // 2) // pairs_of_a_question(strategies)
+    """Compute the number of questions about n items that each of the strategies can ask."""
+    n_pairs = n * (n - 1) // 2
+    return N_ANNOTATORS * n_pairs // pairs_of_a_question(strategies)
 
 
 def pairs_of_a_question(strategies: Sequence[str]) -> int:
-    """The number of pairs of the largest question that one of the strategies asks.
+    """Count the pairs of items in the largest question that one of the strategies asks.
 
     >>> pairs_of_a_question(["random"]), pairs_of_a_question(["default", "sets-4"])
     (1, 6)
@@ -229,34 +269,36 @@ def pairs_of_a_question(strategies: Sequence[str]) -> int:
 
 
 def _run(
-    strategy: str, k: int, *, budgets: tuple[int, ...], n: int, d: int, outside: float, top: int,
-    seed: int,
+    strategy: str, repetition: int, *, budgets: tuple[int, ...], n: int, d: int, outside: float,
+    top: int, seed: int,
 ) -> list[Result]:  # fmt: skip
-    """The results of one strategy on one truth."""
-    rng = np.random.default_rng([seed, k])
+    """Ask the questions of one strategy about one draw of true scores; measure at each budget."""
+    rng = np.random.default_rng([seed, repetition])
     truth = features_truth(n, d, outside, rng) if d else ids_truth(n, rng)
-    features = np.empty((n, 0)) if d == 0 else design(truth.features)
-    questions = _questions(strategy, truth, top, k, rng)
-    best = np.argsort(-truth.scores)[:top]
+    features = design(truth.features) if d else np.empty((n, 0))
+    questions = _questions(strategy, truth, top, repetition, rng)
+    best_items = np.argsort(-truth.scores)[:top]
     judgements: list[Judgement] = []
     results: list[Result] = []
     seconds = 0.0
     start = time.perf_counter()
     items: tuple[int, ...] | None = next(questions)
     while items is not None and len(judgements) < budgets[-1]:
-        judgements.append(_answer(items, truth.scores, rng))
-        items = _next_items(questions, judgements[-1])
+        judgement = _answer(items, truth.scores, rng)
+        judgements.append(judgement)
+        items = _next_items(questions, judgement)
         seconds += time.perf_counter() - start
         if len(judgements) in budgets:
-            # The same model scores the answers of all samplers.
+            # For a fair comparison the same model is fitted to the answers of each strategy.
             scores = fit(features, _votes(judgements, n), 1).posterior.scores
             share_of_top = float("nan")
             if top:
-                share_of_top = float(np.isin(best, np.argsort(-scores)[:top]).mean())
+                first_items = np.argsort(-scores)[:top]
+                share_of_top = float(np.isin(best_items, first_items).mean())
             results.append(
                 Result(
                     strategy,
-                    k,
+                    repetition,
                     questions=len(judgements),
                     spearman=spearman(scores, truth.scores),
                     rmse=rmse(scores, truth.scores),
@@ -269,11 +311,12 @@ def _run(
 
 
 def _answer(items: tuple[int, ...], scores: F64, rng: np.random.Generator) -> Judgement:
-    """An answer about two items, or the best and the worst of more."""
+    """Answer with noise which of two items is better, or which of several is best and worst."""
     left, right, *further = items
     if not further:
         left_wins = rng.random() < ndtr((scores[left] - scores[right]) / NOISE)
         return Judgement(ANNOTATOR, left, right, "left" if left_wins else "right")
+    # The difference of two utilities has the standard deviation NOISE, as an answer about a pair.
     utilities = scores[[*items]] + NOISE / np.sqrt(2) * rng.standard_normal(len(items))
     best = items[int(utilities.argmax())]
     worst = items[int(utilities.argmin())]
@@ -281,14 +324,14 @@ def _answer(items: tuple[int, ...], scores: F64, rng: np.random.Generator) -> Ju
 
 
 def _votes(judgements: Sequence[Judgement], n: int) -> Votes:
-    """The answers as if of one annotator."""
+    """Convert answers about n items to votes of one annotator."""
     history = History(n)
     history.add(Judgements.of(judgements))
     return history.votes(len(judgements))
 
 
 def _next_items(questions: Questions, judgement: Judgement) -> tuple[int, ...] | None:
-    """The items of the next question, or None if there is none."""
+    """Send an answer, and return the items of the next question; None if there is no question."""
     try:
         return questions.send(judgement)
     except StopIteration:
@@ -296,9 +339,9 @@ def _next_items(questions: Questions, judgement: Judgement) -> tuple[int, ...] |
 
 
 def _questions(
-    strategy: str, truth: Truth, top: int, k: int, rng: np.random.Generator
+    strategy: str, truth: Truth, top: int, seed: int, rng: np.random.Generator
 ) -> Questions:
-    """The questions of a sampler about the items of a truth."""
+    """Ask the questions of a strategy, one of `SAMPLERS`, about the items of `truth`."""
     n = len(truth.scores)
     if strategy in SORTS:
         return _about_pairs(repeated(SORTS[strategy], n, top or n, rng))
@@ -306,17 +349,17 @@ def _questions(
         return _repeated_setwise(n, top or n, rng)
     if strategy in SET_SIZES:
         goal = Goal(WRONG, top)
-        session = Session(truth.features, n, seed=k, goal=goal, set_size=SET_SIZES[strategy])
+        session = Session(truth.features, n, seed=seed, goal=goal, set_size=SET_SIZES[strategy])
     elif strategy in {"default", "top"}:
         goal = Goal(WRONG, top if strategy == "top" else 0)
-        session = Session(truth.features, n, seed=k, goal=goal)
+        session = Session(truth.features, n, seed=seed, goal=goal)
     else:
-        session = Session(truth.features, n, seed=k, strategy=strategy, holdout=0.0, repeats=0.0)
+        session = Session(truth.features, n, seed=seed, strategy=strategy, holdout=0.0, repeats=0.0)
     return asked_by(session)
 
 
 def _about_pairs(asking: Asking) -> Questions:
-    """The comparisons of a sort without an end, as questions."""
+    """Turn the comparisons of an endless sort into questions."""
     pair = next(asking)
     while True:
         judgement = yield pair
@@ -324,9 +367,9 @@ def _about_pairs(asking: Asking) -> Questions:
 
 
 def _repeated_setwise(n: int, top: int, rng: np.random.Generator) -> Questions:
-    """The questions of one setwise heapsort after another, each of a new shuffle."""
+    """Ask the questions of a setwise heapsort of n shuffled items, and start again at its end."""
     while True:
-        sort = setwise_heapsort(rng.permutation(n).tolist(), top, 4)
+        sort = setwise_heapsort(rng.permutation(n).tolist(), top, size=4)
         best: int | None = None
         while True:
             try:
@@ -338,26 +381,26 @@ def _repeated_setwise(n: int, top: int, rng: np.random.Generator) -> Questions:
 
 
 def asked_by(session: Session) -> Questions:
-    """A session's questions to each of four annotators in turn, until none is left."""
-    names = [f"person-{k}" for k in range(N_ANNOTATORS)]
-    turn = 0
-    while questions := session.ask(names[turn % N_ANNOTATORS]):
+    """Ask the questions of a session, to each of four annotators in turn, until none is left."""
+    annotators = [f"person-{k}" for k in range(N_ANNOTATORS)]
+    for annotator in cycle(annotators):
+        questions = session.ask(annotator)
+        if not questions:
+            return
         question = questions[0]
         reply = yield question.items
-        name = names[turn % N_ANNOTATORS]
-        answer = question.answered(name, reply.answer, best=reply.best, worst=reply.worst)
+        answer = question.answered(annotator, reply.answer, best=reply.best, worst=reply.worst)
         session.tell(answer)
-        turn += 1
 
 
 def repeated(sort: Sort, n: int, top: int, rng: np.random.Generator) -> Asking:
-    """The comparisons of one sort after another, each of a new shuffle."""
+    """Ask the comparisons of a sort of n shuffled items, and start again whenever it has ended."""
     while True:
         yield from sort(rng.permutation(n).tolist(), top)
 
 
 def _z(x: F64) -> F64:
-    """A vector shifted to mean 0 and scaled to standard deviation 1; zeros if it is constant."""
-    deviation: F64 = x - x.mean()
-    spread = deviation.std()
-    return deviation / spread if spread else deviation
+    """Shift a vector to mean 0 and scale it to standard deviation 1; zeros if it is constant."""
+    centred: F64 = x - x.mean()
+    deviation = centred.std()
+    return centred / deviation if deviation else centred

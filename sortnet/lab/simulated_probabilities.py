@@ -1,4 +1,4 @@
-"""Annotators who give probabilities, honest ones and others, with the true order known."""
+"""Simulated annotators who answer with probabilities, some honest, some misleading."""
 
 from __future__ import annotations
 
@@ -12,17 +12,21 @@ from scipy.special import ndtr
 from sortnet.core import F64, I64
 from sortnet.preference.base import Answer, Judgement
 
-SURE = 2.0  # how many times larger the difference of two average items is than an error
+# Factor from true scores, which have the standard deviation 1, to perceived differences, whose
+# error has the standard deviation 1.
+SURE = 2.0
 MILD = 0.4  # the scale of an honest annotator: 88 % of the answers are right, few p beyond .9
 
-# Probabilities that an annotator gives who sees differences with an error, by the share of all
-# answers given before. The word is the sign of the difference, whatever the probability.
+# Computes the probabilities that an annotator states for the left item. The arguments are, for each
+# answer, the perceived difference u between the left and the right item, and the share of all
+# answers that were given before; and a random generator. The answer "left" or "right" is always the
+# sign of u, whatever the probability.
 Probabilities: TypeAlias = Callable[[F64, F64, np.random.Generator], F64]
 
 
-def _for_left(u: F64, p_of_word: F64) -> F64:
-    """Probabilities of the left item, from those of the word that the annotator gives."""
-    return np.where(u > 0, p_of_word, 1 - p_of_word)
+def _for_left(u: F64, p_of_answer: F64) -> F64:
+    """Convert the probabilities of the preferred items to probabilities of the left items."""
+    return np.where(u > 0, p_of_answer, 1 - p_of_answer)
 
 
 PROBABILITIES: dict[str, Probabilities] = {
@@ -41,29 +45,30 @@ PROBABILITIES: dict[str, Probabilities] = {
 
 @dataclass(frozen=True, eq=False)
 class Answered:
-    """Scores of items, and answers about random pairs of the items."""
+    """True scores of items, and answers about random pairs of the items."""
 
     scores: F64
     judgements: list[Judgement]
 
     def coverage(self, low: I64, high: I64) -> float:
-        """Share of the items whose true rank is within an interval."""
-        rank = np.empty(len(self.scores), np.int64)
-        rank[np.argsort(-self.scores)] = np.arange(1, len(rank) + 1)
-        return float(np.mean((low <= rank) & (rank <= high)))
+        """Compute the share of the items whose true rank is in the interval from low to high."""
+        true_rank = np.empty(len(self.scores), np.int64)
+        true_rank[np.argsort(-self.scores)] = np.arange(1, len(true_rank) + 1)
+        return float(np.mean((low <= true_rank) & (true_rank <= high)))
 
 
 def answered(
     kind: str, n_items: int, n_answers: int, seed: int, *, n_of_people: int = 0
 ) -> Answered:
-    """Answers of an annotator who gives probabilities, named `model`, and of people in words.
+    """Simulate answers with probabilities by an annotator `model`, and answers of people without.
 
     Args:
-        kind: a key of `PROBABILITIES`.
-        n_items: number of items, with scores from a normal distribution.
+        kind: how the model states probabilities, a key of `PROBABILITIES`.
+        n_items: number of items; their true scores are drawn from a normal distribution.
         n_answers: number of answers of the model.
         seed: seed of all random choices.
-        n_of_people: answers of three people together; their errors are twice as large.
+        n_of_people: number of answers of three people together. Their errors have twice the
+            standard deviation of the model's errors.
 
     >>> [judgement.p for judgement in answered("always .99", 5, 2, seed=0).judgements]
     [0.99, 0.01]
@@ -78,17 +83,17 @@ def answered(
         return left, right, SURE * (scores[left] - scores[right])
 
     def add_answer(annotator: str, left: int, right: int, u: float, p: float | None) -> None:
-        word: Answer = "left" if u > 0 else "right"
-        judgements.append(Judgement(annotator, left, right, word, p=p))
+        answer: Answer = "left" if u > 0 else "right"
+        judgements.append(Judgement(annotator, left, right, answer, p=p))
 
-    left, right, gap = random_pairs(n_answers)
-    u = gap + rng.standard_normal(n_answers)
+    left, right, difference = random_pairs(n_answers)
+    u = difference + rng.standard_normal(n_answers)
     share_done = np.arange(n_answers) / max(n_answers, 1)
     p = np.round(PROBABILITIES[kind](u, share_done, rng), 4)
     for k in range(n_answers):
         add_answer("model", int(left[k]), int(right[k]), float(u[k]), float(p[k]))
-    left, right, gap = random_pairs(n_of_people)
-    u = gap + 2 * rng.standard_normal(n_of_people)
+    left, right, difference = random_pairs(n_of_people)
+    u = difference + 2 * rng.standard_normal(n_of_people)
     for k in range(n_of_people):
         add_answer(f"person {k % 3}", int(left[k]), int(right[k]), float(u[k]), None)
     return Answered(scores, judgements)

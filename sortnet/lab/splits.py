@@ -1,4 +1,4 @@
-"""Splits: descriptions of an experiment's data, from which every process can read the data."""
+"""Splits: descriptions of data and their division, from which any process can read the parts."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from sortnet.files import data_files
 
 
 class Split:
-    """A frozen dataclass that reads a training, a validation and a test part.
+    """Base class of frozen dataclasses that read a training, a validation and a test part.
 
     Attributes:
-        name: what a table calls it; unlike all others of its experiment.
-        files: the files it reads.
+        name: the name of the split in tables; different for each split of an experiment.
+        files: the files that `load` reads.
     """
 
     files: tuple[Path, ...] = ()
@@ -34,26 +34,31 @@ class Split:
     def load(self, cache: Path | None = None) -> Fold:
         """Read the three parts.
 
+        Args:
+            cache: cache folder; None for no cache.
+
         Raises:
-            DataError: if that is impossible, or a query is in two of its parts.
+            DataError: if the data cannot be read, or a query is in two parts.
         """
         raise NotImplementedError
 
     def to_json(self) -> dict[str, Any]:
-        """The split by its kind and fields, as stores keep it."""
+        """Describe the split as JSON by the name of its class and its fields."""
         values = {"kind": type(self).__name__, **vars(self)}
         columns = values.pop("columns", UNNAMED)
-        if columns != UNNAMED:  # stores of versions that named no columns have no such field
+        # Without names of columns the field is left out, as by versions that had no such field.
+        if columns != UNNAMED:
             values["columns"] = columns.to_json()
         return values
 
 
 @dataclass(frozen=True)
 class OfficialFold(Split):
-    """A folder with the three parts of a fold, as they are.
+    """A fold whose three parts are in a folder, see `sortnet.data.read.read_fold`.
 
     Attributes:
-        columns: the names of columns of its tables.
+        folder: path of the folder.
+        columns: names of the columns, if the parts are tables.
     """
 
     folder: str
@@ -78,13 +83,14 @@ class OfficialFold(Split):
 
 @dataclass(frozen=True)
 class HoldOut(OfficialFold):
-    """All queries of a fold's folder, divided at random.
+    """A random division of all queries of a fold, whose three parts are joined first.
 
     Attributes:
-        folder: its three parts are joined first.
-        number: number of the division, from 1; with `seed` it decides which queries are drawn.
-        test: the share of the queries to test with.
-        vali: the share of the others to choose by.
+        folder: path of the folder of the fold.
+        number: number of the division, from 1; the division depends on it and on `seed`.
+        test: share of the queries in the test part.
+        vali: share of the remaining queries in the validation part.
+        seed: seed of all divisions.
     """
 
     number: int
@@ -107,9 +113,9 @@ class DividedFile(Split):
     """One file of queries, divided as `sortnet train` divides it.
 
     Attributes:
-        file: its path, or a pattern of several.
+        file: path of the file, or a pattern of the paths of several files.
         seed: seed of the division.
-        columns: the names of its columns.
+        columns: names of the columns, if the file is a table.
     """
 
     file: str
@@ -135,7 +141,13 @@ class DividedFile(Split):
 
 @dataclass(frozen=True)
 class HoldOutOfFile(DividedFile):
-    """One file of queries, divided at random; see `HoldOut`."""
+    """One file of queries, divided at random like a `HoldOut`.
+
+    Attributes:
+        number: number of the division, from 1; the division depends on it and on `seed`.
+        test: share of the queries in the test part.
+        vali: share of the remaining queries in the validation part.
+    """
 
     number: int
     test: float
@@ -151,18 +163,19 @@ class HoldOutOfFile(DividedFile):
 
 
 def is_one_file(data: str) -> bool:
-    """Whether the data of an experiment are one file, or a pattern of several, and no folder."""
+    """Whether `data` is the path of a file or a pattern of several paths, and not a folder."""
     return Path(data).is_file() or (not Path(data).exists() and glob.has_magic(data))
 
 
 def folds_of(folder: str, columns: NamedColumns = UNNAMED) -> list[OfficialFold]:
-    """The folds in a folder, or the folder itself if it is one.
+    """List the folds in a folder, or the folder itself if it has the parts of one fold.
 
     Args:
-        columns: the names of columns of its tables.
+        folder: path of the folder.
+        columns: names of the columns, if the folds are tables.
 
     Raises:
-        DataError: if there is none, or one lacks a part.
+        DataError: if the folder has no fold, or a fold lacks a part.
     """
     path = Path(folder)
     if not path.is_dir():
@@ -181,7 +194,7 @@ def folds_of(folder: str, columns: NamedColumns = UNNAMED) -> list[OfficialFold]
 
 
 def _parts_of(folder: str) -> tuple[Path, ...]:
-    """The training, validation and test file of a fold; a missing one is refused by name."""
+    """Find the training, validation and test file of a fold; raise DataError if one is missing."""
     files = {part: file_of(Path(folder), part) for part in ("train", "vali", "test")}
     for part, file in files.items():
         if file is None:
@@ -190,6 +203,6 @@ def _parts_of(folder: str) -> tuple[Path, ...]:
 
 
 def _three(fold: Fold) -> list[Queries]:
-    """The training, validation and test part of a fold."""
+    """List the training, validation and test part of a fold."""
     assert fold.test is not None
     return [fold.train, fold.vali, fold.test]

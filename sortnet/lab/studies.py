@@ -1,7 +1,8 @@
-"""The studies of the papers: what each asks, what it works out, and how its results are read.
+"""Studies of the papers: the question, the cells to compute and the figures read from the results.
 
-A study is a list of points: a cell of an experiment and where it stands in the figure. The results
-of the cells become one frame of means and standard errors.
+A study computes many cells of an experiment, each a ranker on one division of data. A point is a
+cell with its curve and its x in the study's figure. The results become a frame of means and
+standard errors.
 """
 
 from __future__ import annotations
@@ -166,10 +167,17 @@ def points_of(
     seed: int = 0,
     columns: NamedColumns = UNNAMED,
 ) -> list[Point]:
-    """The cells that a study works out, and where they stand in its figure.
+    """List the cells of a study, each with its curve and x in the figure.
+
+    Args:
+        name: a key of `STUDIES`.
+        folder: a folder of folds; None for a study that draws its data.
+        size: the size of the study.
+        seed: seed of the rankers and of the data.
+        columns: names of the columns, if the folds are tables.
 
     Raises:
-        SortNetError: on an unknown study, or one that lacks a folder or takes none.
+        SortNetError: if the study is unknown, needs a folder, or uses none and one is given.
     """
     if name not in STUDIES:
         similar = get_close_matches(name, STUDIES, n=3) or list(STUDIES)
@@ -185,11 +193,17 @@ def points_of(
 def frame_of(
     name: str, results: Iterable[tuple[Point, Result]], *, cache: Path | None = None
 ) -> pd.DataFrame:
-    """The figures of a study.
+    """Make a frame of the figures of a study, averaged over cells.
+
+    Args:
+        name: a key of `STUDIES`.
+        results: the study's points with the results of their cells.
+        cache: cache folder for the data.
 
     Returns:
-        Columns `measure`, `series`, the study's x, `value`, `value_error` (its standard error, NaN
-        of one cell) and `cells`, that were averaged.
+        Columns `measure`, `series`, a column called like the study's x, `value` (the mean),
+        `value_error` (its standard error, NaN if there is one cell) and `cells` (the number of
+        cells in the mean).
 
     Cost: reading the test part of every division once.
     """
@@ -204,22 +218,22 @@ def frame_of(
     study = STUDIES[name]
     rows = []
     for point, result in results:
-        for row in study.read(point, result, partial(test_part, point.cell.split)):
+        read_test_part = partial(test_part, point.cell.split)
+        for row in study.read(point, result, read_test_part):
             rows.append(row._replace(at=row.x) if row.at is None else row)
     frame = pd.DataFrame(rows, columns=Row._fields)
     groups = frame.groupby(["measure", "series", "at"], sort=False)
     means = group_means(groups, ["value"])
-    table = [
-        (measure, series, _common(group["x"]), mean, error, len(group))
-        for ((measure, series, _), group), mean, error in zip(
-            groups, means["value"], means["value_error"], strict=True
-        )
-    ]
+    table = []
+    for ((measure, series, _), group), mean, error in zip(
+        groups, means["value"], means["value_error"], strict=True
+    ):
+        table.append((measure, series, _common(group["x"]), mean, error, len(group)))
     return pd.DataFrame(
         table, columns=["measure", "series", study.x, "value", "value_error", "cells"]
     )
 
 
 def _common(x: pd.Series[Any]) -> Any:
-    """The value of all rows; their mean where they differ."""
+    """Return the value that all rows share, or the mean of different numbers."""
     return x.iloc[0] if x.nunique() == 1 else x.mean()

@@ -1,4 +1,4 @@
-"""The nouns of a study: its size, its plan, its points, the figures of a cell, and the study."""
+"""Types of a study: its size, its data, its points, the figures of a cell, and the study itself."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Size:
-    """How large a study is.
+    """The size of a study.
 
     Attributes:
-        documents: to learn from, of made data.
-        tested: to test with, of made data.
-        draws: number of draws of made data, each a repetition.
-        folds: number of a folder's folds, the first of them; None: all folds.
-        step: the factor between two budgets of answers.
-        most: documents of the largest training part, where their number is studied.
-        sets: to learn from, of made sets.
+        documents: number of training documents of synthetic data.
+        tested: number of test documents, or test sets, of synthetic data.
+        draws: number of times that synthetic data are drawn; each draw is a repetition.
+        folds: number of folds that are used, from the first on. If None, all folds.
+        step: the factor between a budget of answers and the next larger budget.
+        most: number of documents in the largest training part of a study of training sizes.
+        sets: number of training sets, in a study of sets.
     """
 
     documents: int
@@ -46,29 +46,36 @@ SIZES = {
 
 
 class Plan(NamedTuple):
-    """The data that a study is made on: a folder of folds, if there is one, a size and a seed."""
+    """The data of a study: a folder of folds or synthetic data, a size and a seed.
+
+    Attributes:
+        folder: a folder of folds; None for synthetic data.
+        size: the size of the study.
+        seed: the first seed of the synthetic data, and the seed of the rankers on folds.
+        columns: names of the columns, if the folds are tables.
+    """
 
     folder: str | None
     size: Size
     seed: int
-    columns: NamedColumns = UNNAMED  # of the folds' tables
+    columns: NamedColumns = UNNAMED
 
     def folds(self) -> list[OfficialFold]:
-        """The first folds of the folder, up to the size's number of folds."""
+        """List the first folds of the folder, as many as the size says."""
         return folds_of(str(self.folder), self.columns)[: self.size.folds]
 
     def seeds(self) -> range:
-        """A seed for each repetition on made data."""
+        """Return a seed for each draw of synthetic data."""
         return range(self.seed, self.seed + self.size.draws)
 
     def made(self, **changes: Any) -> list[MadeClasses]:
-        """A draw of made data for each repetition; `changes` are of `MadeClasses`."""
-        sizes = {"n_train": self.size.documents, "n_test": self.size.tested}
-        return [MadeClasses(**{**sizes, **changes}, seed=seed) for seed in self.seeds()]
+        """List the draws of synthetic data; `changes` are values for fields of `MadeClasses`."""
+        fields = {"n_train": self.size.documents, "n_test": self.size.tested, **changes}
+        return [MadeClasses(**fields, seed=seed) for seed in self.seeds()]
 
 
 class Point(NamedTuple):
-    """A cell, and where it stands in the figure."""
+    """A cell with its curve (`series`) and its x in the figure of a study."""
 
     cell: Cell
     series: str
@@ -76,10 +83,10 @@ class Point(NamedTuple):
 
 
 class Row(NamedTuple):
-    """A figure of one cell.
+    """The value of one measure that is read from the result of one cell.
 
-    Rows of the same measure, series and `at` are averaged, and their x are averaged, too. Without
-    `at` the x takes its place.
+    Rows with the same measure, series and `at` are averaged to one point of a curve. If `at` is
+    None, rows with the same x are averaged; otherwise the x are averaged, too.
     """
 
     measure: str
@@ -89,31 +96,31 @@ class Row(NamedTuple):
     at: Any = None
 
 
-TestPart: TypeAlias = Callable[[], Queries]  # reads the test part of a point's cell
+TestPart: TypeAlias = Callable[[], Queries]  # reads the test part of a cell's data
 Reading: TypeAlias = Callable[[Point, Result, TestPart], Iterable[Row]]
 
 
 def no_notes(frame: pd.DataFrame) -> list[str]:
-    """The notes of a study whose frame says everything."""
+    """Return no notes, for a study that needs no text besides its figures."""
     return []
 
 
 @dataclass(frozen=True)
 class Study:
-    """A study of the papers.
+    """A study of the papers: its question, its cells and how its figures are read.
 
     Attributes:
-        says: its question, in a sentence.
-        source: where the papers ask it.
-        x: name of the quantity that is across.
-        points: makes the cells that are worked out.
-        read: makes the figures of one cell.
-        data: whether it takes a folder of folds: `folder`, `made` data alone, or `either`.
+        question: the question that the study answers, in a sentence.
+        source: paper and section with the same study.
+        x: name of the quantity on the x axis.
+        points: lists the cells to compute, with their curves and x.
+        read: reads the values of measures from the result of one cell.
+        data: the data of the study: a `folder` of folds, synthetic (`made`), or `either`.
         log: whether x is drawn on a logarithmic scale.
-        notes: makes further lines of text from the frame.
+        notes: writes further lines of text about the frame of figures.
     """
 
-    says: str
+    question: str
     source: str
     x: str
     points: Callable[[Plan], list[Point]]

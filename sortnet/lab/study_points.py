@@ -1,4 +1,7 @@
-"""Cells that studies work out, on folds and on made data."""
+"""List the cells that each study computes, on folds or on synthetic data.
+
+A point is a cell with its place in the figure of the study: its curve and its x.
+"""
 
 from __future__ import annotations
 
@@ -16,12 +19,12 @@ from sortnet.lab.study_plan import Plan, Point
 from sortnet.lab.synthetic import Digits, TrainingShare
 
 _PAPER_SORTNET = "sortnet-paper:hidden=20"
-_FIXED = {"scaling": "quantile", "epochs": 10}  # settings of nets on made data
+_FIXED = {"scaling": "quantile", "epochs": 10}  # settings of nets on synthetic data
 _SQUARED = {"loss": "squared"}
 
 
 class _Learner(NamedTuple):
-    """A ranker of the studies of the training part."""
+    """A kind of ranker with settings, in the studies that vary the training part."""
 
     kind: str
     settings: dict[str, Any]
@@ -38,7 +41,9 @@ _LEARNERS = {
 }
 _SCALINGS = ("none", "standard", "log", "normal", "quantile", "query", "zscore",
              "rank", "query+rank")  # fmt: skip
-_TIMED = {  # without a search of settings, which the papers' table leaves out
+# Rankers whose time is measured. Their settings are fixed, because the table in the paper has the
+# time of training without the time of a search.
+_TIMED = {
     "SortNet": "sortnet:scaling=query+rank",
     "RankNet*": "directranker:hidden=32",
     "RankNet": "ranknet:hidden=32",
@@ -54,7 +59,7 @@ _SORTING = {
 
 
 class _Placed(NamedTuple):
-    """A ranker, and where its cells stand in the figure."""
+    """A ranker, and the curve (`series`) and the x of its cells in the figure."""
 
     ranker: Entry
     series: str
@@ -62,7 +67,7 @@ class _Placed(NamedTuple):
 
 
 def _on_folds(plan: Plan, rankers: Iterable[_Placed], **options: Any) -> list[Point]:
-    """Points of rankers on every fold; `options` are of `Cell`."""
+    """List the cells of each ranker on each fold; `options` are further fields of `Cell`."""
     return [
         Point(Cell(placed.ranker, split, plan.seed, **options), placed.series, placed.x)
         for placed in rankers
@@ -77,45 +82,52 @@ def on_made_data(
     learners: Iterable[str] = ("RankNet*",),
     **fixed: Any,
 ) -> list[Point]:
-    """Points of made data that differ in one field of `MadeClasses`."""
-    return [
-        Point(
-            Cell(_net(learner, split.classes), split, split.seed, quality="ndcg@20"),
-            learner,
-            value,
-        )
-        for learner in learners
-        for value in values
-        for split in plan.made(**{**fixed, field: value})
-    ]
+    """List cells on synthetic data that differ in one field of `MadeClasses`.
+
+    Args:
+        plan: the plan of the study.
+        field: name of the field.
+        values: values of the field, which are the x of the points.
+        learners: keys of `_LEARNERS`; each is a curve.
+        fixed: values of other fields.
+    """
+    points = []
+    for learner in learners:
+        for value in values:
+            for split in plan.made(**{**fixed, field: value}):
+                net = _net(learner, split.classes)
+                cell = Cell(net, split, split.seed, quality="ndcg@20")
+                points.append(Point(cell, learner, value))
+    return points
 
 
 def _net(learner: str, n_classes: int) -> Entry:
-    """The papers' net for made data, with layers of 70 units and of a unit for each class."""
+    """Make the net of the paper for synthetic data: 70 hidden units, then one for each class."""
     kind, settings = _LEARNERS[learner]
     return ENTRIES[kind].changed(hidden=(70, n_classes), **_FIXED, **settings)
 
 
 def _on_shares(plan: Plan, field: str, shares: Iterable[Any]) -> list[Point]:
-    """Points of folds that keep only a share of the training part."""
-    return [
-        Point(
-            Cell(
-                ENTRIES[kind].changed(hidden=(70,), **settings),
-                replace(TrainingShare(fold.folder, columns=fold.columns), **{field: share}),
-                plan.seed,
-            ),
-            learner,
-            share,
-        )
-        for learner, (kind, settings) in _LEARNERS.items()
-        for share in shares
-        for fold in plan.folds()
-    ]
+    """List cells on folds of which only a share of the training part is used.
+
+    Args:
+        plan: the plan of the study.
+        field: the field of `TrainingShare` that gets the share.
+        shares: the shares, which are the x of the points.
+    """
+    points = []
+    for learner, (kind, settings) in _LEARNERS.items():
+        ranker = ENTRIES[kind].changed(hidden=(70,), **settings)
+        for share in shares:
+            for fold in plan.folds():
+                whole = TrainingShare(fold.folder, columns=fold.columns)
+                cell = Cell(ranker, replace(whole, **{field: share}), plan.seed)
+                points.append(Point(cell, learner, share))
+    return points
 
 
 def hidden_units(plan: Plan) -> list[Point]:
-    """The comparator of the paper with 10, 20 and 30 units."""
+    """List the cells of the paper's SortNet with 10, 20 and 30 hidden units."""
     rankers = [
         _Placed(entry_of(f"sortnet-paper:hidden={units}"), f"{units} hidden", None)
         for units in (10, 20, 30)
@@ -124,7 +136,7 @@ def hidden_units(plan: Plan) -> list[Point]:
 
 
 def rank_qualities(plan: Plan) -> list[Point]:
-    """The paper's SortNet, chosen by MAP and by P@10."""
+    """List the cells of the paper's SortNet with MAP and with P@10 as RankQuality."""
     points = []
     for quality in ("map", "p@10"):
         ranker = _Placed(entry_of(_PAPER_SORTNET), quality.upper(), None)
@@ -133,13 +145,13 @@ def rank_qualities(plan: Plan) -> list[Point]:
 
 
 def loop_iterations(plan: Plan) -> list[Point]:
-    """The paper's SortNet; the figure shows each of its iterations."""
+    """List the cells of the paper's SortNet whose iterations are observed."""
     ranker = _Placed(entry_of(_PAPER_SORTNET), "", None)
     return _on_folds(plan, [ranker], quality="map", observe=iterations)
 
 
 def training_sizes(plan: Plan) -> list[Point]:
-    """Every learner with more and more training documents."""
+    """List the cells of all learners with growing numbers of training documents."""
     if plan.folder is not None:
         return _on_shares(plan, "share", (0.01, 0.03, 0.1, 0.3, 1.0))
     sizes = [n for n in (100, 1_000, 10_000, 100_000) if n <= plan.size.most]
@@ -147,72 +159,68 @@ def training_sizes(plan: Plan) -> list[Point]:
 
 
 def label_ratios(plan: Plan) -> list[Point]:
-    """Every learner with fewer and fewer documents of the upper grades."""
+    """List the cells of all learners with several shares of documents of the upper grades."""
     if plan.folder is not None:
         return _on_shares(plan, "label_ratio", (0.01, 0.1, 1.0))
     return on_made_data(plan, "label_ratio", (0.001, 0.01, 0.1, 1.0), _LEARNERS, classes=6)
 
 
 def optimisers_and_activations(plan: Plan) -> list[Point]:
-    """A DirectRanker for each optimiser and each output activation."""
+    """List the cells of a DirectRanker with each optimiser and each output activation."""
     optimisers = {"gradient descent": "sgd", "Adam": "adam"}
     activations = {"sigmoid": "sigmoid", "tanh": "tanh", "identity": "linear"}
-    rankers = [
-        _Placed(
-            ENTRIES["directranker"].changed(
+    rankers = []
+    for series, optimiser in optimisers.items():
+        for tau, activation in activations.items():
+            ranker = ENTRIES["directranker"].changed(
                 hidden=(32, 20, 5), loss="squared", optimizer=optimiser, tau=tau
-            ),
-            series,
-            activation,
-        )
-        for series, optimiser in optimisers.items()
-        for tau, activation in activations.items()
-    ]
+            )
+            rankers.append(_Placed(ranker, series, activation))
     return _on_folds(plan, rankers, quality="ndcg@10")
 
 
 def runtimes(plan: Plan) -> list[Point]:
-    """Rankers whose seconds are measured."""
-    return _on_folds(
-        plan, [_Placed(entry_of(ranker), name, name) for name, ranker in _TIMED.items()]
-    )
+    """List the cells of the rankers whose time is measured."""
+    rankers = [_Placed(entry_of(ranker), name, name) for name, ranker in _TIMED.items()]
+    return _on_folds(plan, rankers)
 
 
 def sorted_neighbours(plan: Plan) -> list[Point]:
-    """Nets whose neighbours in the sorted lists are observed.
+    """List the cells of nets whose margins between neighbours in sorted lists are observed.
 
-    In a folder the upper half of the grades is relevant, as in the papers.
+    The upper half of the grades is relevant, as in the paper.
     """
-    splits: list[Split] = [*(plan.folds() if plan.folder else plan.made())]
-    relevant_from = 3
+    splits: list[Split]
     if plan.folder:
+        splits = [*plan.folds()]
         highest_grade = int(splits[0].load().train.grades.max())
         relevant_from = (highest_grade + 1) // 2
-    return [
-        Point(
-            Cell(
-                _net("RankNet*", 5),
+    else:
+        splits = [*plan.made()]
+        relevant_from = 3
+    net = _net("RankNet*", 5)
+    points = []
+    for series, binarise in (("all grades learned", False), ("two grades learned", True)):
+        for k, split in enumerate(splits):
+            cell = Cell(
+                net,
                 split,
                 plan.seed + k,
                 quality="ndcg@20",
                 relevant_from=relevant_from,
                 binarise=binarise,
                 observe=neighbours,
-            ),
-            series,
-            k,
-        )
-        for series, binarise in (("all grades learned", False), ("two grades learned", True))
-        for k, split in enumerate(splits)
-    ]
+            )
+            points.append(Point(cell, series, k))
+    return points
 
 
 def input_orders(plan: Plan) -> list[Point]:
-    """Comparators whose sort starts from other orders of the documents."""
+    """List the cells of comparators whose sort is repeated from other orders of the documents."""
     if plan.folder is not None:
         rankers = [_Placed(entry_of(ranker), name, "") for name, ranker in _SORTING.items()]
         return _on_folds(plan, rankers, observe=orders)
-    n_train = min(3000, plan.size.documents)  # CmpNN sorts them up to 20 times
+    n_train = min(3000, plan.size.documents)  # few, because CmpNN sorts them up to 20 times
     lists = {"shortest": 1000, "longest": 1000, "lists": 5, "n_train": n_train, "features": 10}
     return [
         Point(Cell(entry_of(ranker), split, split.seed, observe=orders), name, "")
@@ -222,7 +230,7 @@ def input_orders(plan: Plan) -> list[Point]:
 
 
 def pair_budgets(plan: Plan) -> list[Point]:
-    """All pairs, and every strategy within growing budgets of answers."""
+    """List the cells of training on all pairs, and on pairs of each strategy within budgets."""
     splits: list[Split]
     if plan.folder:
         splits = [*plan.folds()]
@@ -233,19 +241,16 @@ def pair_budgets(plan: Plan) -> list[Point]:
     budgets = budgets_of(splits[0].load().train, plan.size.step)
     strategies: list[tuple[str, int | None]] = [("all", None)]
     strategies += [(strategy, budget) for strategy in STRATEGIES for budget in budgets]
-    return [
-        Point(
-            cell_of(split, strategy, budget, scaling=scaling, empty=empty, seed=plan.seed),
-            strategy,
-            budget,
-        )
-        for strategy, budget in strategies
-        for split in splits
-    ]
+    points = []
+    for strategy, budget in strategies:
+        for split in splits:
+            cell = cell_of(split, strategy, budget, scaling=scaling, empty=empty, seed=plan.seed)
+            points.append(Point(cell, strategy, budget))
+    return points
 
 
 def scalings(plan: Plan) -> list[Point]:
-    """Two comparators with every scaling of the features."""
+    """List the cells of two comparators with every scaling of the features."""
     nets: tuple[tuple[str, str, dict[str, Any]], ...] = (
         ("CmpNN", "sortnet-cmpnn", {"committee": 1}),
         ("RankNet*", "directranker", {"loss": "squared"}),
@@ -259,7 +264,7 @@ def scalings(plan: Plan) -> list[Point]:
 
 
 def pair_weightings(plan: Plan) -> list[Point]:
-    """LambdaRank with every weight of a pair, and two sizes of the net."""
+    """List the cells of LambdaRank with every weighting of pairs and two sizes of the net."""
     nets = (("32 hidden", (32,)), ("64-64 hidden", (64, 64)))
     weightings = {"none": "none", "ideal": "of the ideal DCG", "delta": "|delta NDCG|"}
     rankers = [
@@ -271,11 +276,11 @@ def pair_weightings(plan: Plan) -> list[Point]:
 
 
 def set_points(models: Sequence[Entry], draws: int, seed: int, **sizes: int) -> list[Point]:
-    """Points of models that are tested on sets of many sizes.
+    """List the cells of models that are tested on sets of many sizes.
 
     Args:
         models: the models.
-        draws: number of draws of the data; each model has a point for each draw.
+        draws: number of draws of the data; each model has a cell for each draw.
         seed: seed of the draws and of the models.
         sizes: fields of `MadeSets`, such as `train` and `test`, the numbers of sets.
 
@@ -291,7 +296,7 @@ def set_points(models: Sequence[Entry], draws: int, seed: int, **sizes: int) -> 
 
 
 def set_sizes(plan: Plan) -> list[Point]:
-    """Models that see the whole set, tested on sets of many sizes."""
+    """List the cells of models that see the whole set and are tested on sets of many sizes."""
     models = models_named(",".join(SET_MODELS))
     return set_points(
         models, plan.size.draws, plan.seed, train=plan.size.sets, test=plan.size.tested

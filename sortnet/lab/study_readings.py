@@ -1,4 +1,8 @@
-"""Figures that studies read from the result of a cell."""
+"""Functions that read the figures of a study from the result of a cell.
+
+A reading gets a point, the result of its cell and a function that reads the test part. It returns
+rows: values of measures, with the curve and the x that they belong to.
+"""
 
 from __future__ import annotations
 
@@ -23,10 +27,12 @@ _MOVES = {
     "max": "places moved, most",
     "share": "documents that moved, share",
 }
+_NDCG = "NDCG@10"
+_SHARE_LEARNED = "share of pairs learned from"
 
 
 def measures(*names: str) -> Reading:
-    """A reading of these measures; queries without a relevant document are left out."""
+    """Make a reading of the given measures; queries without a relevant document are left out."""
 
     def read(point: Point, result: Result, test_part: TestPart) -> list[Row]:
         values = evaluate(test_part(), result.order, names, empty="skip")
@@ -36,13 +42,13 @@ def measures(*names: str) -> Reading:
 
 
 def ndcg_of_training_part(point: Point, result: Result, test_part: TestPart) -> Iterable[Row]:
-    """NDCG@20 on made data, as the papers have it, and NDCG@10 on folds."""
+    """Read NDCG@20 on synthetic data, as the paper does, and NDCG@10 on folds."""
     name = "ndcg@20" if isinstance(point.cell.split, MadeClasses) else "ndcg@10"
     return measures(name)(point, result, test_part)
 
 
 def measures_at_ranks(point: Point, result: Result, test_part: TestPart) -> list[Row]:
-    """NDCG@n and P@n over n, and MAP."""
+    """Read NDCG@n and P@n for n from 1 to 10, and MAP."""
     ranks = range(1, 11)
     names = ["map", *(f"{kind}@{n}" for kind in ("ndcg", "p") for n in ranks)]
     values = evaluate(test_part(), result.order, names, empty="skip")
@@ -54,37 +60,33 @@ def measures_at_ranks(point: Point, result: Result, test_part: TestPart) -> list
 
 
 def accuracy_by_set_size(point: Point, result: Result, test_part: TestPart) -> list[Row]:
-    """0/1 ranking accuracy of the test sets of each size."""
+    """Read the 0/1 ranking accuracy (share of pairs in order) for each size of the test sets."""
     sets = test_part()
-    is_right = outcomes(Metric(QUALITY), sets, result.order)
-    return [
-        Row(
-            "0/1 ranking accuracy",
-            point.series,
-            int(size),
-            float(is_right[sets.sizes == size].mean()),
-        )
-        for size in np.unique(sets.sizes)
-    ]
+    accuracy_of_sets = outcomes(Metric(QUALITY), sets, result.order)
+    rows = []
+    for size in np.unique(sets.sizes):
+        mean = float(accuracy_of_sets[sets.sizes == size].mean())
+        rows.append(Row("0/1 ranking accuracy", point.series, int(size), mean))
+    return rows
 
 
 def convergence(point: Point, result: Result, test_part: TestPart) -> list[Row]:
-    """RankQuality, wrong comparisons and pairs kept in every iteration."""
+    """Read RankQuality, the share of wrong comparisons and the pairs kept in each iteration."""
     observed = result.about["observed"]
     quality = str(point.cell.quality)
     rows = []
     for part, series in (("train", "training"), ("vali", "validation")):
-        iterations = zip(observed["measures"][part], observed["wrong"][part], strict=True)
-        for i, (measures_of_part, share_wrong) in enumerate(iterations):
-            rows.append(Row(quality.upper(), series, i, measures_of_part[quality]))
-            rows.append(Row("share of comparisons wrong", series, i, share_wrong))
-    for i, n_pairs in enumerate(observed["kept"]):
-        rows.append(Row("pairs kept", "training", i, n_pairs))
+        for iteration, measures_of_part in enumerate(observed["measures"][part]):
+            share_wrong = observed["wrong"][part][iteration]
+            rows.append(Row(quality.upper(), series, iteration, measures_of_part[quality]))
+            rows.append(Row("share of comparisons wrong", series, iteration, share_wrong))
+    for iteration, n_pairs in enumerate(observed["kept"]):
+        rows.append(Row("pairs kept", "training", iteration, n_pairs))
     return rows
 
 
 def runtime(point: Point, result: Result, test_part: TestPart) -> list[Row]:
-    """CPU seconds of reading, training and ranking."""
+    """Read the CPU seconds of reading the data, of training, and of ranking the test part."""
     seconds = result.about["seconds"]
     return [
         Row("seconds", "reading", point.x, seconds["read"]),
@@ -94,7 +96,10 @@ def runtime(point: Point, result: Result, test_part: TestPart) -> list[Row]:
 
 
 def peaks(point: Point, result: Result, test_part: TestPart) -> list[Row]:
-    """The classifier's accuracy, and the sorted list of the first fold or draw."""
+    """Read the accuracy of the classifier by peaks, and draw the sorted list of the first split.
+
+    The values are from `sortnet.lab.observers.neighbours`.
+    """
     observed = result.about["observed"]
     rows = [
         Row("accuracy", point.series, "thresholds at the peaks", observed["accuracy"]),
@@ -115,29 +120,35 @@ def peaks(point: Point, result: Result, test_part: TestPart) -> list[Row]:
 
 
 def moves(point: Point, result: Result, test_part: TestPart) -> list[Row]:
-    """How far documents move in each other sort."""
-    return [
-        Row(_MOVES[name], point.series, other_sort, value)
-        for other_sort, figures in result.about["observed"].items()
-        for name, value in figures.items()
-    ]
+    """Read how far documents move if they are sorted in another way, see `observers.orders`."""
+    rows = []
+    for other_sort, figures in result.about["observed"].items():
+        for name, value in figures.items():
+            rows.append(Row(_MOVES[name], point.series, other_sort, value))
+    return rows
 
 
 def quality_by_answers(point: Point, result: Result, test_part: TestPart) -> list[Row]:
-    """NDCG@10 and the share of pairs learned from, by the share of answers."""
+    """Read NDCG@10 and the share of pairs learned from; x is the share of pairs asked about."""
     observed = result.about["observed"]
-    answers = observed["answers"]
-    budget = point.x or 0  # cells of one budget are averaged, whatever their share of answers
+    share_answered = observed["answers"]
+    # Cells with the same budget are averaged, although their shares of answers may differ.
+    budget = 0 if point.x is None else point.x
     ndcg = evaluate(test_part(), result.order, "ndcg@10", empty="skip")["ndcg@10"]
     return [
-        Row("NDCG@10", point.series, answers, ndcg, budget),
-        Row("share of pairs learned from", point.series, answers, observed["pairs"], budget),
+        Row(_NDCG, point.series, share_answered, ndcg, budget),
+        Row(_SHARE_LEARNED, point.series, share_answered, observed["pairs"], budget),
     ]
 
 
 def shares_that_suffice(frame: pd.DataFrame) -> list[str]:
-    """A line for each strategy: the shares with which it is nearly as good as all pairs."""
-    quality, pairs = (frame[frame["measure"] == name] for name in frame["measure"].unique()[:2])
+    """Write a line for each strategy: the shares with which it is nearly as good as all pairs.
+
+    Args:
+        frame: the figures that `quality_by_answers` read, averaged by `frame_of`.
+    """
+    quality = frame[frame["measure"] == _NDCG]
+    pairs = frame[frame["measure"] == _SHARE_LEARNED]
     reference = float(quality.loc[quality["series"] == "all", "value"].iloc[0])
     lines = []
     for strategy in dict.fromkeys(quality["series"]):
@@ -145,7 +156,7 @@ def shares_that_suffice(frame: pd.DataFrame) -> list[str]:
             continue
         is_of_strategy = quality["series"].to_numpy() == strategy
         share_of_pairs = pairs["value"].to_numpy()[is_of_strategy]
-        share_of_answers = quality.iloc[:, 2][is_of_strategy]  # the study's x
+        share_of_answers = quality.iloc[:, 2][is_of_strategy]  # the column of the study's x
         curve = np.column_stack(
             [share_of_pairs, share_of_answers, quality["value"][is_of_strategy]]
         )

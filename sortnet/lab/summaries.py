@@ -1,4 +1,4 @@
-"""Tables of an experiment: the mean and standard error of each ranker, for print and for LaTeX."""
+"""Tables of an experiment with means and standard errors, as frames and for LaTeX."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 Spread: TypeAlias = Literal["error", "deviation"]
-_DIGITS = 3  # after the point, of LaTeX
+_DIGITS = 3  # digits after the decimal point in LaTeX
 _ESCAPED = str.maketrans(
     {
         **{character: rf"\{character}" for character in "&%$#_{}"},
@@ -29,17 +29,19 @@ _ESCAPED = str.maketrans(
 def group_means(
     groups: Any, values: Sequence[str], *, spread: Spread = "error", ending: str | None = None
 ) -> pd.DataFrame:
-    """The mean of columns over the rows of each group, and how they spread.
+    """Compute the mean and the spread of columns over the rows of each group.
 
     Args:
-        groups: groups of a frame, as its `groupby` returns them.
-        values: the columns; each gives a column of its name, and one with an ending.
-        spread: the standard error of the mean, sd / sqrt(n), or sd, both with n - 1.
-        ending: ending of the names of the spread's columns; None: the value of `spread`.
+        groups: groups of a frame, as `DataFrame.groupby` returns them.
+        values: names of the columns. Each gives a column of means with the same name, and a column
+            of spreads called `<name>_<ending>`.
+        spread: `deviation` for the standard deviation (with n - 1), `error` for the standard error
+            of the mean, standard deviation / sqrt(n).
+        ending: ending of the names of the columns of spreads. If None, the value of `spread`.
 
     Returns:
-        A row for each group, in their order; rows without a value do not count, and the spread of
-        one row is NaN.
+        A frame with a row for each group, in the order of the groups. Missing values do not count;
+        the spread of a single value is NaN.
 
     >>> import pandas as pd
     >>> frame = pd.DataFrame({"ranker": list("aab"), "map": [0.25, 0.75, 0.5]})
@@ -49,31 +51,38 @@ def group_means(
     import pandas as pd
 
     columns = {}
+    ending = ending or spread
     for name in values:
-        of_group = groups[name]
-        columns[name] = of_group.mean()
-        columns[f"{name}_{ending or spread}"] = (
-            of_group.sem() if spread == "error" else of_group.std()
-        )
+        values_by_group = groups[name]
+        columns[name] = values_by_group.mean()
+        if spread == "error":
+            columns[f"{name}_{ending}"] = values_by_group.sem()
+        else:
+            columns[f"{name}_{ending}"] = values_by_group.std()
     return pd.DataFrame(columns)
 
 
 def summary(
     figures: pd.DataFrame, measures: Sequence[str], spread: Spread = "error"
 ) -> pd.DataFrame:
-    """A row for each ranker, the best by the first measure first.
+    """Summarise the figures in a frame with a row for each ranker, sorted by the first measure.
+
+    A part (a fold or a hold-out) has one value of a measure, the mean over its queries. Parts
+    without a value do not count.
 
     Args:
-        figures: a row for each query, part and ranker: `ranker`, `part`, `qid`, and measures.
-        measures: columns of `figures`.
+        figures: a row for each query, part and ranker, with the columns `ranker`, `part`, `qid`
+            and the measures.
+        measures: names of the columns of measures.
+        spread: the kind of spread over the parts, see `group_means`.
 
     Returns:
-        `ranker`, `parts` (their number), `queries` (rankings measured) and, for each measure, the
-        mean over the parts and in `<measure>_error` its standard error, sd / sqrt(parts) with
-        n - 1, or in `<measure>_deviation` sd: NaN of one part. Parts without a value do not count.
+        Columns `ranker`; `parts`, the number of parts; `queries`, the number of rankings that were
+        measured; for each measure the mean over the parts; and its spread over the parts as
+        `<measure>_error` or `<measure>_deviation`, NaN if there is one part.
 
     Raises:
-        DataError: of a measure that the figures do not have.
+        DataError: if the figures lack a measure.
 
     >>> import pandas as pd
     >>> frame = pd.DataFrame({"ranker": list("aabb"), "part": list("1212"), "qid": list("xyxy"),
@@ -85,8 +94,8 @@ def summary(
         if name not in figures:
             raise DataError(f"the figures have no measure {name!r}")
     grouped = figures.groupby(["part", "ranker"], sort=False, observed=True)
-    means = grouped[list(measures)].mean().reset_index()
-    by_ranker = means.groupby("ranker", sort=False, observed=True)
+    means_of_parts = grouped[list(measures)].mean().reset_index()
+    by_ranker = means_of_parts.groupby("ranker", sort=False, observed=True)
     frame = by_ranker["part"].size().rename("parts").to_frame()
     frame["queries"] = figures.groupby("ranker", sort=False, observed=True).size()
     frame = frame.join(group_means(by_ranker, measures, spread=spread))
@@ -95,11 +104,11 @@ def summary(
 
 
 def latex(summary: pd.DataFrame, *, caption: str = "") -> str:
-    """A table for LaTeX with booktabs: mean and spread, the best of a measure as printed in bold.
+    """Write a table of means and spreads for LaTeX (booktabs), with the best means in bold.
 
     Args:
-        summary: frame of `summary`.
-        caption: such as the conventions of the measures; plain text, it is escaped.
+        summary: a frame that `summary` returned.
+        caption: caption of the table, such as the conventions of the measures, as plain text.
 
     >>> import pandas as pd
     >>> frame = pd.DataFrame({"ranker": ["rank_svm", "b"], "parts": 5, "queries": 9,
@@ -107,13 +116,11 @@ def latex(summary: pd.DataFrame, *, caption: str = "") -> str:
     >>> print(latex(frame).splitlines()[4])
     rank\\_svm & \\textbf{0.600} $\\pm$ 0.010 \\\\
     """
-    spreads = {
-        name.removesuffix(f"_{spread}"): name
-        for name in map(str, summary)
-        for spread in get_args(Spread)
-        if name.endswith(f"_{spread}")
-    }
-    columns = {escaped(name): _cells(summary, name, spreads[name]) for name in spreads}
+    columns = {}
+    for column in map(str, summary):
+        measure, _, ending = column.rpartition("_")
+        if ending in get_args(Spread):
+            columns[escaped(measure)] = _cells(summary, measure, column)
     table = summary[["ranker"]].map(escaped).assign(**columns)
     text = table.to_latex(index=False, escape=False, column_format="l" + "r" * len(columns))
     if caption:
@@ -123,7 +130,7 @@ def latex(summary: pd.DataFrame, *, caption: str = "") -> str:
 
 
 def escaped(text: str) -> str:
-    r"""Plain text as LaTeX prints it.
+    r"""Escape the characters of plain text that have a meaning in LaTeX.
 
     >>> escaped("map_10 & 5 %")
     'map\\_10 \\& 5 \\%'
@@ -131,13 +138,17 @@ def escaped(text: str) -> str:
     return text.translate(_ESCAPED)
 
 
-def _cells(summary: pd.DataFrame, name: str, spread: str) -> list[str]:
-    means = summary[name].to_numpy(np.float64).round(_DIGITS)
+def _cells(summary: pd.DataFrame, measure: str, spread_column: str) -> list[str]:
+    """Write the cells of a measure for LaTeX: mean and spread; the best mean is bold."""
+    means = summary[measure].to_numpy(np.float64).round(_DIGITS)
     best = np.nanmax(means, initial=-np.inf)
-    errors = summary[spread].to_numpy(np.float64)
+    spreads = summary[spread_column].to_numpy(np.float64)
     cells = []
-    for mean, error in zip(means, errors, strict=True):
+    for mean, spread in zip(means, spreads, strict=True):
         text = "--" if np.isnan(mean) else f"{mean:.{_DIGITS}f}"
-        text = rf"\textbf{{{text}}}" if mean == best else text
-        cells.append(text if np.isnan(error) else rf"{text} $\pm$ {error:.{_DIGITS}f}")
+        if mean == best:
+            text = rf"\textbf{{{text}}}"
+        if not np.isnan(spread):
+            text += rf" $\pm$ {spread:.{_DIGITS}f}"
+        cells.append(text)
     return cells

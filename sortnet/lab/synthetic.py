@@ -1,9 +1,11 @@
-"""Made data of the studies: Gaussian features by class, and real data of which a part is left."""
+"""Data of the studies: synthetic classes with Gaussian features, and reduced real data."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
@@ -12,29 +14,32 @@ from sortnet.data.digits import digits_fold
 from sortnet.data.read import Fold
 from sortnet.lab.splits import OfficialFold, Split
 
-_LIST = 100  # documents of a training query, in the mean
+_LIST = 100  # mean number of documents of a training query
 
 
 @dataclass(frozen=True)
 class MadeClasses(Split):
-    """Documents of classes that are Gaussian in every feature (Köppel et al. 2025, section 4.5).
+    """Synthetic documents whose features are normal within each class.
 
-    The mean of each class and feature is drawn from U(0, 100), the standard deviation from
-    U(50, 100). The training documents are divided into queries of about 100; validation and test
-    part are each drawn alike and independently, and `lists` random subsets of them are the queries.
+    The method is from Köppel et al. 2025, section 4.5. For each class and feature the mean is drawn
+    from U(0, 100), and the standard deviation from U(50, 100). The training documents are divided
+    into queries of about 100. The documents for validation and for testing are drawn independently
+    from the same distributions; queries are random subsets of them.
 
     Attributes:
-        classes: grades from 0, drawn alike.
+        classes: number of classes. The class, from 0, is the grade; all are equally frequent.
         features: number of features of a document.
-        noise: standard deviation of the noise on the grades of all parts; a noisy grade is rounded
-            and cut to the grades there are.
-        n_train: training documents.
-        n_test: documents that the test lists are drawn from, and as many for validation.
+        noise: standard deviation of the noise on the grades of all parts. A noisy grade is rounded,
+            and clipped to the grades from 0 to `classes - 1`.
+        n_train: number of training documents.
+        n_test: number of documents from which the test queries are drawn, and of documents from
+            which the validation queries are drawn.
         seed: seed of the draw.
-        label_ratio: the share of the documents of the upper half of the classes that is left in
-            the training and validation part (section 4.6).
-        lists: validation and test queries.
-        shortest, longest: documents of a validation or test query.
+        label_ratio: share of the documents in the upper half of the classes that is kept in the
+            training and validation part (section 4.6).
+        lists: number of validation queries, and of test queries.
+        shortest: least number of documents of a validation or test query.
+        longest: largest number of documents of a validation or test query.
     """
 
     classes: int = 5
@@ -54,50 +59,81 @@ class MadeClasses(Split):
         return f"made {'-'.join(values)}, draw {self.seed}"
 
     def load(self, cache: Path | None = None) -> Fold:
-        """Draw the parts: `noise`, `label_ratio` and `n_train` do not change the test documents."""
+        """Draw the three parts.
+
+        Each step has its own random generator, so that `noise`, `label_ratio` and `n_train` do not
+        change the test documents.
+        """
         rng = self._rng(0)
-        mean = rng.uniform(0, 100, (self.classes, self.features)).astype(np.float32)
-        spread = rng.uniform(50, 100, mean.shape).astype(np.float32)
-        train, vali, test = (
-            self._drawn(mean, spread, n, self._rng(k))
-            for k, n in ((1, self.n_train), (2, self.n_test), (3, self.n_test))
-        )
-        train_docs = self._rng(4).permutation(self._thinned(train[1], self._rng(5)))
-        n_queries = -(-len(train_docs) // _LIST)  # rounded up
-        vali_docs = self._thinned(vali[1], self._rng(6))
+        means = rng.uniform(0, 100, (self.classes, self.features)).astype(np.float32)
+        deviations = rng.uniform(50, 100, means.shape).astype(np.float32)
+        train = self._documents(means, deviations, self.n_train, self._rng(1))
+        vali = self._documents(means, deviations, self.n_test, self._rng(2))
+        test = self._documents(means, deviations, self.n_test, self._rng(3))
+        kept_docs = self._kept_docs(train.grades, self._rng(5))
+        train_docs = self._rng(4).permutation(kept_docs)
+        n_queries = math.ceil(len(train_docs) / _LIST)
+        vali_docs = self._kept_docs(vali.grades, self._rng(6))
+        test_docs = np.arange(self.n_test)
         return Fold(
             _queries(train, np.array_split(train_docs, n_queries), "train"),
-            _queries(vali, self._lists(vali_docs, self._rng(7)), "vali"),
-            _queries(test, self._lists(np.arange(self.n_test), self._rng(8)), "test"),
+            _queries(vali, self._random_lists(vali_docs, self._rng(7)), "vali"),
+            _queries(test, self._random_lists(test_docs, self._rng(8)), "test"),
         )
 
-    def _rng(self, number: int) -> np.random.Generator:
-        """One of the generators of this draw, each for another step."""
-        return np.random.default_rng([11, self.seed, number])
+    def _rng(self, step: int) -> np.random.Generator:
+        """Make the random generator of one step of `load`."""
+        return np.random.default_rng([11, self.seed, step])
 
-    def _drawn(self, mean: F32, spread: F32, n: int, rng: np.random.Generator) -> tuple[F32, I32]:
-        """(n, features) documents and their (n,) grades with noise."""
-        classes = rng.integers(self.classes, size=n, dtype=np.int32)
-        noise = self.noise * rng.standard_normal(n)
-        X = rng.standard_normal((n, self.features), dtype=np.float32)
-        X *= spread[classes]
-        X += mean[classes]
-        return X, np.clip(np.rint(classes + noise), 0, self.classes - 1).astype(np.int32)
+    def _documents(
+        self, means: F32, deviations: F32, n_docs: int, rng: np.random.Generator
+    ) -> _Documents:
+        """Draw documents and their noisy grades.
 
-    def _thinned(self, grades: I32, rng: np.random.Generator) -> I64:
-        """Numbers of the documents that `label_ratio` leaves."""
+        Args:
+            means: (classes, features) mean of each feature in each class.
+            deviations: (classes, features) standard deviation of each feature in each class.
+            n_docs: number of documents.
+            rng: the random generator.
+        """
+        classes = rng.integers(self.classes, size=n_docs, dtype=np.int32)
+        noise = self.noise * rng.standard_normal(n_docs)
+        features = rng.standard_normal((n_docs, self.features), dtype=np.float32)
+        features *= deviations[classes]
+        features += means[classes]
+        grades = np.clip(np.rint(classes + noise), 0, self.classes - 1).astype(np.int32)
+        return _Documents(features, grades)
+
+    def _kept_docs(self, grades: I32, rng: np.random.Generator) -> I64:
+        """Draw the documents that are kept with this `label_ratio`; return their numbers."""
         if self.label_ratio == 1:
             return np.arange(len(grades))
         return thinned(grades, self.classes // 2, self.label_ratio, rng)
 
-    def _lists(self, docs: I64, rng: np.random.Generator) -> list[I64]:
-        """Random subsets of the documents, of random sizes."""
+    def _random_lists(self, docs: I64, rng: np.random.Generator) -> list[I64]:
+        """Draw random subsets of the documents, with random sizes."""
         sizes = rng.integers(self.shortest, self.longest + 1, self.lists)
         return [rng.choice(docs, min(size, len(docs)), replace=False) for size in sizes]
 
 
+class _Documents(NamedTuple):
+    """Features (n_docs, n_features) and grades (n_docs,) of documents."""
+
+    features: F32
+    grades: I32
+
+
 def thinned(grades: I32, lowest: int, share: float, rng: np.random.Generator) -> I64:
-    """Numbers of documents: all below the lowest grade to thin, and a share of each from it on.
+    """Draw a share of the documents of each grade from `lowest` on, and keep all lower grades.
+
+    Args:
+        grades: (n_docs,) the grades of the documents.
+        lowest: the lowest grade whose documents are reduced.
+        share: share of the documents of a reduced grade that is kept, at least one document.
+        rng: the random generator.
+
+    Returns:
+        The numbers of the documents that are kept, ascending.
 
     >>> grades = np.repeat(np.arange(4, dtype=np.int32), 10)
     >>> docs = thinned(grades, 2, 0.3, np.random.default_rng(0))
@@ -112,23 +148,27 @@ def thinned(grades: I32, lowest: int, share: float, rng: np.random.Generator) ->
     return np.sort(np.concatenate(docs_by_grade))
 
 
-def _queries(part: tuple[F32, I32], lists: list[I64], name: str) -> Queries:
-    """Queries of a part's documents and grades, each of the documents in one list."""
-    X, grades = part
+def _queries(documents: _Documents, lists: list[I64], part: str) -> Queries:
+    """Make Queries of documents; each list has the numbers of the documents of one query."""
     docs = np.concatenate(lists)
-    group = [len(docs_of_query) for docs_of_query in lists]
-    return Queries.from_arrays(X[docs], grades[docs], group=group, source=f"made/{name}")
+    query_sizes = [len(docs_of_query) for docs_of_query in lists]
+    return Queries.from_arrays(
+        documents.features[docs],
+        documents.grades[docs],
+        group=query_sizes,
+        source=f"made/{part}",
+    )
 
 
 @dataclass(frozen=True)
 class TrainingShare(OfficialFold):
-    """A fold of a folder whose training part is reduced to a random share.
+    """A fold whose training part is reduced to a random share.
 
     Attributes:
-        folder: as of `OfficialFold`.
-        share: share of the training queries that is kept, drawn at random; one query at least.
-        label_ratio: the share of the training documents of the upper half of the grades that is
-            kept (Köppel et al. 2025, section 4.6).
+        folder: the folder of the fold, see `OfficialFold`.
+        share: share of the training queries that is kept, drawn at random; at least one query.
+        label_ratio: share of the training documents in the upper half of the grades that is kept
+            (Köppel et al. 2025, section 4.6).
         seed: seed of the draw.
     """
 
@@ -147,7 +187,8 @@ class TrainingShare(OfficialFold):
         fold = super().load(cache)
         rng = np.random.default_rng([12, self.seed])
         n_queries = max(1, round(self.share * len(fold.train)))
-        train = fold.train.take(np.sort(rng.permutation(len(fold.train))[:n_queries]))
+        drawn_queries = rng.permutation(len(fold.train))[:n_queries]
+        train = fold.train.take(np.sort(drawn_queries))
         if self.label_ratio < 1:
             upper_half_from = (int(train.grades.max()) + 1) // 2
             docs = thinned(train.grades, upper_half_from, self.label_ratio, rng)
@@ -157,7 +198,7 @@ class TrainingShare(OfficialFold):
 
 @dataclass(frozen=True)
 class Digits(Split):
-    """The handwritten digits, see `sortnet.data.digits`."""
+    """Queries of handwritten digits, see `sortnet.data.digits`."""
 
     seed: int = 0
 

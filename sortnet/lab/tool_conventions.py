@@ -1,8 +1,8 @@
-"""Figures as each official tool and each paper takes them, from the same rankings.
+"""Measure rankings by the conventions of official evaluation tools and of papers.
 
-A convention says what queries without a relevant document count, and what else a tool does:
-LETOR's tools discount NDCG by max(1, log2 rank), and count a list that is shorter than the cutoff
-0 (`Eval-Score-3.0.pl` and `Eval-Score-4.0.pl` of LETOR 3.0 and 4.0); the papers on DirectRanker
+A convention says what a query without a relevant document counts, and how a measure is computed.
+The tools of LETOR 3.0 and 4.0 (`Eval-Score-3.0.pl`, `Eval-Score-4.0.pl`) discount NDCG by
+max(1, log2 rank), and count a list that is shorter than the cutoff as 0. The papers on DirectRanker
 and RankNet* make the test grades binary.
 """
 
@@ -23,13 +23,13 @@ _COUNTS: dict[Empty, float] = {"skip": np.nan, "zero": 0.0, "one": 1.0}
 
 @dataclass(frozen=True)
 class Convention:
-    """How figures are taken.
+    """Rules by which measures are computed.
 
     Attributes:
-        empty: what a query without a relevant document counts for.
-        discount: that of NDCG.
-        short: kinds of measures of which a query with fewer documents than the cutoff counts 0.
-        binary: whether a test grade is 1 from the relevance threshold on, else 0.
+        empty: what a query without a relevant document counts: nothing, 0 or 1.
+        discount: the discount of NDCG.
+        short: kinds of measures that are 0 for a query with fewer documents than the cutoff.
+        binary: whether test grades become 1 from the relevance threshold on, and 0 below.
     """
 
     empty: Empty
@@ -54,21 +54,21 @@ def figures_under(
     order: I64,
     measures: Metric | str | Iterable[Metric | str],
 ) -> dict[str, F64]:
-    """The measures of every query under a convention, by name; their `nanmean` is its figure.
+    """Compute measures of every query under a convention; `nanmean` averages them over queries.
 
     Args:
         convention: a key of `CONVENTIONS`.
         queries: the documents and their grades.
         order: (n_docs,) document numbers, query by query, best first.
-        measures: measures by name, or as `Metric`; the threshold of "binarised" is the
-            `relevant_from` of the `Metric`.
+        measures: measures by name, or as `Metric`. Under the convention `binarised` a grade is
+            relevant from `Metric.relevant_from` on.
 
     Returns:
-        (n_queries,) each; NaN where the convention leaves a query out.
+        {name of a measure: (n_queries,) its values, NaN where the convention skips the query}.
 
     Raises:
-        DataError: on an unknown convention.
-        MetricError: on an unknown measure, or one of judged pairs.
+        DataError: if the convention is unknown.
+        MetricError: if a measure is unknown, or is a measure of judged pairs.
 
     >>> q = Queries.from_arrays([[0.0]] * 4, [1, 2, 0, 0], qid=["a", "a", "b", "b"])
     >>> for name in ("skip", "zero", "letor4", "binarised"):
@@ -78,9 +78,9 @@ def figures_under(
     letor4 [1.0, 0.0]
     binarised [1.0, nan]
 
-    Cost: that of `sortnet.metrics.per_query` for each measure.
+    Cost: as `sortnet.metrics.per_query` for each measure.
     """
-    rule, metrics = _under(convention, measures)
+    rule, metrics = _convention_and_metrics(convention, measures)
     values = {}
     for metric in metrics:
         graded = queries
@@ -88,44 +88,50 @@ def figures_under(
             is_relevant = (queries.grades >= metric.relevant_from).astype(np.int32)
             graded = replace(queries, grades=is_relevant)
             metric = replace(metric, relevant_from=1)
-        by_query = outcomes(metric, graded, order)
-        by_query[np.isnan(by_query)] = _COUNTS[rule.empty]
-        if metric.kind in rule.short:
-            by_query[queries.sizes < (metric.cutoff or 0)] = 0.0
-        values[metric.name] = by_query
+        values_of_queries = outcomes(metric, graded, order)
+        values_of_queries[np.isnan(values_of_queries)] = _COUNTS[rule.empty]
+        if metric.kind in rule.short and metric.cutoff is not None:
+            values_of_queries[queries.sizes < metric.cutoff] = 0.0
+        values[metric.name] = values_of_queries
     return values
 
 
-def said_under(
+def convention_line(
     convention: str,
     measures: Metric | str | Iterable[Metric | str],
     n_empty: int,
     n_queries: int,
 ) -> str:
-    """The line that belongs beside figures of a convention, as `sortnet.metrics.conventions`.
+    """Describe a convention in one line to be printed with its figures.
 
-    >>> print(said_under("letor4", "ndcg@10", 3, 9).replace("; ", "\\n"))
+    Args:
+        convention: a key of `CONVENTIONS`.
+        measures: the measures that are printed.
+        n_empty: number of queries without a relevant document.
+        n_queries: number of all queries.
+
+    >>> print(convention_line("letor4", "ndcg@10", 3, 9).replace("; ", "\\n"))
     convention letor4
     gain 2^r-1, discount max(1, log2(rank))
     lists shorter than n count 0 in ndcg@n
     queries without a relevant document counted zero: 3 of 9
     """
-    rule, metrics = _under(convention, measures)
+    rule, metrics = _convention_and_metrics(convention, measures)
     text = conventions_text(metrics, rule.empty, n_empty, n_queries)
-    *clauses, on_empty = text.split("; ")
+    *clauses, clause_about_empty = text.split("; ")
     short = sorted({f"{m.kind}@n" for m in metrics if m.cutoff and m.kind in rule.short})
     if short:
         clauses.append(f"lists shorter than n count 0 in {' and '.join(short)}")
     if rule.binary:
-        levels = sorted({str(m.relevant_from) for m in metrics})
-        clauses.append(f"test grades from {' and '.join(levels)} count as 1, others as 0")
-    return "; ".join([f"convention {convention}", *clauses, on_empty])
+        thresholds = sorted({str(m.relevant_from) for m in metrics})
+        clauses.append(f"test grades from {' and '.join(thresholds)} count as 1, others as 0")
+    return "; ".join([f"convention {convention}", *clauses, clause_about_empty])
 
 
-def _under(
+def _convention_and_metrics(
     convention: str, measures: Metric | str | Iterable[Metric | str]
 ) -> tuple[Convention, list[Metric]]:
-    """A convention by its name, and the measures with its discount."""
+    """Look up a convention by its name, and give the measures the discount of the convention."""
     if convention not in CONVENTIONS:
         raise DataError(
             f"unknown convention {convention[:60]!r}; known are {', '.join(CONVENTIONS)}"

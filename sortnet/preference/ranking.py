@@ -7,6 +7,7 @@ from math import ceil, comb
 
 import numpy as np
 
+from sortnet.core import I64
 from sortnet.preference.askable_pairs import AskablePairs
 from sortnet.preference.fitted_model import milestone
 from sortnet.preference.fitting import SessionFitting
@@ -15,6 +16,7 @@ from sortnet.preference.goal import Goal
 from sortnet.preference.groups import Groups, GroupStanding, parts_apart
 from sortnet.preference.history import History
 from sortnet.preference.intervals import Ranking, rank_items
+from sortnet.preference.posterior import Posterior
 from sortnet.preference.set_choice import worth_in_pairs
 from sortnet.preference.stopping import (
     ENOUGH_CHECKS,
@@ -76,7 +78,7 @@ class SessionRanking:
         self._holdout = holdout
         self._set_size = set_size
         self._seed = seed
-        self._forecasting = threading.Lock()
+        self._forecasting = threading.Lock()  # held while a thread makes a forecast
         self._forecast: Forecast | None = None
         self._forecast_at = -1  # number of events that were fitted for the forecast
 
@@ -103,18 +105,16 @@ class SessionRanking:
             last_forecast = self._forecast
         # The lock is free again, so that a question does not wait for the rest.
         state = progress(posterior, self._groups, self._goal, seed=self._seed)
-        n_left = questions_left(last_forecast, answered, n_free)
-        stop, why = whether_to_stop(state, self._goal, n_free, check, n_left)
+        n_left_by_forecast = questions_left(last_forecast, answered, n_free)
+        stop, why = whether_to_stop(state, self._goal, n_free, check, n_left_by_forecast)
+        is_contradicted = state.reached and check.n >= ENOUGH_CHECKS and not check.passed
+        n_left = n_left_by_forecast
         if stop:
             n_left = Left(0, 0, 0)
-        elif state.reached and check.n >= ENOUGH_CHECKS:
-            # The check contradicts the model, and nobody knows how many answers change that.
+        elif is_contradicted:
+            # Nobody knows how many answers it takes until the check agrees with the model.
             n_left = Left(None, None, None)
-        standings: tuple[GroupStanding, ...] = ()
-        if len(self._groups) > 1:
-            standings = group_standings(
-                posterior, self._groups, n_answers, self._goal, passed=check.passed, seed=self._seed
-            )
+        standings = self._standings_of_groups(posterior, n_answers, passed=check.passed)
         models_are_measured = has_people or bool(self._study.gold)
         sentences = [
             state.details,
@@ -137,6 +137,16 @@ class SessionRanking:
             groups=standings,
             details=tuple(sentence for sentence in sentences if sentence),
             apart=parts_apart(components, n_answers > 0, self._groups, features=has_features),
+        )
+
+    def _standings_of_groups(
+        self, posterior: Posterior, n_answers: I64, *, passed: bool
+    ) -> tuple[GroupStanding, ...]:
+        """Measure the distance of each group from the goal; nothing if there is only one group."""
+        if len(self._groups) == 1:
+            return ()
+        return group_standings(
+            posterior, self._groups, n_answers, self._goal, passed=passed, seed=self._seed
         )
 
     def _n_free_questions(self) -> int:

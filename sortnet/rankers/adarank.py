@@ -35,7 +35,7 @@ class _Ensemble:
 
 @dataclass(frozen=True, eq=False)
 class _WeakRankers:
-    """The weak rankers: one sorts by each feature column, another by the column's negative."""
+    """The weak rankers; each sorts by a feature or by the negative of a feature."""
 
     part: Queries  # the training queries
     metric: Metric
@@ -152,6 +152,7 @@ def _rounds(
         yield w_of_columns - w_of_negatives
         if next_ensemble.mean_measure + _TOLERANCE <= ensemble.mean_measure:
             break
+        # A weak ranker that is chosen again and again without an effect gives way to another one.
         if next_ensemble.mean_measure == ensemble.mean_measure and k == previous_k:
             n_in_vain += 1
         else:

@@ -43,6 +43,7 @@ class SetRanker(Ranker):
         return True
 
     def scores(self, queries: Queries) -> F32:
+        """Compute the net's scores (n_docs,), which can be compared within a query."""
         with torch.no_grad(), one_thread_an_operation():
             scores: F32 = self.config.scores_of(self.net, self.scaled(queries)).numpy()
         return scores
@@ -158,6 +159,7 @@ class DenseSettings(ContextSettings):
         return super().fixed | _FIXED[self.architecture]
 
     def net(self, n_columns: int) -> FateNet | FetaNet:
+        """Make the net of the architecture with random weights, in evaluation mode."""
         units = self.fixed["units"] if self.units is None else self.units
         if self.architecture == "fate":
             return FateNet(n_columns, hidden=self.layers, units=units, seed=self.seed).eval()
@@ -171,6 +173,7 @@ class DenseSettings(ContextSettings):
         ).eval()
 
     def scores_of(self, net: nn.Module, part: Queries) -> Tensor:
+        """Compute the net's scores (n_docs,) of scaled queries, a run of queries at a time."""
         scores = [torch.empty(0)]
         for first, last in runs_of_queries(part.offsets, _DOCUMENTS):
             features = part.features[part.offsets[first] : part.offsets[last]]
@@ -185,5 +188,6 @@ class DenseSettings(ContextSettings):
         return layers
 
     def least_numbers(self, n_columns: int) -> int:
+        """Count the weights between the layers of both nets, without biases and outputs."""
         widths = (n_columns, *self.layers)
         return 2 * sum(n_inputs * n_units for n_inputs, n_units in pairwise(widths))

@@ -40,7 +40,7 @@ _TREES = "comparator.0."  # prefix of the names of the weights of trees
 
 @dataclass(frozen=True, eq=False)
 class Model(Ranker):
-    """Ranker that scales the features of documents, then sorts with a comparator.
+    """Ranker that scales the features of documents, then sorts the documents by a comparator.
 
     Attributes:
         config: the settings of the training.
@@ -63,7 +63,7 @@ class Model(Ranker):
         return sort(self.comparator, self.scaler.scale_lazily(queries))
 
     def order(self, queries: Queries) -> I64:
-        """Sort each query: document numbers (n_docs,), query by query, the best document first."""
+        """Sort each query; return document numbers (n_docs,), query by query, the best first."""
         return self.sort(queries).order
 
     def scores(self, queries: Queries) -> F32:
@@ -103,7 +103,7 @@ class Model(Ranker):
         queries. If a margin is the difference of two scores, the mean margins order documents as
         the comparator does; an intransitive comparator may order them in another way.
 
-        Cost: n^2 comparisons for a query of n documents, of which 2^17 or n are in memory.
+        Cost: n^2 comparisons for a query of n documents; 2^17 or n comparisons are in memory.
         """
         comparator: Comparator = self.comparator
         prepared = comparator.prepare(self.scaled(queries).features)
@@ -148,18 +148,24 @@ class Model(Ranker):
         return votes
 
     def split_shares(self) -> F64 | None:
+        """Compute the share of the trees' splits that use each feature; None without soft trees.
+
+        The shares of the columns that the scaling makes of a feature are added up.
+        """
         shares = self.comparator.members[0].feature_shares()
         if shares is None:
             return None
         return np.bincount(self.scaler.sources, shares, self.n_features).astype(np.float64)
 
     def differentiable(self) -> Margin:
+        """Return the comparator's margin of two scaled documents as a torch function."""
         from sortnet.comparators.base import margin_of
         from sortnet.comparators.make import trainable
 
         return margin_of(trainable(self.comparator))
 
     def repeatable(self, queries: Queries) -> tuple[Queries, Callable[[Queries], I64], I64]:
+        """Prepare sorting scaled documents many times, see `Ranker.repeatable`."""
         # The features are scaled once, before they are shuffled within a query. With every scaling
         # the result is the same as if they were shuffled first.
         scaled = self.scaler(queries)
@@ -181,6 +187,7 @@ class Model(Ranker):
         return self.untrained().order(queries)
 
     def learned(self) -> dict[str, Array]:
+        """List the weights of the comparator by name, such as `comparator.0.choices`."""
         if isinstance(self.comparator, FittedTrees):
             return {f"{_TREES}{name}": array for name, array in self.comparator.weights.items()}
         from sortnet.rankers.weights import weights_of
@@ -188,6 +195,7 @@ class Model(Ranker):
         return weights_of(self.comparator, "comparator")
 
     def facts(self) -> dict[str, Any]:
+        """List the entries of model.json that depend on the ranker: the kind of its comparator."""
         kind = "trees"
         if not isinstance(self.comparator, FittedTrees):
             from sortnet.comparators.make import kind_of
@@ -267,7 +275,7 @@ def _comparator(saved: Saved, config: Config, n_columns: int, make_for: MakeFor 
 
 
 def _take_trees(saved: Saved, config: Config, n_columns: int) -> FittedTrees:
-    """Make the trees from the arrays of a saved model."""
+    """Make a comparator of trees from the arrays of a saved model."""
     flat = config.with_defaults.flat()
     committee = int(flat["committee"])
     shapes = weight_shapes(n_columns, committee, int(flat["trees"]), int(flat["depth"]))

@@ -1,1 +1,1 @@
-"""Read tables, LETOR files and data frames; give their columns roles; make features."""
+"""Read tables, LETOR files and data frames, and choose the roles of their columns."""

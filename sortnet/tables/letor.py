@@ -1,7 +1,7 @@
 """Read LETOR and SVMlight text with `qid:` into Queries, block by block into one table.
 
-A file is read in blocks of whole lines; each is parsed by a few threads straight into the rows
-of a table that grows, in memory or on disk, so that little more than the result is ever held.
+A file is read in blocks of whole lines. A few threads parse each block directly into the rows of a
+table that grows, in memory or on disk. So little more memory is needed than for the result.
 """
 
 from __future__ import annotations
@@ -37,9 +37,10 @@ _MOST_THREADS = 8
 # A number that ends in a point is refused: its decimals were cut.
 _NUMBER = re.compile(rb"[+-]?(\d++(\.\d*+)?|\.\d++)([eE][+-]?\d++)?(?<!\.)")
 _INFINITE = re.compile(rb"[+-]?inf(inity)?", re.IGNORECASE)
-# The largest float64, with 14 digits or more, is what Istella's files write for "no value".
+# Files of the Istella data have the largest float64, with 14 digits or more, for "no value".
 _NO_VALUE = re.compile(rb"1\.7976931348623\d*[eE]\+?308")
-_FAULTS = {  # message for a fault at which the kernel stopped
+# {code of a fault at which the kernel stops: message about the text with the fault}
+_FAULTS = {
     kernel.NO_QID: "no qid:... after the grade: {}",
     kernel.NOT_A_PAIR: "{} is not index:value",
     kernel.INDEX_ZERO: "feature indexes count from 1, here is {}",
@@ -50,25 +51,30 @@ _FAULTS = {  # message for a fault at which the kernel stopped
 def read_letor(path: str | os.PathLike[str], *, n_features: int | None = None) -> Queries:
     """Read `grade qid:Q index:value ... # comment` lines, gzipped or not.
 
-    Lines may be dense or sparse (a feature that a line leaves out is 0), with indexes in any order.
-    A line ends with LF, CRLF or CR; a last line without an end is noted in the log. `NULL`, `nan`
-    and the largest float64, which some files write for a missing value, become NaN. A qid may be
-    any UTF-8 text without white space or '#'; the lines of a query may be anywhere. Document ids
-    come from `# ... docid = X`: None if no line has an id, '' for a line without. Every value is
-    `np.float32(float(token))` to the last bit; a number that ends in a point, as `0.`, is refused.
+    A feature that a line leaves out is 0, and the indexes of a line may be in any order. `NULL`,
+    `nan` and the largest float64, which some files have for a missing value, become NaN. Every
+    value is `np.float32(float(token))` to the last bit; a number that ends in a point, such as
+    `0.`, is refused.
+
+    A qid may be any UTF-8 text without white space or '#', and the lines of a query may be anywhere
+    in the file. A document id is X in a comment `# ... docid = X`. A line without a document id has
+    the id '', and `Queries.docids` is None if no line has one.
+
+    A line ends with LF, CRLF or CR. If the last line has no end, the log gets a note.
 
     Args:
-        path: the file, or several files, see `data_files`; `Queries.rows` counts data lines from 0.
-        n_features: the expected number of features; a sparse file with fewer features is padded
-            with zeros.
+        path: the file, or several files, see `data_files`. `Queries.rows` counts the data lines
+            from 0.
+        n_features: the expected number of features. In a sparse file with fewer features the last
+            features are 0. If None, the file decides.
 
     Raises:
-        DataError: naming file, line and offending text, for any other text; for a file that ends in
-            the middle of a line, or has another number of features than expected; for dense files
-            with different numbers of features.
+        DataError: if a line cannot be read, the file ends in the middle of a line, the number of
+            features is not the expected number, or dense files have different numbers of features.
+            The message names file and line and shows the text.
 
-    Cost: linear; the memory of the result and a few MB, beyond 256 MiB on disk (see `allocate`).
-    The very first call compiles for a few seconds.
+    Cost: linear; the memory of the result and a few MB. Features of more than 256 MiB are on disk,
+    see `allocate`. The first call on a machine compiles for a few seconds.
 
     >>> import tempfile
     >>> with tempfile.NamedTemporaryFile("w", suffix=".txt") as file:
@@ -105,8 +111,8 @@ def _blocks(file: BinaryIO, path: Path) -> Iterator[tuple[int, bytes]]:
     remainder = b""
     while piece := file.read(BLOCK_BYTES):
         data = remainder + piece
-        del piece  # a block is held once: memory may be short
-        # A CR in the last byte may be the first half of a CRLF, so it ends no line yet.
+        del piece  # memory may be short, so no block is in memory twice
+        # A CR at the end of the data may be the first half of a CRLF, so the line may go on.
         end = 1 + max(data.rfind(b"\n"), data.rfind(b"\r", 0, len(data) - 1))
         block = data[:end]
         remainder = data[end:]
@@ -123,7 +129,7 @@ def _blocks(file: BinaryIO, path: Path) -> Iterator[tuple[int, bytes]]:
 
 
 def _checked(block: bytes, first_line: int, path: Path) -> bytes:
-    """Replace each CR and CRLF of a block by a newline; refuse zero bytes."""
+    """Replace each CR and CRLF of a block by a newline; raise DataError on a zero byte."""
     if b"\r" in block:
         block = block.replace(b"\r\n", b" \n").replace(b"\r", b"\n")
     if first_line == 1 and block.startswith(_BYTE_ORDER_MARK):
@@ -136,12 +142,15 @@ def _checked(block: bytes, first_line: int, path: Path) -> bytes:
 
 
 class _Block:
-    """Whole lines of a file, and the results of parsing them.
+    """Whole lines of a file, and the results of parsing these lines.
+
+    A data line is a line that is neither blank nor a comment.
 
     Attributes:
         unfinished: whether the last line lacks its newline, so that the file may be cut.
-        starts: (n,) where each data line begins, a line that is neither comment nor blank.
-        grades, fields: (n,) and (n, N_FIELDS), filled by the kernel.
+        starts: (n_data_lines,) the position at which each data line begins.
+        grades: (n_data_lines,) the grades.
+        fields: (n_data_lines, N_FIELDS) positions and counts, see `letor_kernel.QID`.
     """
 
     def __init__(self, path: Path, first_line: int, lines: bytes, n_features: int | None) -> None:
@@ -167,21 +176,28 @@ class _Block:
         return self.unfinished and len(self) > 0 and bool(self.starts[-1] >= last_line)
 
     def place(self, position: int) -> str:
-        """File and line of a position in the lines, for messages."""
+        """Write the file and the line of a position in the block, for messages."""
         line = int(np.searchsorted(self.newlines, position))
         return f"{self.path}, line {self.first_line + line}"
 
     def fault(self, position: int, message: str) -> DataError:
-        """Make the error for a fault at a position in the lines."""
-        if self.unfinished and np.searchsorted(self.newlines, position) == len(self.newlines) - 1:
+        """Make the error about the line at a position in the block."""
+        line = int(np.searchsorted(self.newlines, position))
+        is_last_line = line == len(self.newlines) - 1
+        if self.unfinished and is_last_line:
             message += ": the file ends in the middle of this line"
         return DataError(f"{self.place(position)}: {message}")
 
     def shown(self, start: int, end: int) -> str:
+        """Quote a part of the block, for messages."""
         return shown(self.lines[start:end].rstrip().decode("utf-8", "replace"))
 
     def name(self, start: int, end: int) -> str:
-        """Decode the name of a query or a document."""
+        """Decode the name of a query or a document.
+
+        Raises:
+            DataError: if the name is too long or is not UTF-8.
+        """
         if end - start > _LONGEST_NAME:
             raise self.fault(start, f"a name of {end - start} bytes is too long")
         try:
@@ -191,19 +207,26 @@ class _Block:
             raise self.fault(start, f"the name {name!r} is not UTF-8") from None
 
     def parse(self, line: int, stop: int, table: F32) -> int:
-        """Parse lines into the same rows of the table; return the largest feature index."""
+        """Parse the data lines from `line` to `stop` into the same rows of the table.
+
+        Features beyond the width of the table are checked, but not stored.
+
+        Returns:
+            The largest feature index in these lines.
+        """
         limit = MAX_FEATURES if self.n_features is None else min(self.n_features, MAX_FEATURES)
         odd = np.empty((kernel.ODD_ENOUGH + limit + 1, 4), np.int64)
         largest = 0
         while line < stop:
-            line, n_odd, widest, fault, start, end = kernel.parse_lines(
+            line, n_odd, largest_of_run, fault, start, end = kernel.parse_lines(
                 self.buf, self.starts, line, stop, limit, table, self.grades, self.fields, odd
             )
-            for row, column, first, after in odd[:n_odd].tolist():
+            # Read the values that the kernel could not read.
+            for row, column, odd_start, odd_end in odd[:n_odd].tolist():
                 if column < 0:
-                    self.grades[row] = self._grade(first, after)
+                    self.grades[row] = self._grade(odd_start, odd_end)
                     continue
-                value = self._value(column, first, after)
+                value = self._value(column, odd_start, odd_end)
                 if column < table.shape[1]:
                     table[row, column] = value
             if fault:
@@ -212,11 +235,11 @@ class _Block:
                     most = f"the {self.n_features} features expected"
                 message = _FAULTS.get(fault, f"a feature index is beyond {most}: {{}}")
                 raise self.fault(start, message.format(self.shown(start, end)))
-            largest = max(largest, widest)
+            largest = max(largest, largest_of_run)
         return largest
 
     def _grade(self, start: int, end: int) -> int:
-        """Read a grade that the kernel could not read; raise an error if it is none."""
+        """Convert a grade that the kernel could not convert; raise DataError if it is no grade."""
         text = self.lines[start:end]
         if not _NUMBER.fullmatch(text):
             raise self.fault(start, f"the grade {self.shown(start, end)} is not a number")
@@ -226,7 +249,7 @@ class _Block:
         return int(value)
 
     def _value(self, column: int, start: int, end: int) -> float:
-        """Read a value that the kernel could not read; raise an error if it is no number."""
+        """Convert a value that the kernel could not convert; raise DataError if it is no number."""
         text = self.lines[start:end]
         if _NO_VALUE.fullmatch(text):
             return float("nan")
@@ -244,26 +267,26 @@ class _Block:
         raise self.fault(start, f"feature {column + 1}: {self.shown(start, end)} {fault}")
 
     def refuse_cut(self, fewest_before: int, largest: int) -> None:
-        """Refuse an unfinished last line that lacks features, because the file was cut there.
+        """Raise DataError if the unfinished last line seems to be cut, because it lacks features.
 
-        In a dense file each earlier line has all features up to the largest index: a last line with
-        fewer features is refused. In a sparse file only a last line without features is refused.
+        If the file is dense, so that all earlier lines have all features, a last line with fewer
+        features is refused. If the file is sparse, only a last line without features is refused.
 
         Args:
             fewest_before: least number of features in a line of the file's earlier blocks.
-            largest: largest feature index in the file up to this block.
+            largest: largest feature index in the file up to the end of this block.
         """
-        n_last = self.fields[-1, kernel.FEATURES]
+        n_in_last_line = self.fields[-1, kernel.FEATURES]
         fewest_in_block = int(self.fields[:-1, kernel.FEATURES].min(initial=MAX_FEATURES))
         fewest = min(fewest_before, fewest_in_block)
         is_dense = fewest == largest
-        lacks_some = is_dense and n_last < fewest
-        lacks_all = n_last == 0 and largest > 0
+        lacks_some = is_dense and n_in_last_line < fewest
+        lacks_all = n_in_last_line == 0 and largest > 0
         if lacks_some or lacks_all:
-            raise self.fault(self.newlines[-1], f"{n_last} features")
+            raise self.fault(self.newlines[-1], f"{n_in_last_line} features")
 
     def docids(self) -> NDArray[np.bytes_] | Str | None:
-        """Document ids (n,), as bytes if all are ASCII; None if no line has an id."""
+        """Read the document ids (n_data_lines,), as bytes if all are ASCII; None without ids."""
         spans = self.fields[:, kernel.DOCID : kernel.DOCID_END + 1]
         longest = int(np.diff(spans).max())
         if longest == 0:
@@ -276,7 +299,20 @@ class _Block:
 
 
 class _Documents:
-    """The documents read so far, from one file or several files."""
+    """Collects the documents of one file or several files, block by block.
+
+    Attributes:
+        table: the features.
+        n_bytes: number of bytes read.
+        grades: the grades of each block.
+        codes: the number of the query of each document, for each block.
+        docids: for each block with document ids, its first document and its ids.
+        number_of_qid: {name of a query: its number}, in the order in which queries appear.
+        largest: largest feature index in the current file.
+        fewest: least number of features in a line of the current file.
+        widths: path, `fewest` and `largest` of each file that has been read.
+        unfinished: file and line of each last line that lacks its newline.
+    """
 
     def __init__(self, source: str, n_features: int | None, pool: ThreadPoolExecutor) -> None:
         self.source = source
@@ -287,45 +323,53 @@ class _Documents:
         self.grades: list[I32] = []
         self.codes: list[I32] = []
         self.docids: list[tuple[int, NDArray[np.bytes_] | Str]] = []
-        self.number_of: dict[str, int] = {}
-        # The largest index and the least number of features in the lines of the current file.
+        self.number_of_qid: dict[str, int] = {}
         self.largest = 0
         self.fewest = MAX_FEATURES
-        self.widths: list[tuple[Path, int, int]] = []  # path, fewest and largest of all files
-        self.unfinished: list[str] = []  # places of data lines without a line end
+        self.widths: list[tuple[Path, int, int]] = []
+        self.unfinished: list[str] = []
 
     def add(self, block: _Block) -> None:
         """Parse a block and add its documents."""
         self.n_bytes += len(block.buf)
         if not len(block):
             return
-        if self.table.width == 0:  # a few lines show how wide most tables are
+        if self.table.width == 0:
+            # Find the width in the first lines, which is right for most tables.
             n_lines = min(len(block), _LINES_A_TASK)
             width = block.parse(0, n_lines, np.empty((n_lines, 0), np.float32))
             self.table.next_rows(len(block), width)
         largest = self._parse(block, self.table.width)
         if largest > self.table.width:
-            self._parse(block, largest)
+            self._parse(block, largest)  # again, into a wider table
         self.largest = max(self.largest, largest)
         if block.ends_in_data:
             block.refuse_cut(self.fewest, self.largest)
             self.unfinished.append(block.place(len(block.lines) - 1))
         self.fewest = min(self.fewest, int(block.fields[:, kernel.FEATURES].min()))
-        # A query's name is read once for a run of lines with the same name.
-        first_lines = np.flatnonzero(block.fields[:, kernel.NEW_QID])
-        spans = block.fields[first_lines, kernel.QID : kernel.QID_END + 1].tolist()
-        names = (block.name(start, end) for start, end in spans)
-        numbers = [self.number_of.setdefault(name, len(self.number_of)) for name in names]
-        run_lengths = np.diff(first_lines, append=len(block))
-        self.codes.append(np.repeat(np.array(numbers, np.int32), run_lengths))
+        self.codes.append(self._query_numbers(block))
         self.grades.append(block.grades)
         docids = block.docids()
         if docids is not None:
             self.docids.append((self.table.n, docids))
         self.table.n += len(block)
 
+    def _query_numbers(self, block: _Block) -> I32:
+        """Look up or assign the number of each line's query.
+
+        The name of a query is decoded once for a run of lines with the same name.
+        """
+        first_lines = np.flatnonzero(block.fields[:, kernel.NEW_QID])
+        spans = block.fields[first_lines, kernel.QID : kernel.QID_END + 1].tolist()
+        numbers = []
+        for start, end in spans:
+            qid = block.name(start, end)
+            numbers.append(self.number_of_qid.setdefault(qid, len(self.number_of_qid)))
+        run_lengths = np.diff(first_lines, append=len(block))
+        return np.repeat(np.array(numbers, np.int32), run_lengths)
+
     def _parse(self, block: _Block, width: int) -> int:
-        """Parse a block in several threads into new rows; return the largest feature index."""
+        """Parse a block in several threads into new rows; return its largest feature index."""
         rows = self.table.next_rows(len(block), width)
         n_tasks = max(1, min(_threads(), len(block) // _LINES_A_TASK))
         cuts = [len(block) * k // n_tasks for k in range(n_tasks + 1)]
@@ -333,14 +377,21 @@ class _Documents:
         return max([task.result() for task in tasks])
 
     def end_file(self, path: Path) -> None:
-        """Record the numbers of features of a file that has been read."""
+        """Record the least and the largest number of features of a file that has been read.
+
+        A file without data lines, in which `fewest` keeps its first value, is left out.
+        """
         if self.fewest < MAX_FEATURES:
             self.widths.append((path, self.fewest, self.largest))
         self.largest = 0
         self.fewest = MAX_FEATURES
 
     def finish(self) -> Queries:
-        """Make Queries of all documents; refuse faults that only the whole shows."""
+        """Make Queries of all documents.
+
+        Raises:
+            DataError: if there is no document or no feature, or the numbers of features differ.
+        """
         if self.table.n == 0:
             raise DataError(f"{self.source}: the file is empty: it has no documents")
         if self.table.width == 0:
@@ -350,26 +401,30 @@ class _Documents:
         codes = np.concatenate(self.codes)
         grades = np.concatenate(self.grades)
         docids = self._all_docids()
-        qids = texts([*self.number_of], f"{self.source}: query ids")
+        qids = texts([*self.number_of_qid], f"{self.source}: query ids")
         return Queries.from_codes(features, grades, codes, qids, docids=docids, source=self.source)
 
     def _refuse_other_widths(self) -> None:
-        """Refuse dense files whose number of features differs, or is not the expected number."""
+        """Raise DataError if dense files have different or unexpected numbers of features.
+
+        Sparse files are accepted, because their lines leave out zeros.
+        """
         expected = self.n_features or max(largest for _, _, largest in self.widths)
         if any(fewest < largest for _, fewest, largest in self.widths):
-            return  # the file is sparse: its lines leave out zeros
+            return
         for path, width, _ in self.widths:
             if width != expected:
                 fault = f"every line has {width} features, but {expected} are expected"
                 raise DataError(f"{path}: {fault}")
 
     def _all_docids(self) -> Str | None:
+        """Join the document ids of all blocks; None if no document has an id."""
         if not self.docids:
             return None
         longest = 0
         for _, block_docids in self.docids:
-            letter_bytes = 4 if block_docids.dtype.kind == "U" else 1
-            longest = max(longest, block_docids.dtype.itemsize // letter_bytes)
+            bytes_per_character = 4 if block_docids.dtype.kind == "U" else 1
+            longest = max(longest, block_docids.dtype.itemsize // bytes_per_character)
         refuse_long(longest, self.table.n, self.n_bytes, f"{self.source}: document ids")
         docids: Str = allocate((self.table.n,), f"U{longest}", f"{self.source}: document ids")
         docids[:] = ""

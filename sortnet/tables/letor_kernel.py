@@ -1,8 +1,10 @@
 # mypy: allow-untyped-defs, allow-untyped-calls
 """Compiled part of the LETOR reader, which parses bytes of whole lines into rows of a table.
 
-It parses only well-formed lines. A value that it cannot read for sure is returned as *odd* and read
-by Python. At a malformed line it returns the number of a fault; `letor` has the messages.
+A number that this parser cannot convert for sure is called odd and is converted by Python. At a
+malformed line the parser stops and returns the code of a fault; `sortnet.tables.letor` has the
+messages. In all functions `buf` is the text as bytes, which ends with a newline, and `p` is a
+position in `buf`.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ from sortnet.core import F32, I32, I64
 U8 = NDArray[np.uint8]
 _F = TypeVar("_F", bound=Callable[..., Any])
 
-# Bytes that have a meaning in a LETOR file.
+# Bytes with a meaning in a LETOR file.
 _NEWLINE = ord("\n")
 _SPACE = ord(" ")
 _HASH = ord("#")
@@ -32,9 +34,9 @@ _ZERO = ord("0")
 _NINE = ord("9")
 _CAPITAL_E = ord("E")
 _SMALL_E = ord("e")
-_TAB = ord("\t")  # the other white space is between the tab and the carriage return
+_TAB = ord("\t")  # all white space but the space is between the tab and the carriage return
 _CARRIAGE_RETURN = ord("\r")
-_TO_SMALL = 32  # the bit that makes a capital letter small
+_TO_SMALL = 32  # bit that turns a capital letter into a small letter
 _NULL = tuple(b"null")
 _NAN = tuple(b"nan")
 _QID_PREFIX = tuple(b"qid:")
@@ -43,12 +45,12 @@ _DOCID = tuple(b"docid")
 # Codes of faults; 0 means no fault.
 NO_QID, NOT_A_PAIR, INDEX_ZERO, INDEX_TWICE, INDEX_BEYOND = 1, 2, 3, 4, 5
 
-# Numbers of the columns of `fields`, which has a row for each line. The value of NEW_QID is 0 if
-# the line before has the same qid.
+# Numbers of the columns of `fields`, which has a row for each line: start and end of the qid;
+# whether the line before has another qid (0 or 1); start and end of the document id; number of
+# features; and the number of these columns.
 QID, QID_END, NEW_QID, DOCID, DOCID_END, FEATURES, N_FIELDS = range(7)
 
-# An odd value is a number that Python has to read. The kernel returns at the next line when it has
-# collected this many.
+# The parser returns at the end of a line when it has collected this many odd values.
 ODD_ENOUGH = 1 << 14
 
 # Powers of ten up to 22 are exact in float64. So a whole number below 2^53, divided or multiplied
@@ -58,7 +60,7 @@ _POWERS = np.array([float(f"1e{k}") for k in range(61)])
 _EXACT = 1 << 53
 # Upper bound on the relative error of three roundings and of dropping the digits after the 18th.
 _ERROR = 2.0**-49
-_LARGEST = 3.4028234e38
+_LARGEST = 3.4028234e38  # just below the largest float32
 
 
 def _compiled(function: _F) -> _F:
@@ -70,17 +72,18 @@ def _compiled(function: _F) -> _F:
 
 
 @_compiled
-def _is_blank(c):
-    return c == _SPACE or _TAB <= c <= _CARRIAGE_RETURN
+def _is_blank(byte):
+    return byte == _SPACE or _TAB <= byte <= _CARRIAGE_RETURN
 
 
 @_compiled
-def _ends_token(c):
-    return _is_blank(c) or c == _HASH
+def _ends_token(byte):
+    return _is_blank(byte) or byte == _HASH
 
 
 @_compiled
 def _token_end(buf, p):
+    """Find the end of the token at p."""
     while not _ends_token(buf[p]):
         p += 1
     return p
@@ -88,6 +91,7 @@ def _token_end(buf, p):
 
 @_compiled
 def _skip_blanks(buf, p):
+    """Find the first position from p on that is not blank, or the newline."""
     while buf[p] != _NEWLINE and _is_blank(buf[p]):
         p += 1
     return p
@@ -95,7 +99,7 @@ def _skip_blanks(buf, p):
 
 @_compiled
 def _is_missing(buf, p, end):
-    """Whether the token is NULL or nan, in capital or small letters."""
+    """Whether the token from p to `end` is NULL or nan, in capital or small letters."""
     if end - p != 3 and end - p != 4:
         return False
     first = buf[p] | _TO_SMALL
@@ -108,7 +112,7 @@ def _is_missing(buf, p, end):
 
 @_compiled
 def _power(buf, p):
-    """Parse a signed exponent; return its value, and where its digits start and end."""
+    """Parse the signed exponent at p; return its value and the start and end of its digits."""
     negative = buf[p] == _MINUS
     if negative or buf[p] == _PLUS:
         p += 1
@@ -123,40 +127,41 @@ def _power(buf, p):
 
 @_compiled
 def _number(buf, p):
-    """Parse a number; return its value, its end, and whether its float32 is certainly right.
+    """Parse the number at p, up to the end of its token.
 
-    It is certain if the float32 equals the float32 of the correctly rounded float64.
-
-    It is sure if its float32 equals the float32 of the correctly rounded float64.
+    Returns:
+        The value, its end, and whether the value is sure. A value is sure if it is certain that its
+        float32 equals the float32 of the correctly rounded float64.
     """
     negative = buf[p] == _MINUS
     if negative or buf[p] == _PLUS:
         p += 1
+    # Read the number as mantissa * 10^exponent.
     mantissa = np.int64(0)
     exponent = np.int64(0)
-    digits = 0
-    point = False
+    n_digits = 0
+    after_point = False
     dropped = False
     while True:
-        c = np.int64(buf[p])
-        if _ZERO <= c <= _NINE:
-            digits += 1
-            # A digit behind the point, where `point` is 1, lowers the exponent. A digit that does
-            # not fit into the mantissa is dropped; before the point it raises the exponent.
+        byte = np.int64(buf[p])
+        if _ZERO <= byte <= _NINE:
+            n_digits += 1
+            # A digit after the point lowers the exponent. A digit that does not fit into the
+            # mantissa is dropped; before the point it raises the exponent. A bool counts as 0 or 1.
             if mantissa < 10**17:
-                mantissa = mantissa * 10 + (c - _ZERO)
-                exponent -= point
+                mantissa = mantissa * 10 + (byte - _ZERO)
+                exponent -= after_point
             else:
                 dropped = True
-                exponent += not point
-        elif c == _POINT and not point:
-            point = True
+                exponent += not after_point
+        elif byte == _POINT and not after_point:
+            after_point = True
         else:
             break
         p += 1
-    if digits == 0:
+    if n_digits == 0:
         return 0.0, p, False
-    if buf[p - 1] == _POINT:  # "4." is refused by Python, "4.e2" is not
+    if buf[p - 1] == _POINT:  # Python has to read it: "4." is refused, "4.e2" is not
         return 0.0, p, False
     if buf[p] == _SMALL_E or buf[p] == _CAPITAL_E:
         power, start, p = _power(buf, p + 1)
@@ -165,12 +170,13 @@ def _number(buf, p):
         exponent += power
     if not _ends_token(buf[p]):
         return 0.0, p, False
+    # Compute the value of mantissa * 10^exponent, and whether it is sure.
     if mantissa == 0:
         return (-0.0 if negative else 0.0), p, True
     if exponent < -60 or exponent > 60:
         return 0.0, p, False
-    power10 = _POWERS[abs(exponent)]
-    value = mantissa / power10 if exponent < 0 else mantissa * power10
+    power_of_ten = _POWERS[abs(exponent)]
+    value = mantissa / power_of_ten if exponent < 0 else mantissa * power_of_ten
     sure = value < _LARGEST
     if dropped or mantissa >= _EXACT or exponent < -22 or exponent > 22:
         # The float64 may be off by a few units in the last place. The float32 is right unless the
@@ -183,11 +189,15 @@ def _number(buf, p):
 
 @_compiled
 def _index(buf, p):
-    """Parse a feature's index; return the index, -1 if there is none, and where its colon is."""
+    """Parse the feature index at p, which must end with a colon.
+
+    Returns:
+        The index, -1 if there is none; and the position of the colon.
+    """
     start = p
     index = np.int64(0)
     while _ZERO <= buf[p] <= _NINE:
-        if index < 1 << 40:
+        if index < 1 << 40:  # more digits would overflow; the index is refused anyway
             index = index * 10 + (np.int64(buf[p]) - _ZERO)
         p += 1
     return (index if p > start and buf[p] == _COLON else -1), p
@@ -209,7 +219,11 @@ def _same_qid(buf, fields, line):
 
 @_compiled
 def _index_fault(index, limit, last_line, line):
-    """Code of the fault of a feature's index; 0 for a valid index."""
+    """Return the code of the fault of a feature index; 0 for a valid index.
+
+    `limit` is the largest index allowed. `last_line` has the number, plus 1, of the last line with
+    each index.
+    """
     if index < 0:
         return NOT_A_PAIR
     if index == 0:
@@ -221,7 +235,11 @@ def _index_fault(index, limit, last_line, line):
 
 @_compiled
 def _docid(buf, p):
-    """Start and end of the token after `docid =` in the comment at p; (0, 0) without a docid."""
+    """Find the document id in the comment at p: the token after `docid =`.
+
+    Returns:
+        Start and end of the document id; (0, 0) if there is none.
+    """
     while buf[p] != _NEWLINE:
         if (
             buf[p] == _DOCID[0]
@@ -230,9 +248,9 @@ def _docid(buf, p):
             and buf[p + 3] == _DOCID[3]
             and buf[p + 4] == _DOCID[4]
         ):
-            q = _skip_blanks(buf, p + 5)
-            if buf[q] == _EQUALS:
-                start = _skip_blanks(buf, q + 1)
+            after_name = _skip_blanks(buf, p + 5)
+            if buf[after_name] == _EQUALS:
+                start = _skip_blanks(buf, after_name + 1)
                 end = start
                 while not _is_blank(buf[end]):
                     end += 1
@@ -243,7 +261,10 @@ def _docid(buf, p):
 
 @_compiled
 def _add_odd(odd, n_odd, line, column, start, end):
-    """Record where an odd value is, for Python to read it; return the number of odd values."""
+    """Record the row, the column, the start and the end of an odd value for Python to read.
+
+    Returns the new number of odd values.
+    """
     odd[n_odd, 0] = line
     odd[n_odd, 1] = column
     odd[n_odd, 2] = start
@@ -253,7 +274,10 @@ def _add_odd(odd, n_odd, line, column, start, end):
 
 @_compiled
 def data_lines(buf: U8, newlines: I64, starts: I64) -> int:
-    """Write the start of each line that is neither blank nor a comment; return their number."""
+    """Write the start of each data line into `starts`; return the number of data lines.
+
+    A data line is neither blank nor a comment. `newlines` has the positions of all newlines.
+    """
     n_lines = 0
     p = 0
     for newline in newlines:
@@ -277,22 +301,27 @@ def parse_lines(
     fields: I32,
     odd: I64,
 ) -> tuple[int, int, int, int, int, int]:
-    """Parse the lines `line:stop` into the same rows of `table`, `grades` and `fields`.
+    """Parse the data lines from `line` to `stop` into the same rows of the output arrays.
+
+    The output arrays are `table`, `grades`, `fields` and `odd`. Parsing ends at a fault, and at the
+    end of a line when `ODD_ENOUGH` odd values are collected.
 
     Args:
-        buf: (bytes,) uint8; ends with a newline.
-        starts: (lines,) int64, where each data line begins.
-        line, stop: the lines to parse.
+        buf: (n_bytes,) the text, which ends with a newline.
+        starts: (n_lines,) the position at which each data line begins.
+        line: number of the first line to parse.
+        stop: number of the line after the last line to parse.
         limit: the largest feature index allowed.
-        table: (lines, width) float32; features beyond its width are checked, but not stored.
-        grades: (lines,) int32.
-        fields: (lines, N_FIELDS) int32, see `QID` and the columns after it.
-        odd: (ODD_ENOUGH + limit + 1, 4) int64; (line, column, start, end) of values for Python
-            to read; column -1 is the grade.
+        table: (n_lines, width) values of the features. Features beyond its width are checked, but
+            not stored.
+        grades: (n_lines,) the grades.
+        fields: (n_lines, N_FIELDS) positions and counts, see `QID`.
+        odd: (ODD_ENOUGH + limit + 1, 4) line, column, start and end of each value that Python has
+            to read. The column of a grade is -1.
 
     Returns:
-        (next line, number of odd values, largest index, fault, start of the fault, end of the
-        fault). Parsing ends at a fault.
+        The next line, the number of odd values, the largest index, the code of the fault or 0, and
+        start and end of the text with the fault.
     """
     first = line
     width = table.shape[1]
@@ -300,6 +329,7 @@ def parse_lines(
     widest = 0
     last_line = np.zeros(limit + 1, np.int32)  # last line with each index, plus 1
     while line < stop and n_odd < ODD_ENOUGH:
+        # Parse the grade.
         begin = starts[line]
         grade, p, sure = _number(buf, begin)
         if sure and grade >= 0 and grade == np.floor(grade) and grade < 2**31:
@@ -308,17 +338,20 @@ def parse_lines(
             p = _token_end(buf, begin)
             n_odd = _add_odd(odd, n_odd, line, -1, begin, p)
 
+        # Parse the name of the query.
         p = _skip_blanks(buf, p)
         end = p if buf[p] == _NEWLINE else _token_end(buf, p)
         qid = p + 4
         if end <= qid or (buf[p], buf[p + 1], buf[p + 2], buf[p + 3]) != _QID_PREFIX:
             return line, n_odd, widest, NO_QID, begin, end
-        fields[line, QID], fields[line, QID_END] = qid, end
+        fields[line, QID] = qid
+        fields[line, QID_END] = end
         fields[line, NEW_QID] = line == first or not _same_qid(buf, fields, line)
 
+        # Parse the features. A feature without a value in this line is 0.
         for column in range(width):  # quicker to compile than a slice
             table[line, column] = 0.0
-        count = 0
+        n_features = 0
         p = _skip_blanks(buf, end)
         while buf[p] != _NEWLINE and buf[p] != _HASH:
             index, colon = _index(buf, p)
@@ -335,9 +368,11 @@ def parse_lines(
                     n_odd = _add_odd(odd, n_odd, line, index - 1, colon + 1, p)
             if index <= width:
                 table[line, index - 1] = value
-            count += 1
+            n_features += 1
             p = _skip_blanks(buf, p)
-        fields[line, FEATURES] = count
+        fields[line, FEATURES] = n_features
+
+        # Find the document id in the comment.
         fields[line, DOCID], fields[line, DOCID_END] = _docid(buf, p)
         line += 1
     return line, n_odd, widest, 0, 0, 0
@@ -345,9 +380,12 @@ def parse_lines(
 
 @_compiled
 def copy_spans(buf: U8, fields: I32, texts: U8) -> bool:
-    """Copy each line's document id into a row of `texts`; return whether all ids are ASCII.
+    """Copy the document id of each line into a row of `texts`; return whether all ids are ASCII.
 
-    `texts` has zeros, (lines, longest).
+    Args:
+        buf: (n_bytes,) the text.
+        fields: (n_lines, N_FIELDS) positions of the ids, see `QID`.
+        texts: (n_lines, length of the longest id) zeros, which the ids replace.
     """
     ascii_only = True
     for line in range(len(fields)):

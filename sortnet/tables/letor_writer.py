@@ -21,15 +21,19 @@ _NOT_A_DOCID = re.compile(r"[\s\0\ud800-\udfff]", re.ASCII)
 
 
 def write_letor(queries: Queries, path: str | os.PathLike[str]) -> None:
-    """Write lines `grade qid:Q 1:v 2:v ... #docid = X`, query by query; compressed if named .gz.
+    """Write lines `grade qid:Q 1:v 2:v ... #docid = X`, query by query.
 
-    Values are written with the fewest digits that read back as the same float32, and NaN as NULL.
-    So `read_letor` returns the same features, grades, offsets, query and document ids. The file is
-    written atomically.
+    A value is written with the fewest digits that are read as the same float32, and NaN as NULL. So
+    `read_letor` returns the same features, grades, offsets, query and document ids. The file is
+    written atomically, and compressed if its name ends with .gz.
+
+    Args:
+        queries: the queries.
+        path: the file to write.
 
     Raises:
         DataError: if there are no documents, a feature is infinite, a name has white space, or a
-            qid has '#'.
+            qid contains '#'.
         SortNetError: if the file cannot be written.
 
     Cost: about a microsecond per value.
@@ -48,7 +52,7 @@ def write_letor(queries: Queries, path: str | os.PathLike[str]) -> None:
         with temporary.open("wb") as raw:
             file: IO[bytes] = raw
             if path.suffix == ".gz":
-                # Without a name and a time inside the same data gives the same bytes.
+                # No name and no time are stored, so that the same data give the same bytes.
                 file = cast(IO[bytes], gzip.GzipFile("", "wb", fileobj=raw, mtime=0))
             with file:
                 for lines in _texts(queries):
@@ -58,6 +62,7 @@ def write_letor(queries: Queries, path: str | os.PathLike[str]) -> None:
 
 
 def _refuse_unwritable(queries: Queries, path: Path) -> None:
+    """Raise DataError if there are no values to write, or LETOR text cannot hold a name."""
     if queries.n_docs == 0 or queries.n_features == 0:
         raise DataError(f"{path}: there is nothing to write in {queries!r}")
     for qid in queries.qids.tolist():
@@ -70,24 +75,24 @@ def _refuse_unwritable(queries: Queries, path: Path) -> None:
 
 
 def _texts(queries: Queries) -> Iterator[str]:
-    """Yield the lines of a few documents at a time."""
-    step = max(1, _VALUES_AT_ONCE // queries.n_features)
-    query_of = queries.query_of_docs()
+    """Yield the text of a few documents at a time."""
+    docs_at_once = max(1, _VALUES_AT_ONCE // queries.n_features)
+    query_of_docs = queries.query_of_docs()
     indexes = [f"{k}:" for k in range(1, queries.n_features + 1)]
-    for start in range(0, queries.n_docs, step):
-        docs = slice(start, start + step)
+    for start in range(0, queries.n_docs, docs_at_once):
+        docs = slice(start, start + docs_at_once)
         features = queries.features[docs]
         if np.isinf(features).any():
             raise DataError(f"{queries.source}: LETOR text cannot hold infinite features")
         values = np.where(np.isnan(features), "NULL", features.astype(np.str_)).tolist()
         grades = queries.grades[docs].tolist()
-        qids = queries.qids[query_of[docs]].tolist()
+        qids = queries.qids[query_of_docs[docs]].tolist()
         docids = [""] * len(grades)
         if queries.docids is not None:
             docids = queries.docids[docs].tolist()
         lines = []
-        for grade, qid, row, docid in zip(grades, qids, values, docids, strict=True):
-            features_text = " ".join(map(str.__add__, indexes, row))
+        for grade, qid, values_of_doc, docid in zip(grades, qids, values, docids, strict=True):
+            features_text = " ".join(map(str.__add__, indexes, values_of_doc))
             comment = f" #docid = {docid}" if docid else ""
             lines.append(f"{grade} qid:{qid} {features_text}{comment}\n")
         yield "".join(lines)

@@ -1,10 +1,10 @@
-"""Roles of a table's columns: id, text, image, audio, group, grade, feature, or ignored.
+"""Choose the role of each column of a table: id, text, image, audio, group, grade or feature.
 
-`choose_columns` decides the roles for all readers: for labelled tables
-(`sortnet.data.read_tables`), for items (`sortnet.items.read_items`, `given_items`) and for frames
-(`sortnet.estimator.arrays`). `sortnet.tables.values` decides whether the cells of a column are
-numbers, dates or categories. Short texts that repeat become features here; other texts are
-described by `sortnet.items.features`, with the numbers that `sortnet.items.texts` computes.
+All readers call `choose_columns`: `sortnet.data.read_tables` for labelled tables,
+`sortnet.items.read_items` and `given_items` for items, and `sortnet.estimator.arrays` for frames.
+`sortnet.tables.values` recognises numbers, dates and categories in the cells of a column. Short
+texts that repeat are categories and become features; other texts are described by
+`sortnet.items.features`, with the numbers that `sortnet.items.texts` computes.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,35 +34,41 @@ TEXTS = (
 )
 GROUPS = ("group", "prompt", "prompt_id", "question", "topic", "scene", "query", "qid")
 GRADES = ("label", "grade", "relevance")
-_NO_FEATURES = {*IDS, *GRADES, "qid", "index"}  # names without a magnitude, or the answer
-_KEPT = {*IDS, *TEXTS, *GROUPS}  # columns whose cells are read as they are written
+# Columns that are no features: their numbers are names, or the grades that a ranker shall learn.
+_NO_FEATURES = {*IDS, *GRADES, "qid", "index"}
+_KEPT = {*IDS, *TEXTS, *GROUPS}  # columns whose cells are kept exactly as written
 
-_LONGEST_NAME = 100  # characters of a value that can be an id
-_WORDS_OF_A_TEXT = 3.0  # mean number of words that makes a column a text, at least
+_LONGEST_NAME = 100  # largest number of characters of a value that can be an id
+_WORDS_OF_A_TEXT = 3.0  # least mean number of words in a column of texts
 
 
 def kept_as_read(*names: str | None) -> Any:
     """Make a function that says whether the cells of a column must be kept exactly as written.
 
-    They must in a column with one of these names, and in columns named like ids, texts or groups.
+    The function is true for columns with one of the given names, and for columns whose names are
+    typical for ids, texts or groups.
     """
     return lambda column: column in names or column.lower() in _KEPT
 
 
 @dataclass(frozen=True)
 class Columns:
-    """Role of each column of a table.
+    """Roles of the columns of a table.
 
     Attributes:
-        id: the id column; None if items are named by row number; `files` for a folder.
-        text, image, audio: columns, or None.
-        features: columns of numbers and dates.
-        ignored: the columns, or files of a folder, that were left out.
-        group, context: columns of the group's name and the group's text, never guessed; or None.
-        shown: further columns that annotators see, never guessed; they may be features, too.
-        categories: features `column=value`, made from categorical columns.
-        dates: the features that are dates.
-        notes: lines about columns that look like images, sounds or groups, but are not used so.
+        id: name of the id column. None if items are named by row number; `files` for a folder.
+        text: name of the column of texts, or None.
+        image: name of the column of images, or None.
+        audio: name of the column of sounds, or None.
+        features: names of the columns of numbers and dates.
+        ignored: the columns, or files of a folder, that are not used.
+        group: name of the column of groups, or None; it is never guessed.
+        context: name of the column of texts about the groups, or None; it is never guessed.
+        shown: further columns that annotators see, never guessed. They may also be features.
+        categories: names of features `column=value`, made from categorical columns.
+        dates: names of the features that are dates.
+        notes: lines of text about columns that look like images, sounds or groups, but are not
+            used as such.
     """
 
     id: str | None = None
@@ -81,10 +87,10 @@ class Columns:
 
 @dataclass(frozen=True)
 class LabelledColumns(Columns):
-    """Role of each column of a labelled table, whose groups are the queries.
+    """Roles of the columns of a labelled table, whose groups are the queries.
 
     Attributes:
-        grade: the column of the grades, or None.
+        grade: name of the column of grades, or None.
     """
 
     grade: str | None = None
@@ -100,20 +106,24 @@ def choose_columns(
     features: Sequence[str] | None,
     known_features: Sequence[str] | None = None,
 ) -> C:
-    """Choose the role of every column: first the named roles, then roles by names and values.
+    """Choose the role of every column by the names and the values of the columns.
 
     Args:
         rows: the table.
-        named_roles: roles that are named and not guessed.
-        ignore: columns to leave out, unless they have a named role.
-        features: the features to take; None: all that the table has.
-        known_features: features of other data, which decide what is categorical here; None: the
-            values decide.
+        named_roles: roles that the user named, which are not guessed.
+        ignore: names of columns to leave out, unless they have a named role.
+        features: names of the features. If None, all features that the table has.
+        known_features: names of the features of other data; a column is categorical if it is
+            categorical there. If None, the values decide which columns are categorical.
+
+    Raises:
+        DataError: if a named column is missing, a cell holds a list or dict, a number has a decimal
+            comma, or no column can be used.
     """
     explicit = [getattr(named_roles, role) for role in NAMED]
     explicit += [column_of(name, rows.columns) for name in features or ()]
     if named_roles.context and not named_roles.group:
-        raise DataError(f"{rows.path}: a context is that of a group: --group names its column")
+        raise DataError(f"{rows.path}: a context belongs to a group: --group names its column")
     for name in (*explicit, *named_roles.shown, *ignore):
         if name is not None and name not in rows.columns:
             raise DataError(f"{rows.path}: {no_column(name, rows.columns)}")
@@ -125,23 +135,18 @@ def choose_columns(
     _refuse_nested(rows, usable)
     categories = _known_categories(known_features or (), rows.columns, usable)
     taken = {*explicit, *named_roles.shown, *(column_of(name, usable) for name in categories)}
-    words = {
+    text_columns = {
         name: cells
         for name, cells in usable.items()
         if name not in taken and name.lower() not in GRADES and not is_numeric(cells)
     }
     if features is None:
-        refuse_decimal_commas(rows, words)
-    notes = (*_notes(rows, words, named_roles), *_group_notes(rows, named_roles, ignore))
-    image = named_roles.image or _media(words, IMAGES)
-    words.pop(image or "", None)
-    audio = named_roles.audio or _media(words, AUDIO)
-    words.pop(audio or "", None)
-    id_ = named_roles.id or _named_id({c: v for c, v in usable.items() if c not in explicit})
-    words.pop(id_ or "", None)
-    text = named_roles.text or _text(words)
-    id_ = id_ or _unique_short_text(words)
-    special = {id_, text, image, audio, named_roles.group, named_roles.context}
+        refuse_decimal_commas(rows, text_columns)
+    notes = (*_notes(rows, text_columns, named_roles), *_group_notes(rows, named_roles, ignore))
+    without_role = {name: cells for name, cells in usable.items() if name not in explicit}
+    content = _choose_content(named_roles, without_role, text_columns)
+    special = {*content, named_roles.group, named_roles.context}
+    # The remaining columns are candidates for features, unless the features are given.
     if features is not None:
         categories = ()
     else:
@@ -152,17 +157,15 @@ def choose_columns(
         }
         known_categories = None if known_features is None else categories
         features, categories = _guessed_features(candidates, rows.columns, known_categories)
-    has_content = any((text, image, audio, *named_roles.shown, *features, *categories))
-    if not has_content and (not id_ or is_numeric(usable[id_])):
+    media_and_text = (content.text, content.image, content.audio)
+    has_content = any((*media_and_text, *named_roles.shown, *features, *categories))
+    if not has_content and (not content.id or is_numeric(usable[content.id])):
         raise DataError(f"{rows.path}: no column can be shown or learned from (--text names one)")
     feature_columns = {column_of(name, rows.columns) for name in (*features, *categories)}
     used = {*special, *named_roles.shown, *feature_columns}
     return replace(
         named_roles,
-        id=id_,
-        text=text,
-        image=image,
-        audio=audio,
+        **content._asdict(),
         features=tuple(features),
         ignored=tuple(name for name in rows.columns if name not in used),
         categories=categories,
@@ -171,10 +174,42 @@ def choose_columns(
     )
 
 
+class _Content(NamedTuple):
+    """Names of the columns of ids, texts, images and sounds; None for a missing column."""
+
+    id: str | None
+    text: str | None
+    image: str | None
+    audio: str | None
+
+
+def _choose_content(
+    named_roles: Columns, without_role: Mapping[str, Cells], text_columns: Mapping[str, Cells]
+) -> _Content:
+    """Choose the columns of ids, texts, images and sounds.
+
+    Args:
+        named_roles: roles that the user named.
+        without_role: the columns that have no named role.
+        text_columns: the columns of texts that have no role yet.
+    """
+    remaining = dict(text_columns)  # a column that gets a role is removed
+    image = named_roles.image or _media(remaining, IMAGES)
+    remaining.pop(image or "", None)
+    audio = named_roles.audio or _media(remaining, AUDIO)
+    remaining.pop(audio or "", None)
+    id_column = named_roles.id or _named_id(without_role)
+    remaining.pop(id_column or "", None)
+    text = named_roles.text or _text(remaining)
+    # Without an id by its name, a column of unique short texts is the id, even if it is the text.
+    id_column = id_column or _unique_short_text(remaining)
+    return _Content(id_column, text, image, audio)
+
+
 def _known_categories(
     known_features: Sequence[str], names: Collection[str], usable: Collection[str]
 ) -> tuple[str, ...]:
-    """Features `column=value` of other data, restricted to the usable columns of this table."""
+    """List the features `column=value` of other data that usable columns of this table can give."""
     return tuple(
         feature
         for feature in known_features
@@ -187,11 +222,16 @@ def _guessed_features(
     names: Collection[str],
     known_categories: tuple[str, ...] | None,
 ) -> tuple[list[str], tuple[str, ...]]:
-    """Choose features among the columns `candidates`: numeric columns, and `column=value`.
+    """Choose features by the values of columns.
 
     Args:
+        candidates: the columns that may become features.
         names: names of all columns of the table.
-        known_categories: the features `column=value` that other data have; None: the values decide.
+        known_categories: the features `column=value` that other data have. If None, the values
+            decide which columns are categorical.
+
+    Returns:
+        The names of numeric columns, and the features `column=value`.
     """
     features = choose_features(candidates, names)
     categories = known_categories
@@ -203,11 +243,13 @@ def _guessed_features(
 
 
 def without_unique_text(roles: C, named_roles: Columns) -> C:
-    """Drop an id that was guessed only because its texts are unique: documents need no id.
+    """Remove an id column that was guessed only because its texts are unique.
+
+    Documents, unlike items, need no id.
 
     Args:
         roles: the roles that `choose_columns` chose.
-        named_roles: the roles that were named.
+        named_roles: the roles that the user named.
     """
     if named_roles.id is None and (roles.id or "").lower() not in IDS:
         return replace(roles, id=None)
@@ -215,10 +257,10 @@ def without_unique_text(roles: C, named_roles: Columns) -> C:
 
 
 def choose_features(columns: Mapping[str, Cells], names: Collection[str] = ()) -> tuple[str, ...]:
-    """Names of the features: numeric columns, and `column=value` for the values of categories.
+    """List the features: numeric columns, and `column=value` for each value of a category.
 
-    A categorical column is left out if its features could be mistaken: its name has a `=`, or a
-    column in `names` is called like one of the features.
+    A categorical column is left out if its features would be ambiguous: if its name has a `=`, or
+    if a column in `names` is called like one of the features.
 
     >>> choose_features({"size": ["1", "n/a"], "kind": ["a", "b"] * 3, "text": ["one", "two"]})
     ('size', 'kind=a', 'kind=b')
@@ -235,7 +277,7 @@ def choose_features(columns: Mapping[str, Cells], names: Collection[str] = ()) -
 
 
 def column_of(feature: str, columns: Collection[str]) -> str:
-    """Column that a feature is made from: the full name if it is a column, else before the `=`.
+    """Find the column of a feature: the column of that name, else of the name before the `=`.
 
     >>> column_of("colour=red", ["colour"]), column_of("a=b", ["a", "a=b"])
     ('colour', 'a=b')
@@ -244,13 +286,12 @@ def column_of(feature: str, columns: Collection[str]) -> str:
 
 
 def feature_matrix(rows: Rows, names: Sequence[str]) -> F64:
-    """Make the features (n, d) in float64; a missing number becomes NaN.
+    """Make the features (n_rows, n_features) in float64; a missing number becomes NaN.
 
     A feature `column=value` is 1 for the rows that have the value, and 0 for all other rows.
 
     Raises:
-        DataError: if a column is missing; on a value that is not a number, or is infinite in
-            float32.
+        DataError: if a column is missing, or a value is not a number or is infinite in float32.
 
     Cost: linear; a cell with text takes about a microsecond.
     """
@@ -266,27 +307,29 @@ def feature_matrix(rows: Rows, names: Sequence[str]) -> F64:
         if column == name:
             matrix[:, k] = _finite(rows, name)
             continue
-        if column not in texts:  # only the last column's texts are kept
+        # Features of the same column follow each other, so only one column's texts are in memory.
+        if column not in texts:
             texts = {column: np.array([*map(str.strip, rows.texts(column))], object)}
-        matrix[:, k] = texts[column] == name[len(column) + 1 :]
+        value = name[len(column) + 1 :]
+        matrix[:, k] = texts[column] == value
     return matrix
 
 
 def _finite(rows: Rows, name: str) -> F64:
-    """Numbers of a column; refuse values that are no numbers, or infinite in float32."""
+    """Convert a column to numbers; raise DataError for a text, or a number infinite in float32."""
     cells = rows.columns[name]
-    numbers, wrong = numbers_of(cells)
-    infinite = np.abs(numbers) > np.finfo(np.float32).max
-    for is_wrong, fault in ((wrong, "is not a number"), (infinite, "is infinite in float32")):
-        if is_wrong.any():
-            row = int(is_wrong.argmax())
+    numbers, is_text = numbers_of(cells)
+    is_infinite = np.abs(numbers) > np.finfo(np.float32).max
+    for has_fault, fault in ((is_text, "is not a number"), (is_infinite, "is infinite in float32")):
+        if has_fault.any():
+            row = int(has_fault.argmax())
             place = f"{rows.place(row)}: column {shown(name)}"
             raise DataError(f"{place}: {shown(cells[row])} {fault}")
     return numbers
 
 
 def _refuse_nested(rows: Rows, columns: Mapping[str, Cells]) -> None:
-    """Refuse columns whose cells hold lists or dicts."""
+    """Raise DataError if a cell of the columns holds a list or dict."""
     for column, cells in columns.items():
         if isinstance(cells, np.ndarray):
             continue
@@ -297,7 +340,7 @@ def _refuse_nested(rows: Rows, columns: Mapping[str, Cells]) -> None:
 
 
 def refuse_decimal_commas(rows: Rows, columns: Mapping[str, Cells]) -> None:
-    """Refuse columns of numbers with decimal commas, which would otherwise be ignored silently."""
+    """Raise DataError for numbers with decimal commas, which would otherwise count as texts."""
     for column, cells in columns.items():
         if column.lower() in _KEPT:
             continue
@@ -308,11 +351,17 @@ def refuse_decimal_commas(rows: Rows, columns: Mapping[str, Cells]) -> None:
 
 
 def _notes(rows: Rows, columns: dict[str, Cells], named_roles: Columns) -> tuple[str, ...]:
-    """Notes about columns in which at least half, but not all values name images or sounds."""
+    """Write notes about columns in which at least half, but not all, values name images or sounds.
+
+    Args:
+        rows: the table.
+        columns: the columns of texts.
+        named_roles: the roles that the user named.
+    """
     kinds = {"images": (named_roles.image, IMAGES), "sounds": (named_roles.audio, AUDIO)}
     notes = []
-    for kind, (column_of_role, suffixes) in kinds.items():
-        if column_of_role or _media(columns, suffixes):
+    for kind, (named_column, suffixes) in kinds.items():
+        if named_column or _media(columns, suffixes):
             continue
         for name, cells in columns.items():
             values = {row: v for row, v in enumerate(cells) if v is not None and v != ""}
@@ -320,7 +369,9 @@ def _notes(rows: Rows, columns: dict[str, Cells], named_roles: Columns) -> tuple
             if 2 * n_files < max(len(values), 1):
                 continue
             row = next(row for row, v in values.items() if not _is_file(v, suffixes))
-            fault = "is a URL" if "://" in str(cells[row]) else f"is none of {' '.join(suffixes)}"
+            fault = f"is none of {' '.join(suffixes)}"
+            if "://" in str(cells[row]):
+                fault = "is a URL"
             notes.append(
                 f"{rows.place(row)}: column {shown(name)} looks like {kind}, but "
                 f"{shown(cells[row])} {fault}: no {kind} are taken from it"
@@ -329,7 +380,10 @@ def _notes(rows: Rows, columns: dict[str, Cells], named_roles: Columns) -> tuple
 
 
 def _group_notes(rows: Rows, named_roles: Columns, ignore: Collection[str]) -> list[str]:
-    """List at most one note, about a column that is named like a group and repeats its values."""
+    """Write a note about the first column that has the name of a group and repeats its values.
+
+    The list has no note or one note.
+    """
     if named_roles.group:
         return []
     for name, cells in rows.columns.items():
@@ -344,13 +398,13 @@ def _group_notes(rows: Rows, named_roles: Columns, ignore: Collection[str]) -> l
 
 
 def _strings(cells: Cells) -> list[str]:
-    """Cells that are not missing, if all of them are strings; else an empty list."""
+    """List the cells that are not empty, if all of these cells are strings; else return no cell."""
     values = [v for v in cells if v is not None and v != ""]
     return values if all(isinstance(v, str) for v in values) else []
 
 
 def _media(columns: dict[str, Cells], suffixes: tuple[str, ...]) -> str | None:
-    """Name of the first column whose values all name files with these suffixes."""
+    """Find the first column whose values are all names of files with these suffixes."""
     for name, cells in columns.items():
         values = _strings(cells)
         if values and all(_is_file(v, suffixes) for v in values):
@@ -359,14 +413,19 @@ def _media(columns: dict[str, Cells], suffixes: tuple[str, ...]) -> str | None:
 
 
 def _is_file(value: Any, suffixes: tuple[str, ...]) -> bool:
+    """Whether a value is the name of a file, no URL, with one of the suffixes."""
     if not isinstance(value, str) or "://" in value:
         return False
     return value.strip().lower().endswith(suffixes)
 
 
-def _named_id(columns: dict[str, Cells]) -> str | None:
-    """Name of the id column: `id` in any case, else a name like an id with unique values."""
-    by_name = {name.lower(): name for name in reversed(columns)}
+def _named_id(columns: Mapping[str, Cells]) -> str | None:
+    """Find the id column by its name.
+
+    A column called `id`, in capital or small letters, is always the id. A column with another name
+    in `IDS` is the id if its values are unique.
+    """
+    by_name = {name.lower(): name for name in reversed([*columns])}
     if "id" in by_name:
         return by_name["id"]
     for name in IDS:
@@ -381,7 +440,7 @@ def _is_unique(cells: Cells) -> bool:
 
 
 def _unique_short_text(columns: dict[str, Cells]) -> str | None:
-    """Name of the first column of unique texts that are short enough to be names."""
+    """Find the first column of unique texts that are short enough to be names of items."""
     for name, cells in columns.items():
         values = _strings(cells)
         if values and max(map(len, values)) <= _LONGEST_NAME and _is_unique(cells):
@@ -390,7 +449,10 @@ def _unique_short_text(columns: dict[str, Cells]) -> str | None:
 
 
 def _text(columns: dict[str, Cells]) -> str | None:
-    """Name of the text column: by its name, else the column with most words, if they are enough."""
+    """Find the column of texts: by a name in `TEXTS`, else the column with most words per text.
+
+    Without such a name, a column with less than three words per text on average is no text.
+    """
     by_name = {name.lower(): name for name in reversed(columns) if _strings(columns[name])}
     for name in TEXTS:
         if name in by_name:

@@ -1,7 +1,7 @@
 """Read rows of CSV, TSV, JSON, JSON lines and Parquet files, and of data frames.
 
-Columns of numbers become arrays chunk by chunk, so that a table of many numbers is never held as
-text. An error names file and line.
+Columns of numbers become arrays chunk by chunk, so that the text of a large table is never in
+memory as a whole. An error names file and line.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from decimal import Decimal
 from difflib import get_close_matches
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -46,29 +46,34 @@ if TYPE_CHECKING:
 MAX_COLUMNS = 100_000
 
 _CELLS_AT_ONCE = 1 << 19
-_LONGEST_LINE = 64 << 20
-_LISTED = 20  # names of columns that a message shows
-_COMPARED = 1000  # names of columns that a misspelt name is compared with
-_NO_UTF8 = re.compile("[\udc80-\udcff]")
-_FIELD_LIMIT = threading.Lock()  # csv has one global limit
+_LONGEST_LINE = 64 << 20  # characters
+_PIECE = 1 << 24  # bytes of a JSON file that are read at a time
+_BYTES_PER_JSON_BYTE = 16  # estimate of the memory that parsed JSON takes
+_LISTED = 20  # largest number of names of columns that a message shows
+_COMPARED = 1000  # largest number of names with which a misspelt name is compared
+_NO_UTF8 = re.compile(
+    "[\udc80-\udcff]"
+)  # what "surrogateescape" writes for bytes that are no UTF-8
+_FIELD_LIMIT = threading.Lock()  # csv has one limit for the whole process
 
-Chunk: TypeAlias = tuple[dict[str, Cells], Sequence[int]]  # columns, and each row's line
-Keep: TypeAlias = Callable[[str], bool]
+Chunk: TypeAlias = tuple[dict[str, Cells], Sequence[int]]  # some rows by column, and their lines
+Keep: TypeAlias = Callable[[str], bool]  # whether the cells of a column are kept as read
 
 
 @dataclass(frozen=True)
 class Rows:
-    """A table as read.
+    """A table that was read from a file, several files or a data frame.
 
     Attributes:
         path: the file, or a name for messages.
-        columns: {name: a cell per row}: (n,) float64 for numbers, NaN for a missing number, unless
-            the cells are kept; else the cells as read, also nested cells.
+        columns: {name: the cells of the column}. A column of numbers is a float64 array (n_rows,),
+            NaN for a missing number. Any other column, and a column whose cells are kept as read,
+            is a list of cells; a cell may be a list or dict.
         lines: the line at which each row starts, from 1; in a frame the number of the row, from 0.
-        unit: the unit of `lines`: `line`, `row` or `record`.
+        unit: the word for a number in `lines` in messages: `line`, `row` or `record`.
         unfinished: whether the text does not end with a newline.
-        files: the first row of each file, and its path, if there are several files.
-        dates: the columns of dates, which are numbers of days here.
+        files: if there are several files, the first row and the path of each file.
+        dates: names of the columns of dates, whose cells are numbers of days.
     """
 
     path: Path | str
@@ -83,16 +88,17 @@ class Rows:
         return len(self.lines)
 
     def place(self, row: int) -> str:
-        """File and line of a row for messages; a negative row counts from the end."""
+        """Write the file and the line of a row for messages; a negative row counts from the end."""
         path = self.path
         if self.files:
             first_rows = [first for first, _ in self.files]
-            number = bisect_right(first_rows, row % max(len(self), 1))
-            path = self.files[number - 1][1]
+            row_from_start = row % max(len(self), 1)
+            file_number = bisect_right(first_rows, row_from_start) - 1
+            _, path = self.files[file_number]
         return f"{path}, {self.unit} {self.lines[row]}"
 
     def dicts(self) -> list[dict[str, Any]]:
-        """All rows as dicts, {column: cell}.
+        """Convert the rows to dicts, {column: cell}.
 
         >>> Rows("t", {"id": ["a", "b"], "size": np.array([1.0, 2.5])}, [2, 3]).dicts()
         [{'id': 'a', 'size': 1.0}, {'id': 'b', 'size': 2.5}]
@@ -101,10 +107,10 @@ class Rows:
         return [{name: cells[k] for name, cells in columns.items()} for k in range(len(self))]
 
     def texts(self, column: str | None) -> list[str]:
-        """A column as texts; None gives empty texts.
+        """Convert the cells of a column to texts; without a column (None) all texts are empty.
 
         Raises:
-            DataError: on a cell that is neither text nor number.
+            DataError: if a cell is neither text nor number.
         """
         if column is None:
             return [""] * len(self)
@@ -126,22 +132,23 @@ def read_rows(
     may_be_empty: bool = False,
     keep: Keep = lambda column: True,
 ) -> Rows:
-    """Read a table, or several tables with the same columns as one, see `data_files`.
+    """Read a table, or join several tables that have the same columns.
 
     Args:
-        path: the file, or several files.
-        kind: suffix that says the format; None: the suffix of the file. `.json` is an array of
-            objects, or JSON lines.
-        may_be_empty: whether a file without a header is read as a table without columns.
-        keep: whether the cells of a column are kept as read, even if all are numbers.
+        path: the file, or several files, see `data_files`.
+        kind: a suffix that names the format. If None, the suffix of the file. `.json` is an array
+            of objects, or JSON lines.
+        may_be_empty: whether a file without a header is read as a table without columns. If False,
+            it is refused.
+        keep: says whether the cells of a column are kept as read, even if all are numbers.
 
     Raises:
-        DataError: naming file and line.
+        DataError: if a file cannot be read; the message names file and line.
 
     Cost: about a second for 3 million cells.
     """
-    paths = data_files(path)
-    tables = [_read_file(file, kind or suffix_of(file), may_be_empty, keep) for file in paths]
+    files = data_files(path)
+    tables = [_read_file(file, kind or suffix_of(file), may_be_empty, keep) for file in files]
     if len(tables) == 1:
         return tables[0]
     first = tables[0]
@@ -151,12 +158,12 @@ def read_rows(
             raise DataError(
                 f"{table.path}: its columns are {listed(table.columns)}; {first_columns}"
             )
-    starts = np.cumsum([0, *map(len, tables)]).tolist()
     columns = {name: _joined([table.columns[name] for table in tables]) for name in first.columns}
     lines = [line for table in tables for line in table.lines]
     dates = frozenset(name for table in tables for name in table.dates)
-    files = [*zip(starts, paths, strict=False)]
-    return Rows(path, columns, lines, first.unit, files=files, dates=dates)
+    *first_rows, _ = np.cumsum([0, *map(len, tables)]).tolist()
+    files_with_rows = [*zip(first_rows, files, strict=True)]
+    return Rows(path, columns, lines, first.unit, files=files_with_rows, dates=dates)
 
 
 def rows_of_frame(frame: Any, source: str, keep: Keep = lambda column: True) -> Rows:
@@ -178,9 +185,9 @@ def rows_of_frame(frame: Any, source: str, keep: Keep = lambda column: True) -> 
         elif hasattr(column.array, "categories") and not keep(name):
             columns[name] = column.array
         else:
-            objects = column.astype(object).where(column.notna(), None)
-            cells = [*map(_simple, objects)]
-            columns[name] = _numbers_or(cells, keep(name))
+            with_none = column.astype(object).where(column.notna(), None)
+            cells = [*map(_simple, with_none)]
+            columns[name] = cells if keep(name) else _as_numbers_if_all_are(cells)
             if are_dates(cells):
                 dates.add(name)
     return Rows(source, columns, range(len(frame)), "row", dates=frozenset(dates))
@@ -228,7 +235,9 @@ def listed(names: Iterable[str]) -> str:
 
 
 def no_column(name: str, columns: Iterable[str]) -> str:
-    """Message that no column is called `name`, with the names of columns and the nearest name.
+    """Write the message that no column is called `name`, with the names of columns that exist.
+
+    The message proposes the most similar name, if there is one.
 
     >>> no_column("Stars", ["search", "stars"])
     "there is no column 'Stars' in search, stars: did you mean 'stars'?"
@@ -249,7 +258,7 @@ def _comparable(name: str) -> str:
 
 
 def decoded(path: Path, data: bytes) -> str:
-    """Decode UTF-8, or raise an error that names the line."""
+    """Decode the UTF-8 text of a file; raise DataError with the line of a wrong byte."""
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -259,6 +268,7 @@ def decoded(path: Path, data: bytes) -> str:
 
 
 def _read_file(path: Path, kind: str, may_be_empty: bool, keep: Keep) -> Rows:
+    """Read one file; the arguments are described at `read_rows`."""
     if not path.exists():
         raise DataError(f"{path}: no such file or folder")
     if kind not in (*TABLES, ".json"):
@@ -279,8 +289,9 @@ def _read_file(path: Path, kind: str, may_be_empty: bool, keep: Keep) -> Rows:
 def _text(lines: _Lines, kind: str, keep: Keep) -> Rows:
     """Read CSV or JSON lines; log a note if the last row may be cut."""
     if kind in (".csv", ".tsv"):
-        rows = _csv(lines, keep, "\t" if kind == ".tsv" else None)
-        # Many programs write CSV files without the last line end.
+        separator = "\t" if kind == ".tsv" else None
+        rows = _csv(lines, keep, separator)
+        # A missing line end alone is no sign of a cut: many programs write CSV files without it.
         may_be_cut = lines.cut and lines.last_record_is_shortest
     else:
         rows = _rows_of_chunks(lines.path, _jsonl(lines), keep, "line", text=lines)
@@ -293,40 +304,53 @@ def _text(lines: _Lines, kind: str, keep: Keep) -> Rows:
 def _rows_of_chunks(
     path: Path, chunks: Iterable[Chunk], keep: Keep, unit: str, text: _Lines | None = None
 ) -> Rows:
-    """Join chunks to a table; a column that a chunk lacks is missing in its rows."""
+    """Join chunks of rows to a table; if a chunk lacks a column, its rows have None in that column.
+
+    Args:
+        path: the file.
+        chunks: the chunks.
+        keep: says whether the cells of a column are kept as read.
+        unit: the unit of the rows' lines.
+        text: the lines of the file, if it is a text.
+    """
     chunks_of_columns: dict[str, list[Cells]] = {}
-    dates: dict[str, bool | None] = {}
+    has_dates: dict[str, bool | None] = {}  # None until the column has a cell that is not missing
     lines: list[int] = []
     for columns, chunk_lines in chunks:
         for name in columns:
-            chunks_of_columns.setdefault(name, [[None] * len(lines)] if lines else [])
+            if name not in chunks_of_columns:
+                chunks_of_columns[name] = [[None] * len(lines)] if lines else []
         for name, chunks_of_column in chunks_of_columns.items():
             cells = columns.get(name, [None] * len(chunk_lines))
-            if dates.get(name) is None:
-                dates[name] = are_dates(cells)
-            chunks_of_column.append(_numbers_or(cells, keep(name)))
+            if has_dates.get(name) is None:
+                has_dates[name] = are_dates(cells)
+            chunks_of_column.append(cells if keep(name) else _as_numbers_if_all_are(cells))
         lines += chunk_lines
     columns = {name: _joined(cells) for name, cells in chunks_of_columns.items()}
     is_unfinished = text is not None and text.cut
-    date_columns = frozenset(name for name, holds_dates in dates.items() if holds_dates)
+    date_columns = frozenset(name for name in has_dates if has_dates[name])
     return Rows(path, columns, lines, unit, is_unfinished, dates=date_columns)
 
 
-def _numbers_or(cells: Cells, keep: bool) -> Cells:
-    """Convert cells to numbers if all are numbers or missing, and not all missing."""
-    if keep or isinstance(cells, np.ndarray):
+def _as_numbers_if_all_are(cells: Cells) -> Cells:
+    """Convert cells to an array if all are finite numbers or missing, and not all are missing.
+
+    Other cells are returned as they are. Cells with an infinite number stay as read, so that a
+    message can show the number.
+    """
+    if isinstance(cells, np.ndarray):
         return cells
-    numbers, wrong = numbers_of(cells)
-    # Cells with infinite numbers stay as read, so that a message can show them.
-    infinite = np.abs(numbers) > np.finfo(np.float32).max
-    if wrong.any() or infinite.any() or np.isnan(numbers).all():
+    numbers, is_wrong = numbers_of(cells)
+    is_infinite = np.abs(numbers) > np.finfo(np.float32).max
+    if is_wrong.any() or is_infinite.any() or np.isnan(numbers).all():
         return cells
     return numbers
 
 
 def _joined(chunks: Sequence[Cells]) -> Cells:
-    """Join the cells of several chunks: numbers if all chunks are numbers."""
-    chunks = [chunk for chunk in chunks if len(chunk)] or chunks[:1]
+    """Join the cells of several chunks: to an array if all chunks are arrays, else to a list."""
+    not_empty = [chunk for chunk in chunks if len(chunk)]
+    chunks = not_empty or chunks[:1]
     if len(chunks) == 1:
         return chunks[0]
     if all(isinstance(chunk, np.ndarray) for chunk in chunks):
@@ -341,13 +365,13 @@ def _joined(chunks: Sequence[Cells]) -> Cells:
 
 
 class _Lines:
-    """The lines of a text file.
+    """Reads the lines of a text file, and notes whether the file seems to be cut.
 
     Attributes:
         cut: whether the last line that was read lacks its line end.
         n_characters: the number of characters read, without line ends.
-        last_record_is_shortest: whether the last record of a CSV file is shorter than every record
-            between the header and it; set when the file has been read.
+        last_record_is_shortest: whether the last record of a CSV file is shorter than all other
+            records; set when the file has been read.
     """
 
     def __init__(self, path: Path) -> None:
@@ -361,6 +385,7 @@ class _Lines:
         return next((line for line in self if line.strip()), "")
 
     def __iter__(self) -> Iterator[str]:
+        """Yield the lines; raise DataError for a line that is too long or is not UTF-8."""
         with open_bytes(self.path) as file, io.TextIOWrapper(
             file, "utf-8-sig", errors="surrogateescape", newline=""
         ) as text:  # fmt: skip
@@ -369,8 +394,9 @@ class _Lines:
                 if len(line) == _LONGEST_LINE and not line.endswith("\n"):
                     raise DataError(f"{self.path}: has a line longer than {_LONGEST_LINE >> 20} MB")
                 surrogate = None if line.isascii() else _NO_UTF8.search(line)
-                if surrogate:  # the decoder's replacement of a byte that is not UTF-8
-                    fault = f"byte {ord(surrogate[0]) - 0xDC00:#04x} is not UTF-8"
+                if surrogate:
+                    wrong_byte = ord(surrogate[0]) - 0xDC00
+                    fault = f"byte {wrong_byte:#04x} is not UTF-8"
                     raise DataError(f"{self.path}, line {number}: {fault}")
                 self.cut = not line.endswith(("\n", "\r"))
                 self.n_characters += len(line.rstrip("\r\n"))
@@ -379,15 +405,15 @@ class _Lines:
 
 
 class _Quotes(DataError):
-    """A misplaced quote."""
+    """Raised when a CSV file has a misplaced quote."""
 
 
 def _csv(lines: _Lines, keep: Keep, separator: str | None) -> Rows:
-    """Read a CSV file; without a `separator` the header decides."""
+    """Read a CSV file; if `separator` is None, the separator is found in the header."""
     if separator is None:
         # In many countries spreadsheets separate by semicolons.
         header = lines.first()
-        separator = next((s for s in ",;\t" if s in header), ",")
+        separator = next((character for character in ",;\t" if character in header), ",")
 
     def read(quoting: Any) -> Rows:
         with _long_fields():
@@ -404,37 +430,49 @@ def _csv(lines: _Lines, keep: Keep, separator: str | None) -> Rows:
 
 
 def _csv_chunks(lines: _Lines, reader: Any, separator: str) -> Iterator[Chunk]:
-    """Yield the records of a CSV file chunk by chunk, first an empty chunk with the header."""
+    """Yield the records of a CSV file chunk by chunk; the first chunk has the header and no rows.
+
+    At the end, note in `lines` whether the last record is the shortest.
+    """
     path = lines.path
     records = _records(lines, reader)
-    line, header, _ = next(records, (0, [], 0))
-    if not header:
+    first_record = next(records, None)
+    if first_record is None:
         return
-    _check_header(f"{path}, line {line}", header)
+    header = first_record.fields
+    _check_header(f"{path}, line {first_record.line}", header)
     yield {name: [] for name in header}, []
     records_at_once = max(1, _CELLS_AT_ONCE // len(header))
     shortest = math.inf
     last_length = math.inf
     while batch := list(islice(records, records_at_once)):
-        for line, record, length in batch:
-            if len(record) != len(header):
-                fault = f"{len(record)} fields where the header has {len(header)}"
-                raise DataError(f"{path}, line {line}: {fault}: {shown(separator.join(record))}")
+        for line, fields, length in batch:
+            if len(fields) != len(header):
+                fault = f"{len(fields)} fields where the header has {len(header)}"
+                raise DataError(f"{path}, line {line}: {fault}: {shown(separator.join(fields))}")
             shortest = min(shortest, last_length)
             last_length = length
-        columns = map(list, zip(*(record for _, record, _ in batch), strict=True))
-        yield dict(zip(header, columns, strict=True)), [line for line, _, _ in batch]
+        columns = map(list, zip(*(record.fields for record in batch), strict=True))
+        yield dict(zip(header, columns, strict=True)), [record.line for record in batch]
     lines.last_record_is_shortest = last_length < shortest < math.inf
 
 
-def _records(lines: _Lines, reader: Any) -> Iterator[tuple[int, list[str], int]]:
-    """Yield the records that are not blank: the line of the start, the fields, the length."""
+class _Record(NamedTuple):
+    """A record of a CSV file: the line at which it starts, its fields, and its characters."""
+
+    line: int
+    fields: list[str]
+    length: int
+
+
+def _records(lines: _Lines, reader: Any) -> Iterator[_Record]:
+    """Yield the records of a CSV reader that are not blank."""
     line = 1
     start = lines.n_characters
     try:
-        for record in reader:
-            if record:
-                yield line, record, lines.n_characters - start
+        for fields in reader:
+            if fields:
+                yield _Record(line, fields, lines.n_characters - start)
             line = reader.line_num + 1
             start = lines.n_characters
     except csv.Error as error:
@@ -443,7 +481,7 @@ def _records(lines: _Lines, reader: Any) -> Iterator[tuple[int, list[str], int]]
 
 @contextmanager
 def _long_fields() -> Iterator[None]:
-    """Raise csv's limit on a field's length, because `_Lines` refuses texts that are too long."""
+    """Let csv read long fields; `_Lines` refuses lines that are too long."""
     with _FIELD_LIMIT:
         previous_limit = csv.field_size_limit(_LONGEST_LINE)
         try:
@@ -453,7 +491,7 @@ def _long_fields() -> Iterator[None]:
 
 
 def _check_header(place: str, header: list[str]) -> None:
-    """Strip the names of columns in place; refuse empty and repeated names, and too many."""
+    """Strip the names of columns in place; refuse empty or repeated names, and too many names."""
     header[:] = [name.strip() for name in header]
     if len(header) > MAX_COLUMNS:
         raise DataError(f"{place}: has {len(header)} columns; the limit is {MAX_COLUMNS}")
@@ -465,7 +503,7 @@ def _check_header(place: str, header: list[str]) -> None:
 
 
 def _first_repeated(names: Iterable[str]) -> str | None:
-    """The first name that occurred before, or None."""
+    """Find the first name that occurred before; None if there is no such name."""
     earlier_names = set[str]()
     for name in names:
         if name in earlier_names:
@@ -498,17 +536,21 @@ def _array(path: Path) -> Iterator[Chunk]:
     """Yield a JSON array of objects as one chunk."""
     data = bytearray()
     with open_bytes(path) as file:
-        while piece := file.read(1 << 24):  # a .gz may expand a thousand times
+        # The size is checked piece by piece, because a .gz may expand a thousand times.
+        while piece := file.read(_PIECE):
             data += piece
-            refuse_too_large(16 * len(data), f"{path}: the table of more than {len(data)} bytes")
-    records = _value(str(path), decoded(path, bytes(data)))
-    numbers = range(1, len(records) + 1)
-    rows = [_object(f"{path}, record {k}", v) for k, v in zip(numbers, records, strict=True)]
-    yield _table(path, rows), numbers
+            expected_bytes = _BYTES_PER_JSON_BYTE * len(data)
+            refuse_too_large(expected_bytes, f"{path}: the table of more than {len(data)} bytes")
+    values = _value(str(path), decoded(path, bytes(data)))
+    numbers = range(1, len(values) + 1)
+    records = []
+    for number, value in zip(numbers, values, strict=True):
+        records.append(_object(f"{path}, record {number}", value))
+    yield _table(path, records), numbers
 
 
 def _table(path: Path, records: list[dict[str, Any]]) -> dict[str, list[Any]]:
-    """Columns of records; a value that a record lacks is None."""
+    """Convert records to columns; a value that a record lacks is None."""
     names = list(dict.fromkeys(name for record in records for name in record))
     size = f"{path}: {len(records)} rows of {len(names)} columns"
     refuse_too_large(8 * len(records) * len(names), size)
@@ -516,12 +558,20 @@ def _table(path: Path, records: list[dict[str, Any]]) -> dict[str, list[Any]]:
 
 
 def _object(place: str, value: Any) -> dict[str, Any]:
+    """Return the value if it is a JSON object, else raise DataError."""
     if not isinstance(value, dict):
         raise DataError(f"{place}: is no JSON object: {shown(value)}")
     return value
 
 
 def _value(place: str, text: str, *, cut: bool = False) -> Any:
+    """Parse JSON text; raise DataError if it is invalid.
+
+    Args:
+        place: file and line, for messages.
+        text: the text.
+        cut: whether the text lacks its line end, so that the file may be cut.
+    """
     try:
         return json.loads(text, object_pairs_hook=_dict_of_pairs)
     except json.JSONDecodeError as error:
@@ -536,7 +586,7 @@ def _value(place: str, text: str, *, cut: bool = False) -> Any:
 
 
 def _dict_of_pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Make a dict; refuse a name that occurs twice."""
+    """Make a dict of (name, value) pairs; raise ValueError if a name occurs twice."""
     record = dict(pairs)
     if len(record) < len(pairs):
         repeated = _first_repeated(name for name, _ in pairs)
@@ -571,7 +621,7 @@ def _parquet(path: Path) -> Iterator[Chunk]:
                 yield {name: [] for name in names}, []
         except (DataError, MemoryError):
             raise
-        except Exception as error:  # pyarrow raises a dozen types on damage
+        except Exception as error:  # pyarrow has a dozen exceptions for damaged files
             reason = one_line(error)
             raise DataError(f"{path}: is damaged or no Parquet file: {reason}") from None
 
@@ -585,7 +635,7 @@ def _plain(column: Any) -> Any:
 
 
 def _simple(value: Any) -> Any:
-    """Convert a decimal number to a float, and a date to text."""
+    """Convert a decimal number to a float and a date to text; return other values as they are."""
     if isinstance(value, Decimal):
         return float(value)
     if isinstance(value, date | datetime):

@@ -1,6 +1,6 @@
-"""Values in the cells of a table: missing values, numbers, dates, categories and texts.
+"""Recognise the values in the cells of a table: missing values, numbers, dates and categories.
 
-A missing number becomes NaN here; `sortnet.data.scaling.fit_scaler` says how it is scaled.
+A missing number becomes NaN; `sortnet.data.scaling.fit_scaler` tells how NaN is scaled.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ import numpy as np
 from sortnet.core import F64, Bool
 
 MISSING = frozenset(("", "null", "nan", "na", "n/a", "none", "<na>"))
-MOST_LEVELS = 50  # values of a categorical column that become features, at most
-_ROWS_A_LEVEL = 3  # mean number of rows with the same value, at least
-_LONGEST_LEVEL = 40  # characters of a category; longer values are texts
+MOST_LEVELS = 50  # largest number of values of a categorical column that become features
+_ROWS_A_LEVEL = 3  # least mean number of rows with the same value in a categorical column
+_LONGEST_LEVEL = 40  # largest number of characters of a category; longer values are texts
 # Numbers such as 0,5 and 1.234,5, as programs write them in many countries.
 _DECIMAL_COMMA = re.compile(r"[+-]?(\d*|\d{1,3}(\.\d{3})+),\d+([eE][+-]?\d+)?")
 _DATE = re.compile(r"\d{4}-\d\d-\d\d([T ]\d\d:\d\d.*)?")
-_MINUTES = 5  # times are rounded to 5 minutes: float32 holds days of today to 3 minutes
+_MINUTES = 5  # times are rounded to 5 minutes, because float32 has days since 1970 to 3 minutes
 
 _TRUTH_VALUES = {"true": 1.0, "false": 0.0}
 _PLAIN = (str, int, float, np.number, np.bool_)
@@ -30,9 +30,14 @@ Cells: TypeAlias = Any  # a list, a numpy array, or a categorical array of panda
 
 
 def numbers_of(cells: Cells) -> tuple[F64, Bool]:
-    """Convert cells to numbers, NaN where that fails; also mark values that are no numbers.
+    """Convert cells to numbers, and find the cells that have a value but no number.
 
-    A duration is a number of days, a date the number of days since 1970-01-01 (UTC); true is 1.
+    A duration becomes its number of days, a date the number of days since 1970-01-01 (UTC); true
+    becomes 1 and false 0.
+
+    Returns:
+        The numbers (n_cells,), NaN where there is none; and whether (n_cells,) a cell has a value
+        that is no number.
 
     >>> values, wrong = numbers_of(["1.5", "n/a", True, "1970-01-03", "12 kg"])
     >>> values.tolist(), wrong.tolist()
@@ -46,13 +51,7 @@ def numbers_of(cells: Cells) -> tuple[F64, Bool]:
     if dtype is not None and dtype.kind in "biuf":
         numbers = pd.Series(cells).to_numpy(np.float64, na_value=np.nan)
         return np.asarray(numbers, np.float64), np.zeros(len(cells), bool)
-    plain = np.empty(len(cells), object)
-    plain[:] = [cell if isinstance(cell, _PLAIN) else None for cell in cells]
-    try:
-        numbers = np.asarray(pd.to_numeric(plain, errors="coerce"), np.float64)
-    except OverflowError:  # a whole number beyond float64; written as text it becomes infinite
-        plain[:] = [str(cell) if type(cell) is int else cell for cell in plain]
-        numbers = np.asarray(pd.to_numeric(plain, errors="coerce"), np.float64)
+    numbers = _plain_numbers(cells)
     not_numeric = np.flatnonzero(np.isnan(numbers))
     dates = [k for k in not_numeric if is_date(cells[k])]
     if dates:
@@ -63,9 +62,22 @@ def numbers_of(cells: Cells) -> tuple[F64, Bool]:
             text = cells[k].strip().lower()
             if text in _TRUTH_VALUES:
                 numbers[k] = _TRUTH_VALUES[text]
-    wrong = np.zeros(len(cells), bool)
-    wrong[not_numeric] = [not is_missing(cells[k]) for k in not_numeric]
-    return numbers, wrong & np.isnan(numbers)
+    has_value = np.zeros(len(cells), bool)
+    has_value[not_numeric] = [not is_missing(cells[k]) for k in not_numeric]
+    return numbers, has_value & np.isnan(numbers)
+
+
+def _plain_numbers(cells: Cells) -> F64:
+    """Convert numbers, and texts that are numbers, to float64; all other cells become NaN."""
+    import pandas as pd
+
+    plain = np.empty(len(cells), object)
+    plain[:] = [cell if isinstance(cell, _PLAIN) else None for cell in cells]
+    try:
+        return np.asarray(pd.to_numeric(plain, errors="coerce"), np.float64)
+    except OverflowError:  # a whole number beyond float64, which as a text becomes infinite
+        plain[:] = [str(cell) if type(cell) is int else cell for cell in plain]
+        return np.asarray(pd.to_numeric(plain, errors="coerce"), np.float64)
 
 
 def _days(times: Any) -> F64:
@@ -113,7 +125,7 @@ def are_dates(cells: Cells) -> bool | None:
 
 
 def date_text(days: float) -> str:
-    """Write a number of days since 1970 as a date, with the time (UTC) unless it is midnight.
+    """Write a number of days since 1970-01-01 as a date, and as a time (UTC) unless it is midnight.
 
     Times are rounded to five minutes. A number beyond the years 1 to 9999 is written as a number.
 
@@ -144,10 +156,10 @@ def is_numeric(cells: Cells) -> bool:
 
 
 def decimal_comma(cells: Cells) -> int | None:
-    """Number of the first cell with a decimal comma, if the column is one of numbers; else None.
+    """Find the first cell with a decimal comma; None if there is none or the cells are no numbers.
 
-    In a column of numbers at least half of the cells that are not missing are numbers, with or
-    without a comma.
+    The cells count as numbers if at least half of the cells that are not missing are numbers, with
+    a decimal comma or without.
 
     >>> decimal_comma(["n/a", "1", "0,5"]), decimal_comma(["0,5", "x", "y"]), decimal_comma(["1"])
     (2, None, None)
@@ -161,10 +173,10 @@ def decimal_comma(cells: Cells) -> int | None:
     ]
     if not with_comma:
         return None
-    numbers, wrong = numbers_of(cells)
+    numbers, is_wrong = numbers_of(cells)
     n_numbers = int((~np.isnan(numbers)).sum()) + len(with_comma)
-    n_others = int(wrong.sum()) - len(with_comma)
-    return with_comma[0] if n_numbers >= n_others else None
+    n_texts = int(is_wrong.sum()) - len(with_comma)
+    return with_comma[0] if n_numbers >= n_texts else None
 
 
 def is_categorical(cells: Cells) -> bool:
@@ -192,11 +204,12 @@ def word(cell: Any) -> str:
 
 
 def levels(cells: Cells) -> tuple[str, ...]:
-    """Values of a categorical column that become features, sorted; empty for any other column.
+    """List the values of a categorical column that become features, sorted by name.
 
-    A column is categorical by its type, or if its cells are texts of at most 40 characters, with at
-    least 2 different values and 3 rows a value on average. Of more than 50 values the 50 most
-    frequent are taken.
+    A column is categorical by its type. It is also categorical if its cells are texts of at most 40
+    characters, with at least 2 different values and on average at least 3 rows for each value. If
+    there are more than 50 values, the 50 most frequent values become features. The list is empty
+    for any other column.
 
     >>> levels(["red", "blue", "", "red"] * 2), levels(["1", "2"] * 9), levels(["red", "blue"])
     (('blue', 'red'), (), ())
@@ -208,8 +221,8 @@ def levels(cells: Cells) -> tuple[str, ...]:
     counts = Counter(word(value).strip() for value in values)
     if not has_categorical_type:
         are_short = all(len(level) <= _LONGEST_LEVEL and level.isprintable() for level in counts)
-        repeat = len(values) >= _ROWS_A_LEVEL * len(counts)
-        if not are_short or not repeat or len(counts) < 2 or is_numeric(cells):
+        are_repeated = len(values) >= _ROWS_A_LEVEL * len(counts)
+        if not are_short or not are_repeated or len(counts) < 2 or is_numeric(cells):
             return ()
     by_frequency = sorted(counts, key=lambda level: (-counts[level], level))
     return tuple(sorted(by_frequency[:MOST_LEVELS]))

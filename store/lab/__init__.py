@@ -1,1 +1,1 @@
-"""Results of experiments in the store, cell by cell."""
+"""Storage of the results of experiments."""

@@ -1,4 +1,4 @@
-"""Stored results of the cells of experiments, each found by its key."""
+"""Store the results of experiments' cells in the database, and find them again by their keys."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from sortnet.files import plain
 from store.database.engine import Database, utc_now
 from store.database.schema import CellRow, upsert
 
-_AT_ONCE = 500  # keys of one statement
+_AT_ONCE = 500  # keys that one SQL statement looks up
 
 
 class StoredCell(NamedTuple):
-    """Result of a cell.
+    """Result of a cell: a ranker that was fitted to one division of data.
 
     Attributes:
-        order: (n_docs,) the test documents' numbers, query by query, the best first.
-        about: settings, qualities, seconds and observations.
+        order: (n_docs,) numbers of the test documents, query by query, the best first.
+        about: settings, quality, seconds and observations, see `sortnet.lab.cells.Result`.
     """
 
     order: NDArray[np.int64]
@@ -40,9 +40,12 @@ def keep_cell(
     """Store the result of a cell; an earlier result of the same cell is replaced.
 
     Args:
+        database: the database.
         key: identifies the cell and its data.
-        ranker, part: the names of the cell's ranker and of its part of the data.
-        cell: the description of the cell, as plain values.
+        result: the result.
+        ranker: name of the cell's ranker.
+        part: name of the cell's division of the data.
+        cell: description of the cell as JSON.
     """
     row = {
         "key": key,
@@ -59,13 +62,14 @@ def keep_cell(
 
 
 def kept_cells(database: Database, keys: Sequence[str]) -> dict[str, StoredCell]:
-    """Stored results of cells, by key; keys without a result are left out."""
-    stored_cells: dict[str, StoredCell] = {}
-    columns = select(CellRow.key, CellRow.about, CellRow.ranking)
+    """Load the stored results of cells: {key: result}, without the keys that have no result."""
+    results: dict[str, StoredCell] = {}
+    all_rows = select(CellRow.key, CellRow.about, CellRow.ranking)
     with database.transaction() as connection:
         for start in range(0, len(keys), _AT_ONCE):
-            batch = columns.where(CellRow.key.in_(keys[start : start + _AT_ONCE]))
-            for row in connection.execute(batch):
+            keys_at_once = keys[start : start + _AT_ONCE]
+            rows = all_rows.where(CellRow.key.in_(keys_at_once))
+            for row in connection.execute(rows):
                 order = np.frombuffer(row.ranking, "<i4").astype(np.int64)
-                stored_cells[row.key] = StoredCell(order, row.about)
-    return stored_cells
+                results[row.key] = StoredCell(order, row.about)
+    return results

@@ -93,25 +93,25 @@ def new_figure(
 
 
 def grid(
-    n: int, most: int, title: str, remark: str | None = None, share: bool = False
+    n_panels: int, most_in_row: int, title: str, remark: str | None = None, share: bool = False
 ) -> tuple[Figure, list[Axes]]:
-    """Make a figure of n panels, with at most `most` panels in a row; see `new_figure`."""
-    columns = min(n, most)
-    rows = -(-n // columns)
-    figure, panels = new_figure(
-        max(2.9 * columns, 5), 1.4 + 2.2 * rows, rows, columns, title, remark, share
-    )
-    for empty in range(n, len(panels)):
+    """Make a figure with a number of panels, at most `most_in_row` in a row; see `new_figure`."""
+    columns = min(n_panels, most_in_row)
+    rows = -(-n_panels // columns)  # rounded up
+    width = max(2.9 * columns, 5)
+    height = 1.4 + 2.2 * rows
+    figure, panels = new_figure(width, height, rows, columns, title, remark, share)
+    for empty in range(n_panels, len(panels)):
         panels[empty].remove()
-        # Shared axes have labels in the last row only, and the panel above is the last one now.
+        # Shared axes have labels in the last row only. Here, the panel above is the last one.
         panels[empty - columns].tick_params(labelbottom=True)
-    return figure, panels[:n]
+    return figure, panels[:n_panels]
 
 
 def line(axes: Axes, frame: pd.DataFrame, column: str, split: str, label: str | None) -> None:
     """Plot a column over the iterations, in the split's style."""
-    y = frame[column].astype("float64")
-    axes.plot(frame["iteration"], y, label=label, gid=column, **LINES[split])
+    values = frame[column].astype("float64")
+    axes.plot(frame["iteration"], values, label=label, gid=column, **LINES[split])
 
 
 def by_iteration(axes: Axes, frame: pd.DataFrame) -> None:
@@ -144,9 +144,12 @@ def some_of(iterations: list[int], kept: int | None, most: int) -> list[int]:
     positions = np.linspace(0, len(iterations) - 1, most)
     chosen = {iterations[round(position)] for position in positions}
     if kept in iterations and kept not in chosen:
-        # The kept iteration takes the place of its neighbour, but not of the first or the last.
-        replaceable = sorted(chosen)[1:-1] or sorted(chosen)[:1]
-        chosen.remove(min(replaceable, key=lambda iteration: abs(iteration - kept)))
+        # The kept iteration replaces the nearest one, but not the first or the last if possible.
+        ordered = sorted(chosen)
+        inner = ordered[1:-1]
+        replaceable = inner if inner else ordered[:1]
+        nearest = min(replaceable, key=lambda iteration: abs(iteration - kept))
+        chosen.remove(nearest)
         chosen.add(kept)
     return sorted(chosen)
 
@@ -160,6 +163,7 @@ def grade_styles(grades: list[int]) -> dict[int, dict[str, Any]]:
 
     ordered = sorted(grades)
     n_grades = len(ordered)
+    # Positions in the colour map, from light to dark. A single grade is dark.
     tones = np.linspace(0.85, 0.0, n_grades) if n_grades > 1 else [0.0]
     marks = "osD^vP*X"
     styles = {}
