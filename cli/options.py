@@ -154,7 +154,7 @@ def _setting_option(setting: Setting) -> Callable[[C], C]:
         value_type = str  # several words joined by +, which `Config` checks
     elif setting.choices:
         value_type = click.Choice(setting.choices)
-    elif not isinstance(value_type, type):
+    elif not isinstance(value_type, type):  # a tuple of layer sizes, which click cannot parse
         value_type = units
     option = f"--{setting.name.replace('_', '-')}"
     return click.option(

@@ -185,7 +185,7 @@ class Settings:
             self.metric(self.quality)  # refuses an unknown measure
 
     def metric(self, name: str) -> Metric:
-        """Make the measure with a name, such as `ndcg@10`, and with this run's conventions."""
+        """Make the measure with a name such as `ndcg@10`, with the conventions of the run."""
         return parse_metric(name, gain=self.gain, relevant_from=self.relevant_from)
 
     @property
@@ -385,9 +385,9 @@ class Config(Settings):
     def trainings(self) -> int:
         """Largest number of trainings; a sort follows each training.
 
-        With start=warm, `max_iter` counts the trainings, each of which continues the training
-        before. With start=fresh, `max_iter` counts the sorts, as in Algorithm 3.1: the first sort
-        is by random weights, before any training.
+        With start=warm, `max_iter` counts the trainings, and each training continues the training
+        before it. With start=fresh, `max_iter` counts the sorts, as in Algorithm 3.1: the first
+        sort is by random weights, before any training.
         """
         is_learning = self.strategy in LEARNING
         if self.start == "warm":
@@ -484,8 +484,8 @@ PRESETS = {"paper": PAPER}
 def choose_quality(train: Queries, vali: Queries, config: S) -> S:
     """Choose RankQuality by the data if the settings leave it open; return the settings with it.
 
-    It is `accuracy` with judged pairs or a judge, `map` with two different grades of which one is
-    relevant, and `ndcg@10` otherwise.
+    It is `accuracy` with judged pairs or a judge; `map` if there are two different grades, and only
+    the higher grade is relevant; and `ndcg@10` otherwise.
 
     Args:
         train: the training queries.

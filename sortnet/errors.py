@@ -8,36 +8,39 @@ class SortNetError(Exception):
 
 
 class DataError(SortNetError, ValueError):
-    """Data that cannot be used: a bad line of a file, an impossible grade, shapes that disagree."""
+    """Raised if data cannot be used: a bad line of a file, an impossible grade, a wrong shape."""
 
 
 class MetricError(SortNetError, ValueError):
-    """Measure that does not exist, or that cannot be computed for the given grades."""
+    """Raised if a measure does not exist, or cannot be computed for the given grades."""
 
 
 class ModelError(SortNetError, ValueError):
-    """Model folder that is damaged, foreign, of another version, or unfit for the data."""
+    """Raised if a model folder is damaged, foreign or of another version, or does not fit data."""
 
 
 class ComparatorError(SortNetError, ValueError):
-    """Comparator that cannot be built from its settings, or whose margins are not numbers."""
+    """Raised if a comparator cannot be built from its settings, or its margins are no numbers."""
 
 
 class StoreError(SortNetError):
-    """Pair store that cannot be reached, has a newer schema, or lacks a run or collection."""
+    """Raised if a store cannot be reached, has a newer schema, or lacks a run or a collection."""
 
 
 class DivergedError(SortNetError, ArithmeticError):
-    """Training whose loss is no longer a number."""
+    """Raised if the loss of a training is no longer a number."""
 
 
 class JudgementError(SortNetError, ValueError):
-    """Invalid judgement: an unknown item or answer, or the undo of an unknown judgement."""
+    """Raised if a judgement has an unknown item or answer, or undoes an unknown judgement."""
 
 
 class StudyError(SortNetError, ValueError):
-    """Decision about a study that changes nothing, or whose annotator or item is unknown."""
+    """Raised if a decision about a study changes nothing, or names an unknown annotator or item."""
 
 
 class LeaseError(SortNetError):
-    """Answer to a question whose lease expired, was released, or is another annotator's."""
+    """Raised if the lease of an answered question has expired, was released, or is not the user's.
+
+    A lease belongs to one annotator; only this annotator may answer the question.
+    """

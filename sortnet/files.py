@@ -162,7 +162,7 @@ def _matches(pattern: str) -> Iterator[Path]:
 
 
 def suffix_of(path: Path) -> str:
-    """Suffix of a file name in lower case, ignoring a final `.gz`.
+    """Return the suffix of a file name in lower case; a final `.gz` is ignored.
 
     >>> suffix_of(Path("votes.CSV.gz"))
     '.csv'
@@ -466,7 +466,10 @@ def one_line(error: BaseException) -> str:
 
 
 def _is_of_type(value: Any, kind: Any) -> bool:
-    """Check whether a JSON value has a type, or stands for a value of it, see `check_fields`."""
+    """Check whether a JSON value is of a type, or may stand for a value of the type.
+
+    `check_fields` tells which values may stand for others.
+    """
     origin = get_origin(kind)
     args = get_args(kind)
     if origin in (Union, UnionType):

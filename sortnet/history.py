@@ -1,4 +1,4 @@
-"""Names that earlier versions had, and the conversion of settings of version 0.1.0.
+"""Settings and commands that were removed, and the conversion of settings of version 0.1.0.
 
 The upgrade of model folders is in `sortnet.rankers.folder_history`, the upgrade of stores in
 `store.database.upgrade`.

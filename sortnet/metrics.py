@@ -1,4 +1,4 @@
-"""RankQuality of the rankings of many queries at once: MAP, NDCG@n, P@n, correlations and others.
+"""Compute measures of rankings, for many queries at once: MAP, NDCG@n, P@n, correlations and more.
 
     AP     = mean over the relevant documents of the precision at their rank
     MAP    = mean of AP over the queries
@@ -153,7 +153,8 @@ def _grades_best_first(hits: _Hits) -> I64:
     """Sort the grades of each query's hits, the highest first, (n_hits,)."""
     grades = hits.grade.astype(np.int64)
     highest = int(grades.max())
-    # One sort for all queries; the keys are below 2^62 for int32 grades.
+    # All queries are sorted at once: the keys grow from query to query, and within a query from the
+    # highest grade down. They fit int64, because grades are int32.
     keys = hits.query * (highest + 1) + (highest - grades)
     keys.sort()
     return highest - (keys - hits.query * (highest + 1))
@@ -241,7 +242,7 @@ def _exact(metric: Metric, hits: _Hits) -> F64:
 
 
 def _count_discordant(hits: _Hits) -> tuple[F64, F64]:
-    """Count the pairs of documents of different grades of each query, and those ranked wrongly.
+    """Count each query's pairs of documents of different grades, and the wrongly ranked pairs.
 
     Wrongly ranked pairs are counted as in a merge sort from the bottom up: each level of the sort
     merges the left and the right half of each block, and every pair of documents is in the two
@@ -807,7 +808,9 @@ def _remedies(metric: Metric, queries: Queries) -> str:
 
 
 def _dividing_threshold(lowest: I32, highest: I32) -> int:
-    """Find the lowest relevant grade by which most queries have relevant and other documents.
+    """Find the threshold of relevance that divides the documents of most queries.
+
+    A threshold divides a query if some of its grades are below the threshold, and some are not.
 
     Args:
         lowest, highest: (n_queries,) the lowest and the highest grade of each query.
@@ -838,7 +841,7 @@ def _refuse_high(metric: Metric, grades: NDArray[Any]) -> None:
 
 
 def _grade_ranges(queries: Queries) -> tuple[I32, I32]:
-    """Find the lowest and the highest grade of each query, (n_queries,); 0 without documents."""
+    """Find the lowest and the highest grade of each query, (n_queries,); 0 for an empty query."""
     lowest = np.zeros(len(queries), np.int32)
     highest = np.zeros(len(queries), np.int32)
     has_docs = queries.sizes > 0

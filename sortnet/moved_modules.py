@@ -62,7 +62,7 @@ class _OldNames(MetaPathFinder, Loader):
         new_name = NEW_NAMES[module.__name__]
 
         def attribute(name: str) -> Any:
-            if name.startswith("__"):  # which the import system asks for
+            if name.startswith("__"):  # the import system looks for these names in the old module
                 raise AttributeError(name)
             _warn(module.__name__, new_name)
             return getattr(import_module(new_name), name)

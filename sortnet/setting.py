@@ -1,4 +1,4 @@
-"""Description of one setting, with the check and the parsing of its values."""
+"""Describe the settings of a run, check their values, and parse values that users type."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class Setting:
     optional: bool = False
 
     def checked(self, value: Any, fault: type[SortNetError]) -> Any:
-        """Check a value of this setting, and return it as a value of Python.
+        """Check a value of this setting, and convert NumPy's numbers to Python's.
 
         Args:
             value: a value from the user; layer sizes may be a number, numbers may be NumPy's.

@@ -135,8 +135,8 @@ def limit_threads(n_jobs: int | None) -> Iterator[None]:
 def one_blas_thread() -> Iterator[None]:
     """Run numpy's and scipy's products and factorisations in one thread; also a decorator.
 
-    On a busy machine several threads take ten times the processor time of one, and their number
-    changes the last bits of a result.
+    On a busy machine several threads take ten times the processor time of a single thread. The
+    number of threads also changes the last bits of a result.
 
     Cost: a tenth of a millisecond.
     """
@@ -166,7 +166,7 @@ class _NumpyThreads:
                 self._set(self._before)
 
     def _set(self, threads: Sequence[int]) -> None:
-        """Set the number of threads of each library, where the number is another one."""
+        """Set the number of threads of each library; setting the same number again is left out."""
         for library, n_threads in zip(_numpy_libraries(), threads, strict=True):
             if library.get_num_threads() != n_threads:
                 library.set_num_threads(n_threads)
@@ -201,7 +201,9 @@ def _libraries() -> ThreadpoolController:
 
 @contextmanager
 def one_thread_an_operation() -> Iterator[int]:
-    """Run every torch operation in one thread inside a context, which yields the number before.
+    """Run torch operations in one thread inside a context.
+
+    The context yields the number of threads from before.
 
     Small operations gain nothing from more threads, which mostly wait for each other on a busy
     machine. In one thread, no result depends on the number of cores. `threads_set_aside` restores
@@ -224,7 +226,7 @@ def one_thread_an_operation() -> Iterator[int]:
 
 @contextmanager
 def threads_set_aside() -> Iterator[None]:
-    """Run torch operations in the number of threads from before `one_thread_an_operation`."""
+    """Run torch operations in as many threads as before `one_thread_an_operation`, in a context."""
     import torch
 
     n_before = torch.get_num_threads()
@@ -264,14 +266,14 @@ def in_threads(function: _F) -> _F:
 
     @wraps(function)
     def run(*arguments: Any) -> Any:
-        n_numbers = sum(getattr(argument, "size", 0) for argument in arguments)
+        n_numbers = sum(getattr(argument, "size", 0) for argument in arguments)  # in the arrays
         if n_numbers < _LITTLE or os.getpid() != _LOADED_IN:
             return run_in_one(*arguments)
         torch = sys.modules.get("torch")
         torch_threads = torch.get_num_threads() if torch else 0
         with _lock_of_kernels():
             result = run_in_several(*arguments)
-        # The first kernel sets the number of OpenMP's threads, which torch uses, too.
+        # The first kernel changes the number of OpenMP's threads, which torch also uses.
         if torch and torch.get_num_threads() != torch_threads:
             torch.set_num_threads(torch_threads)
         return result

@@ -359,7 +359,8 @@ def after_the_first(pairs: pd.DataFrame) -> pd.DataFrame:
     >>> counted["times"].tolist(), counted.attrs["counted"]
     ([2, 1], 2)
     """
-    if pairs["first_wrong"].isna()[pairs["times"] > 0].any():
+    was_wrong = pairs["times"] > 0
+    if pairs["first_wrong"].isna()[was_wrong].any():
         raise DataError(f"nothing to draw: {OBSERVE_FIRST}")
     last_recorded = pairs.attrs.get("iterations", 0) - 1
     # The last iteration with pairs may have no row yet, since its pairs are stored first.
@@ -387,6 +388,7 @@ def counted_iterations(pairs: pd.DataFrame) -> str:
 
 def code_type(n_categories: int) -> type[np.signedinteger[Any]]:
     """Return the integer type that pandas uses for the codes of a number of categories."""
+    # Pandas compares in the same way, though codes from 0 would leave room for one category more.
     if n_categories < np.iinfo(np.int8).max:
         return np.int8
     if n_categories < np.iinfo(np.int16).max:
@@ -417,20 +419,23 @@ def margins_frame(rows: Sequence[Any]) -> pd.DataFrame:
 def mistakes_frame(rows: Sequence[Any]) -> pd.DataFrame:
     """Make a frame with one row per iteration, split and two bins of ranks, `upper` and `lower`.
 
-    It has the number of pairs that were `compared` between the bins, and of the `wrong` pairs.
+    `compared` counts the compared pairs with these ranks, `wrong` the wrong pairs among them.
 
     Args:
         rows: rows of iterations, with their diagnostics in the column `observed`.
     """
     from sortnet.sorting.diagnostics import RANK_BINS
 
-    bin_pairs = list(combinations_with_replacement(enumerate(RANK_BINS), 2))
+    # Each pair of bins is counted once, with the bin of the better rank first.
+    bin_pairs = list(combinations_with_replacement(range(len(RANK_BINS)), 2))
     long_rows = []
     for iteration, split, diagnostics in _observed(rows):
         compared = diagnostics["ranks"]["compared"]
         wrong = diagnostics["ranks"]["wrong"]
-        for (i, upper), (j, lower) in bin_pairs:
-            long_rows.append((iteration, split, upper, lower, compared[i][j], wrong[i][j]))
+        for upper, lower in bin_pairs:
+            bins = (RANK_BINS[upper], RANK_BINS[lower])
+            counts = (compared[upper][lower], wrong[upper][lower])
+            long_rows.append((iteration, split, *bins, *counts))
     return _long(long_rows, upper=RANK_BINS, lower=RANK_BINS, compared="int64", wrong="int64")
 
 
@@ -494,9 +499,12 @@ def _observed(rows: Sequence[Any]) -> Iterator[tuple[int, Split, dict[str, Any]]
 
 
 def _long(rows: Sequence[Any], **columns: str | Sequence[str]) -> pd.DataFrame:
-    """Make a frame with the columns iteration, split and `columns`, which is {name: dtype}.
+    """Make a frame with the columns `iteration` and `split`, and with further columns.
 
-    In place of a dtype, a sequence of texts gives the ordered categories of a column.
+    Args:
+        rows: a tuple of values for each row, in the order of the columns.
+        columns: the further columns {name: dtype}. In place of a dtype, a sequence of texts gives
+            the ordered categories of a column.
     """
     import pandas as pd
 

@@ -29,4 +29,5 @@ def doctor(ctx: click.Context, store: str | None, as_json: bool) -> None:
     with progress() as status:
         installation = check_installation(store, status)
     print_result(installation_result(installation), as_json=as_json)
-    ctx.exit(1 if installation.faults else 0)
+    if installation.faults:
+        ctx.exit(1)

@@ -47,7 +47,9 @@ def ranking(
     with open_collection(store, name) as collection:
         rankings = rank_collection(collection, group=group, top=top)
         result = ranking_result(rankings, verbose=verbose)
-    write_result(result, "json" if as_json else form, output)
+    if as_json:
+        form = "json"
+    write_result(result, form, output)
     if output != "-":
         for ranking in rankings:
             say(f"{output}: {len(ranking.frame)} items of {ranking.service.collection.name}")

@@ -130,7 +130,7 @@ def train(
     ranker: str,
     as_json: bool,
     logs: tuple[str, ...],
-    **_options: Any,
+    **_options: Any,  # they are read from `ctx.params`
 ) -> None:
     """Train a model on labelled queries, or on the judgements of a collection.
 

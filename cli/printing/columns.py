@@ -54,7 +54,7 @@ def feature_groups(roles: Columns, computed: Sequence[str]) -> dict[str, str]:
 
 
 def listed_names(names: Sequence[str]) -> str:
-    """Write names in one line; a run of four or more that count up is cut to its ends.
+    """Write names in one line; of four or more names that count up, only the ends are written.
 
     >>> listed_names(["price", "x1", "x2", "x3", "x4", "y1", "y2"])
     'price, x1 to x4, y1, y2'
@@ -146,7 +146,7 @@ def near_grade_lines(train: Queries) -> Iterator[str]:
 
 
 def fewer_bins_line(train: Queries) -> str | None:
-    """Tell why `--bins` made fewer grades than were asked for; None if it did not."""
+    """Tell why `--bins` made fewer grades than were asked for; None if it made as many."""
     bins = train.columns.bins
     n_grades = len(train.columns.edges) + 1
     if bins is None or n_grades == bins:

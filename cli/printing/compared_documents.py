@@ -68,11 +68,12 @@ def _value(comparison: ComparedDocuments) -> dict[str, Any]:
 
 
 def _order_lines(comparison: ComparedDocuments) -> list[str]:
-    """Tell in one line which document goes first, and in another the ranks of both documents."""
+    """Write two lines: which document goes first, and the ranks of both documents."""
     first = comparison.a
     last = comparison.b
     if comparison.first == "b":
-        first, last = last, first
+        first = comparison.b
+        last = comparison.a
     if comparison.first is None:
         order = f"{_name_of(first)} and {_name_of(last)} are the same to the model (margin 0)"
     else:
@@ -129,7 +130,7 @@ def _cell(value: float | str | None) -> str:
 
 
 def _name_of(document: RankedDocument) -> str:
-    """Name a document by its id; by its row if the data has no ids."""
+    """Name a document by its id, or by its row if it has no id."""
     return f"row {document.row}" if document.docid is None else document.docid
 
 

@@ -79,7 +79,7 @@ def _threads_text(installation: Installation) -> str:
 
 
 def _extras_text(installation: Installation) -> str:
-    """Tell of each extra whether it is installed, or else the command that installs it."""
+    """Tell for each extra whether it is installed, or which command installs it."""
     rows = []
     for extra in installation.extras:
         state = "installed" if extra["present"] else extra["install"]

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from store.service.item_ranking import ItemRanking
 
 _LEAST_SPACE = 12  # with fewer characters left in a line, the texts of items are not shown
+_GAP = 2  # characters between the table and the texts
 _RESERVED_SPACE = 24  # long ids are cut to leave this number of characters for the texts
 
 
@@ -67,21 +68,30 @@ def ranking_lines(
     header, rows = _cells(frame, items, files=files)
     id_column = header.index("id")
     texts = [words_of(items, item, files=files) for item in frame.index]
-    longest_text = max(map(len, texts), default=0)
-    reserved_space = min(longest_text, _RESERVED_SPACE) + 2 if longest_text else 0
+    text_width = max(map(len, texts), default=0)
+    reserved_space = 0
+    if text_width:
+        reserved_space = _GAP + min(text_width, _RESERVED_SPACE)
     fitted_rows = fit_cells(header, rows, [id_column], width - reserved_space)
     lines = table(header, fitted_rows, left=2)
-    table_width = max(map(len, lines))
-    space = width - table_width - 2
-    if space >= _LEAST_SPACE and longest_text:
-        lines = [
-            f"{line.ljust(table_width)}  {cut(text, space)}".rstrip()
-            for line, text in zip(lines, ["", *texts], strict=True)
-        ]
+    space_for_texts = width - max(map(len, lines)) - _GAP
+    if text_width and space_for_texts >= _LEAST_SPACE:
+        lines = _with_texts(lines, ["", *texts], space_for_texts)
     if items.groups is None:
         return lines
     header_line, *item_lines = lines
     return [header_line, *_with_headings(frame["group"].tolist(), item_lines, width)]
+
+
+def _with_texts(lines: Sequence[str], texts: Sequence[str], space: int) -> list[str]:
+    """Write the start of a text behind each line of a table, in a column of `space` characters."""
+    table_width = max(map(len, lines))
+    gap = " " * _GAP
+    lines_with_texts = []
+    for line, text in zip(lines, texts, strict=True):
+        line_with_text = f"{line.ljust(table_width)}{gap}{cut(text, space)}"
+        lines_with_texts.append(line_with_text.rstrip())
+    return lines_with_texts
 
 
 def _cells(frame: pd.DataFrame, items: Items, *, files: bool) -> tuple[list[str], list[list[str]]]:

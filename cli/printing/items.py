@@ -122,11 +122,12 @@ def items_result(items: Items, limit: int) -> Result:
         line = f"{item_id.ljust(longest_id)}  {words_of(items, number)}"
         lines.append(cut(line.rstrip(), line_width))
     n_more = len(items) - len(ids)
+    notes = [f"and {n_more} more (--limit)"] if n_more else []
     return Result(
         "items",
         [item_facts(items, number) for number in numbers],
         text=lines,
-        notes=[f"and {n_more} more (--limit)"] if n_more else [],
+        notes=notes,
     )
 
 

@@ -82,7 +82,7 @@ def chosen(config: Mapping[str, Any], trials: Sequence[Trial]) -> str:
     if any(config[name] is None for name in settings_to_choose):
         return f"{count(len(trials), 'trial')} so far"
     names = _settings_of(trials[0]) if trials else _CHOSEN_BY_TRIALS
-    # The epochs of a trial are not those of the run.
+    # A trial has a number of epochs, but trials do not choose it.
     chosen_names = [name for name in names if name != "epochs" and name in config]
     settings = ", ".join(f"{name} {_value_text(config[name])}" for name in chosen_names)
     if not settings:

@@ -40,7 +40,8 @@ def who_answered(service: LabellingService) -> str:
     n_people = len(names) - n_models
     annotators = []
     if n_people:
-        annotators.append("1 person" if n_people == 1 else f"{n_people} people")
+        people = "1 person" if n_people == 1 else f"{n_people} people"
+        annotators.append(people)
     if n_models:
         annotators.append(count(n_models, "model"))
     n_answers = int(judgements.is_answer.sum())
@@ -67,7 +68,9 @@ def standing_notes(
         wrong = service.session.goal.expected(standing.wrong)
         notes.append(f"{printable(group)}: {counts}; {wrong}")
     criterion = service.collection.criterion
-    return notes if criterion is None else [f"{criterion}: {note}" for note in notes]
+    if criterion is None:
+        return notes
+    return [f"{criterion}: {note}" for note in notes]
 
 
 def _note_on_shares_of_votes(service: LabellingService) -> str:
@@ -78,16 +81,17 @@ def _note_on_shares_of_votes(service: LabellingService) -> str:
     names = service.models_of_before()
     if not names:
         return ""
-    command = ["sortnet", "annotators", "probabilities", service.collection.name, names[0]]
+    arguments = ["annotators", "probabilities", service.collection.name, names[0], "measurement"]
+    command = printable(shlex.join(["sortnet", *arguments]))
     return (
         "computed again, as models' errors are measured since SortNet 0.5; "
         f"p of {printable(', '.join(names))} still "
-        f"counts as a share of votes: {printable(shlex.join(command))} measurement changes that"
+        f"counts as a share of votes: {command} changes that"
     )
 
 
 def _status_lines(service: LabellingService, *, verbose: bool) -> list[str]:
-    """Write the lines of `standing_notes` that are about the whole collection."""
+    """Tell the number of answers in the collection and the distance to the goal, then notes."""
     answers = who_answered(service)
     if not answers:
         return [f"no judgements yet: sortnet label {shlex.quote(service.collection.name)}"]

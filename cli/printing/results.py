@@ -17,7 +17,7 @@ from sortnet import __version__
 from sortnet.messages import printable
 
 RESERVED = ("version", "notes", "next")  # keys that every JSON document has beside the value
-_SHORTEST_PATH = 8  # a path is cut to no fewer characters
+_SHORTEST_PATH = 8  # the fewest characters that a path is cut to
 
 
 class Bold(str):
@@ -259,7 +259,8 @@ def _write_text(result: Result, file: IO[str]) -> None:
     """Write the text of a result to a file; headers are bold if the file is a terminal."""
     for line in result.lines():
         is_bold = isinstance(line, Bold) and file.isatty()
-        print(click.style(line, bold=True) if is_bold else line, file=file)
+        styled_line = click.style(line, bold=True) if is_bold else line
+        print(styled_line, file=file)
 
 
 def _write_csv(result: Result, file: IO[str]) -> None:

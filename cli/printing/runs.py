@@ -130,7 +130,7 @@ def _best(row: dict[str, Any]) -> str:
     """
     model = row["kept"]
     best = row["best_iteration"]
-    if model is not None and model["kind"] != "sortnet":  # then no iteration made the model
+    if model is not None and model["kind"] != "sortnet":  # no iteration made such a model
         return str(model["kind"])
     return "-" if best is None else f"{best}/{row['iterations']}"
 
@@ -150,7 +150,7 @@ def _quality(row: dict[str, Any]) -> str:
 def _place(row: dict[str, Any]) -> str:
     """Write the folder of a run's model, and the model that the run began with.
 
-    A run without a folder is at the collection that it learned from.
+    Without a folder, the name of the collection that the run learned from is written.
     """
     config = row["config"]
     place: str = row["out"] or config.get("collection") or "-"

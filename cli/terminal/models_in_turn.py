@@ -39,15 +39,14 @@ def label_in_turn(
             facts = label(annotator, size)
             earlier_facts = facts_by_annotator.get(annotator)
             facts_by_annotator[annotator] = _add_round(earlier_facts, facts)
-            is_over = facts["enough"] or facts["end"] == "interrupted"
-            if facts["end"] != "number":
+            if facts["end"] != "number":  # the model ended for another reason than the size
                 active.remove(annotator)
             if n_left is not None:
-                # `answered` leaves skips out. A model that ended because of the number gave `size`
-                # answers, with skips.
+                # `answered` leaves skips out. A model that ended because of the size of the round
+                # gave `size` answers, with skips.
                 n_left -= size if facts["end"] == "number" else facts["answered"]
-                is_over = is_over or n_left <= 0
-            if is_over:
+            is_number_reached = n_left is not None and n_left <= 0
+            if is_number_reached or facts["enough"] or facts["end"] == "interrupted":
                 active.clear()
                 break
     return [

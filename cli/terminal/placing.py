@@ -148,7 +148,8 @@ class _Search:
         # The item takes the left place in about half of the pairs, so that an annotator who prefers
         # the left place does not favour the item.
         left, right = (self._item, pivot) if pivot % 2 else (pivot, self._item)
-        question = Question(left, right, STRATEGY, 1.0, asking.service.session.events)
+        n_events = asking.service.session.events
+        question = Question(left, right, STRATEGY, probability=1.0, model=n_events)
         leases = asking.service.lease(asking.annotator, [question])
         if not leases:
             why_closed = asking.service.why_closed(asking.annotator)

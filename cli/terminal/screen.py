@@ -116,7 +116,7 @@ class Screen:
             if reply is not None:
                 self._note = ""
                 return reply.after(started, comment, flagged)
-            interrupted = time.monotonic()
+            pressed_at = time.monotonic()
             if key == "c":
                 show = partial(self._show_question, view, status_line, choice=choice)
                 comment = self._edit_comment(comment, show)
@@ -124,10 +124,10 @@ class Screen:
                 flagged = not flagged
             elif key in ("a", "r", "h"):
                 self._show_rows(partial(self._rows_of_key, key, view))
-            # The time for a comment, the ranking or the help is no time for the answer. Reading the
-            # full texts is part of answering.
+            # A comment, the ranking or the help takes time that does not count for the answer.
+            # Reading the full texts is part of answering.
             if key != "a":
-                started += time.monotonic() - interrupted
+                started += time.monotonic() - pressed_at
             self._renew_lease()
             if self._is_late:
                 return Reply(LATE)
@@ -250,7 +250,7 @@ class Screen:
         for lines in (view.question, view.context):
             if not lines:
                 continue
-            most_rows = max(height_left // 4, 1)
+            most_rows = max(height_left // 4, 1)  # so that most lines are left for the items
             text, is_cut = fit_lines(self._console, lines, size.width, most_rows)
             above.append(text)
             height_left -= 1 + text.plain.count("\n")

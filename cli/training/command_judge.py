@@ -89,7 +89,7 @@ def show_prompt_or_estimate(
         options: the options of the run.
         settings: the settings of the run.
     """
-    # Neither needs a real model, so a model without a name gets one.
+    # Neither the prompt nor the estimate depends on the model's name, so any name will do.
     model = judge_from_options({**values, "model": values["model"] or "model", "judge": None})
     assert isinstance(model, LanguageModel)
     estimated = estimate(

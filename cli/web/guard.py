@@ -214,7 +214,10 @@ class Guard:
         await send({"type": "http.response.body", "body": b"", "more_body": False})
 
     def _rooted(self, scope: Scope) -> Scope:
-        """Return the scope with a path that begins with the root, as ASGI requires."""
+        """Return the scope with a path that begins with the root, as ASGI requires.
+
+        Some proxies strip the root from the path of a request, others do not.
+        """
         root = self.root
         path = scope["path"]
         has_root = path.startswith(root) and path[len(root) :].startswith(PAGES)

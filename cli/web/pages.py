@@ -66,26 +66,37 @@ class Pages:
             markdown: whether the texts of items are also rendered as HTML.
 
         Returns:
-            The JSON of a reply: `pairs`, the questions; `left` and `range`, the number of questions
-            until the goal; `stop`, whether the goal is reached; `why`, the reason if there are no
-            questions; `last` and `last_of`, the number and the criterion of the last answer.
+            The JSON of a reply: the questions as `pairs`, and facts that the page shows.
         """
         questions = self.criteria.next(annotator, AT_HAND)
-        last_number: int | None = None
-        last_criterion: str | None = None
-        last_answer = self.criteria.last(annotator)
-        if last_answer is not None:
-            service, judgement = last_answer
-            last_number = judgement.number
-            last_criterion = service.collection.criterion
+        why_closed = ""
+        if not questions:
+            why_closed = self.services[0].why_closed(annotator)
+        return {
+            "pairs": [self._question_facts(question, markdown) for question in questions],
+            "question": self.question,
+            "instructions": self.instructions["key"],
+            "answered": self.criteria.answered(annotator),
+            **self._distance_from_goal(why_closed),
+            **self._last_answer(annotator),
+            "lease_seconds": self.services[0].lease_seconds,
+        }
+
+    def _distance_from_goal(self, why_closed: str) -> dict[str, Any]:
+        """Return how many questions are left, whether the goal is reached, and a reason to stop.
+
+        Args:
+            why_closed: the reason why the annotator is asked nothing; empty if there is none.
+
+        Returns:
+            The number of questions `left`, or None; their `range` in words; `stop`, whether the
+            goal is reached; and `why`, the reason that the page shows if it has no questions.
+        """
         # `is_fitted` is read before `remaining`: a first fit that ends in between must not make a
         # forecast from before the fit look valid.
         is_fitted = all(service.is_fitted for service in self.services)
         remaining = [service.remaining for service in self.services]
         is_goal_reached = is_fitted and all(criterion.stop for criterion in remaining)
-        why_closed = ""
-        if not questions:
-            why_closed = self.services[0].why_closed(annotator)
         if why_closed:
             why = f"{why_closed[:1].upper()}{why_closed[1:]}."
         elif is_goal_reached:
@@ -96,19 +107,16 @@ class Pages:
         range_left = ""
         if n_left is not None:
             range_left = _range_left(remaining)
-        return {
-            "pairs": [self._question_facts(question, markdown) for question in questions],
-            "question": self.question,
-            "instructions": self.instructions["key"],
-            "answered": self.criteria.answered(annotator),
-            "left": n_left,
-            "range": range_left,
-            "stop": is_goal_reached and not why_closed,
-            "why": why,
-            "last": last_number,
-            "last_of": last_criterion,
-            "lease_seconds": self.services[0].lease_seconds,
-        }
+        is_done = is_goal_reached and not why_closed
+        return {"left": n_left, "range": range_left, "stop": is_done, "why": why}
+
+    def _last_answer(self, annotator: str) -> dict[str, Any]:
+        """Return the number and the criterion of an annotator's last answer, for an undo."""
+        last_answer = self.criteria.last(annotator)
+        if last_answer is None:
+            return {"last": None, "last_of": None}
+        service, judgement = last_answer
+        return {"last": judgement.number, "last_of": service.collection.criterion}
 
     @property
     def question(self) -> str:

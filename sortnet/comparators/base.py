@@ -63,8 +63,8 @@ class NeuralComparator(nn.Module, ABC):
     """
 
     n_features: int
-    # Draws dropout. A training seeds it again in each iteration, so that a resumed run draws the
-    # same numbers.
+    # The generator of the random numbers of dropout. A training seeds it again in each iteration,
+    # so that a resumed run draws the same numbers.
     generator: torch.Generator
 
     @abstractmethod
@@ -73,11 +73,11 @@ class NeuralComparator(nn.Module, ABC):
 
     @abstractmethod
     def margin(self, e_i: Tensor, e_j: Tensor) -> Tensor:
-        """Margins (m,) of documents i over documents j, given their embeddings, (m, width)."""
+        """Compute the margins (m,) of documents i over documents j from embeddings, (m, width)."""
 
     @abstractmethod
     def loss(self, e_winner: Tensor, e_loser: Tensor) -> Tensor:
-        """Losses (m,) of pairs of embedded documents, (m, width); the winner should be first."""
+        """Compute the losses (m,) of pairs from embeddings (m, width) of winners and losers."""
 
     def logistic_loss(
         self, embedded: Tensor, winner: Tensor, loser: Tensor, weight: Tensor
@@ -93,7 +93,7 @@ class NeuralComparator(nn.Module, ABC):
         return weight @ losses
 
     def logit(self, e_i: Tensor, e_j: Tensor) -> Tensor:
-        """Margins (m,) before a function such as tanh bounds them."""
+        """Compute the margins (m,) before a function such as tanh bounds them."""
         return self.margin(e_i, e_j)
 
     @property
@@ -121,11 +121,11 @@ class NeuralComparator(nn.Module, ABC):
         return None if scores is None else scores.cpu().numpy()
 
     def feature_shares(self) -> F64 | None:
-        """Share (n_features,) of all tree splits that use each feature; None without trees."""
+        """Compute the share of all tree splits that use each feature; return None without trees."""
         return None
 
     def votes(self, e_i: Tensor, e_j: Tensor) -> Tensor:
-        """Margins (k, m) of m pairs by each of the k heads; the mean over heads is `margin`."""
+        """Compute margins (k, m) by each of the k heads; their mean over the heads is `margin`."""
         return self.margin(e_i, e_j)[None]
 
     @property
@@ -134,7 +134,7 @@ class NeuralComparator(nn.Module, ABC):
         return (self,)
 
     def kernel(self) -> Form | None:
-        """Describe the margin for the compiled sort; None if the compiled margin would differ."""
+        """Describe the margin so that the compiled sort can compute it; None if it cannot."""
         return None
 
     def on_device(self) -> OnDevice | None:
@@ -147,14 +147,14 @@ class NeuralComparator(nn.Module, ABC):
         return OnDevice(self.device, self._compare)
 
     def _compares_as(self, base: type[NeuralComparator], names: Sequence[str]) -> bool:
-        """Whether this class inherits all methods `names` from `base`, so that margins agree."""
+        """Whether this class inherits all methods `names` from `base` and overrides none."""
         return all(getattr(type(self), name) is getattr(base, name) for name in names)
 
     @torch.no_grad()
     def verdicts(self, prepared: Tensor, i: int, j: int) -> list[dict[str, float]]:
-        """Named outputs for one pair: a dict per vote (a head or a net) with its margin.
+        """Compute the outputs for one pair, by name: a dict with the margin of each head.
 
-        CmpNN adds its two outputs.
+        CmpNN adds its outputs N_> and N_<.
         """
         votes = self.votes(prepared[[i]], prepared[[j]])
         return [{"margin": float(margin)} for margin in votes[:, 0]]
@@ -175,7 +175,7 @@ class NeuralComparator(nn.Module, ABC):
         return embedded
 
     def prefer(self, prepared: Tensor, i: Numbers, j: Numbers) -> F32:
-        """Margins (m,) of the prepared documents i over the prepared documents j."""
+        """Compute the margins (m,) of the prepared documents i over the prepared documents j."""
         i_tensor = torch.as_tensor(i, device=prepared.device)
         j_tensor = torch.as_tensor(j, device=prepared.device)
         margins: F32 = self._compare(prepared, i_tensor, j_tensor).cpu().numpy()
@@ -183,7 +183,10 @@ class NeuralComparator(nn.Module, ABC):
 
     @torch.no_grad()
     def spread(self, prepared: Tensor, i: Numbers, j: Numbers) -> F32 | None:
-        """Standard deviation (m,) of the votes about each pair; None if there is a single vote."""
+        """Compute the standard deviation of the votes about each pair, (m,).
+
+        Return None if the comparator has a single vote.
+        """
         votes = self.votes(prepared[i], prepared[j])
         return None if len(votes) == 1 else votes.std(dim=0, correction=0).cpu().numpy()
 
@@ -298,6 +301,7 @@ class _InBlocks(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, rows: Tensor, weights: Tensor) -> Tensor:
+        """Multiply documents, (n, d), with weights, (d, H), in blocks of `_BLOCK` documents."""
         ctx.save_for_backward(rows)
         blocks, _ = _blocks_of(rows)
         out = rows.new_empty(len(rows), weights.shape[1])
@@ -316,6 +320,7 @@ class _InBlocks(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        """Compute the gradient in the weights, (d, H), as a sum over the blocks of documents."""
         (rows,) = ctx.saved_tensors
         blocks, last_rows = _blocks_of(rows)
         d_blocks, d_last_rows = _blocks_of(grads[0])

@@ -113,12 +113,13 @@ class CmpNN(NeuralComparator):
         return h, dual
 
     def outputs(self, e_i: Tensor, e_j: Tensor) -> tuple[Tensor, Tensor]:
-        """Compute the two outputs of CmpNN for m pairs, (m,) each, in (0, 1); see the paper, 2.
+        """Compute the two outputs N_> and N_< of CmpNN for m pairs, (m,) each, from 0 to 1.
 
             N_>(i, j) = sigmoid(w_> · h(i, j) + w_< · h(j, i) + c)
             N_<(i, j) = sigmoid(w_< · h(i, j) + w_> · h(j, i) + c)
 
-        Swapping the documents swaps the outputs, because the weights w_> and w_< change places.
+        Swapping the documents swaps the outputs, because the weights w_> and w_< change places
+        (section 2 of the paper).
 
         Args:
             e_i, e_j: (m, 2H) embeddings of the first and the second document of each pair.

@@ -86,7 +86,7 @@ class Committee:
         ]
 
     def spread(self, prepared: list[Tensor], i: Numbers, j: Numbers) -> F32 | None:
-        """Standard deviation (m,) of the members' margins of each pair; None for one member."""
+        """Compute the standard deviation (m,) of the members' margins; None for one member."""
         if len(self.members) == 1:
             return None
         margins = self._margins(prepared, i, j)

@@ -156,6 +156,7 @@ class Layers(nn.Module):
         self._generator = generator
 
     def forward(self, x: Tensor) -> Tensor:
+        """Transform n documents, (n, d), to the outputs of the last layer, (n, width)."""
         for weight, bias in zip(self.weights, self.biases, strict=True):
             x = self._s(product(x, weight) + bias)
             if self.training and self.dropout:
@@ -199,6 +200,7 @@ class Polynomial(nn.Module):
         self.register_buffer("factors", torch.tensor(products).T, persistent=False)
 
     def forward(self, x: Tensor) -> Tensor:
+        """Compute the products of n documents, (n, d), as a matrix (n, number of products)."""
         x_with_constant = nn.functional.pad(x, (1, 0), value=1.0)
         products = x_with_constant[:, self.factors[0]]
         for columns in self.factors[1:]:

@@ -87,7 +87,7 @@ class FittedTrees:
 
     @property
     def members(self) -> tuple[FittedTrees]:
-        """The comparator itself, as its single member: only a `Committee` has several."""
+        """A tuple of the comparator itself, since only a `Committee` has several members."""
         return (self,)
 
     @cached_property
@@ -101,7 +101,7 @@ class FittedTrees:
         return _half_logits(self.weights["thresholds"], self.weights["log_steepness"])
 
     def feature_shares(self) -> F64:
-        """Mean share (d,) of each feature in the inputs of all splits; the shares sum to 1."""
+        """Compute the mean share (d,) of each feature in all splits; the shares sum to 1."""
         shares: F64 = self._chosen.mean(axis=1, dtype=np.float64)
         return shares
 
@@ -152,7 +152,7 @@ class FittedTrees:
         return margin
 
     def spread(self, prepared: Floats, i: NDArray[Any], j: NDArray[Any]) -> F32 | None:
-        """Standard deviation (m,) of the heads' margins of each pair; None for a single head."""
+        """Compute the standard deviation (m,) of the heads' margins; None for a single head."""
         if self.committee == 1:
             return None
         spread: F32 = (prepared[i] - prepared[j]).std(axis=1)

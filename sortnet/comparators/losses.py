@@ -42,9 +42,10 @@ def pair_loss(
 
 
 def ranknet(scores: Tensor, grades: Tensor, mask: Tensor) -> Tensor:
-    """RankNet's loss: mean of log(1 + exp(s_j - s_i)) over the pairs with grade i > grade j.
+    """Compute RankNet's loss: the mean of log(1 + exp(s_j - s_i)) over pairs (i, j) of documents.
 
-    Burges et al. 2005, Learning to Rank using Gradient Descent, with target 1.
+    Document i has a higher grade than document j, and s are the scores. Burges et al. 2005,
+    Learning to Rank using Gradient Descent, with target 1.
 
     Returns:
         (q,) losses, 0 for a query without a pair.
@@ -60,9 +61,10 @@ def ranknet(scores: Tensor, grades: Tensor, mask: Tensor) -> Tensor:
 
 
 def lambdarank(scores: Tensor, grades: Tensor, mask: Tensor, *, weighting: str = "delta") -> Tensor:
-    """LambdaRank's loss: RankNet's loss of each pair times the NDCG change of swapping the pair.
+    """Compute LambdaRank's loss: the sum over pairs of RankNet's loss times a change of NDCG.
 
-    The change is a constant for the gradient. For documents i and j it is
+    The change is the change of NDCG if the two documents exchange their ranks. It is a constant for
+    the gradient. For documents i and j it is
 
         |gain_i - gain_j| |1 / log2(1 + rank_i) - 1 / log2(1 + rank_j)| / ideal DCG
 
@@ -109,10 +111,11 @@ def _ndcg_changes(rank_by: Tensor, grades: Tensor, mask: Tensor) -> Tensor:
 
 
 def hinge(scores: Tensor, grades: Tensor, mask: Tensor) -> Tensor:
-    """Hinge loss: mean of max(0, 1 - (s_i - s_j)) over a query's pairs with grade i > grade j.
+    """Compute the hinge loss: the mean of max(0, 1 - (s_i - s_j)) over pairs (i, j) of documents.
 
-    The loss is never below the share of pairs in the wrong order. Pfannschmidt, Gupta and
-    Hüllermeier 2018, Deep architectures for learning context-dependent ranking functions, 4.3.
+    Document i has a higher grade than document j, and s are the scores. The loss is never below the
+    share of pairs in the wrong order. Pfannschmidt, Gupta and Hüllermeier 2018, Deep architectures
+    for learning context-dependent ranking functions, section 4.3.
 
     >>> one = torch.tensor([[1.0, 0.0]])
     >>> hinge(torch.tensor([[0.5, 0.25]]), one, one >= 0).tolist()
@@ -125,13 +128,13 @@ def hinge(scores: Tensor, grades: Tensor, mask: Tensor) -> Tensor:
 
 
 def plackett_luce(scores: Tensor, grades: Tensor, mask: Tensor) -> Tensor:
-    """Plackett-Luce loss: sum over documents i of -log(exp(s_i) / (exp(s_i) + Σ exp(s_j))).
+    """Compute the Plackett-Luce loss: Σ_i -log(exp(s_i) / (exp(s_i) + Σ_j exp(s_j))).
 
-    The inner sum runs over the documents j whose grade is lower than the grade of i. The order of
-    documents with equal grades does not matter, and a query of one grade has loss 0. If no grades
-    are equal, the loss is the negative logarithm of the probability of the ranking by grades in the
-    model of Plackett and Luce (the second loss in section 4.3 of Pfannschmidt et al. 2018, see
-    `hinge`).
+    The outer sum runs over all documents i, and the inner sum over the documents j whose grade is
+    lower than the grade of document i. The order of documents with equal grades does not matter,
+    and a query of one grade has loss 0. If no grades are equal, the loss is the negative logarithm
+    of the probability of the ranking by grades in the model of Plackett and Luce (the second loss
+    in section 4.3 of Pfannschmidt et al. 2018, see `hinge`).
 
     >>> one = torch.tensor([[1.0, 0.0]])
     >>> round(float(plackett_luce(torch.zeros(1, 2), one, one >= 0)[0]), 4)
@@ -147,10 +150,10 @@ def plackett_luce(scores: Tensor, grades: Tensor, mask: Tensor) -> Tensor:
 
 
 def listnet(scores: Tensor, grades: Tensor, mask: Tensor) -> Tensor:
-    """ListNet's loss: -Σ P(i) log Q(i), where P = softmax(grades) and Q = softmax(scores).
+    """Compute ListNet's loss: -Σ P(i) log Q(i) with P = softmax(grades) and Q = softmax(scores).
 
-    Cross entropy of the top-one probabilities: Cao et al. 2007, Learning to Rank: From Pairwise
-    Approach to Listwise Approach.
+    It is the cross entropy of the probabilities that a document is ranked first (Cao et al. 2007,
+    Learning to Rank: From Pairwise Approach to Listwise Approach).
 
     >>> one = torch.tensor([[1.0, 0.0]])
     >>> round(float(listnet(torch.zeros(1, 2), one, one >= 0)[0]), 4)
@@ -162,7 +165,7 @@ def listnet(scores: Tensor, grades: Tensor, mask: Tensor) -> Tensor:
 
 
 def softmax(scores: Tensor, grades: Tensor, mask: Tensor) -> Tensor:
-    """ListNet's loss, but 0 for a query whose grades are all equal, since no order is learned."""
+    """Compute ListNet's loss, but 0 for a query whose grades are all equal and tell no order."""
     has_first_grade = (grades == grades[:, :1]) | ~mask
     return listnet(scores, grades, mask).masked_fill(has_first_grade.all(1), 0)
 

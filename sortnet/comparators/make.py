@@ -72,7 +72,7 @@ def make_comparator(config: Config, n_features: int, one: MakeOne | None = None)
 
 
 def nets_of(config: Config) -> int:
-    """Number of nets that are trained side by side.
+    """Return the number of nets that are trained side by side.
 
     Soft trees are a single net, whose heads the setting `committee` counts.
     """

@@ -103,7 +103,7 @@ class SoftTrees(NeuralComparator):
         self.register_buffer("sharpness", torch.ones(()))
 
     def anneal(self, share: float) -> None:
-        """Raise the sharpness of the choice of features, after a `share`, 0 to 1, of the steps.
+        """Raise the sharpness of the choice of features, when a `share` of the steps is done.
 
         The sharpness never falls, so that a training that starts from learned weights keeps their
         choices.
@@ -119,11 +119,11 @@ class SoftTrees(NeuralComparator):
         return FittedTrees(self.committee, weights)
 
     def feature_shares(self) -> F64:
-        """Mean share (d,) of each feature in the softmax of all splits; the shares sum to 1."""
+        """Compute the mean share (d,) of each feature in all splits; the shares sum to 1."""
         return self.fitted().feature_shares()
 
     def _chosen(self) -> Tensor:
-        """Share (d, splits) of each feature in each split, by the softmax over features."""
+        """Compute the share (d, splits) of each feature in each split, by a softmax."""
         # The rounding of torch's softmax depends on how its threads divide the work.
         with one_thread_an_operation():
             return torch.softmax(self.sharpness * self.choices, dim=0)
@@ -163,6 +163,10 @@ class SoftTrees(NeuralComparator):
         return one_thread_an_operation()
 
     def kernel(self) -> Score | None:
+        """Describe the margin for the compiled sort by a score, the mean of the heads' scores.
+
+        Return None if a subclass overrides a method that the compiled sort would replace.
+        """
         if not self._compares_as(SoftTrees, _COMPILED):
             return None
 
@@ -230,6 +234,7 @@ class TreeScores(torch.autograd.Function):
         leaves: Tensor,
         heads: int,
     ) -> Tensor:
+        """Compute scores, (n, heads), of documents with the split inputs `inputs`, (n, splits)."""
         scale, shift = half_logits(thresholds, log_steepness)
         sides = inputs.new_empty(blocks_of(len(inputs)), inputs.shape[1], LANES)
         out = inputs.new_empty(len(inputs), heads)
@@ -239,6 +244,11 @@ class TreeScores(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        """Compute the gradients in the arguments of `forward`, given the gradient in the scores.
+
+        With scale = exp(log_steepness) / 2 and shift = -thresholds * scale, the chain rule turns
+        the gradients in scale and shift into gradients in thresholds and log_steepness.
+        """
         inputs, thresholds, scale, leaves, sides = ctx.saved_tensors
         d_scores = grads[0].contiguous()
         d_inputs = torch.empty_like(inputs)

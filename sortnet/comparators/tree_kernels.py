@@ -54,7 +54,7 @@ _EVEN = (
 
 
 def blocks_of(n: int) -> int:
-    """Number of blocks, of `LANES` documents each, that hold n documents."""
+    """Return the number of blocks of `LANES` documents that n documents need."""
     return -(-n // LANES)
 
 
@@ -112,11 +112,13 @@ def fill_gradients(
     d_sides = np.empty((len(scale), LANES), inputs.dtype)
     d_scores = np.zeros((d_out.shape[1], LANES), inputs.dtype)
     for block in range(len(sides)):
+        # Transpose the block's gradients in the scores; padding has the gradient 0.
         d_scores[:] = 0
         for k in range(min(LANES, len(inputs) - block * LANES)):
             for head in range(len(d_scores)):
                 d_scores[head, k] = d_out[block * LANES + k, head]
         for tree in range(trees):
+            head_of_tree = tree * len(d_scores) // trees
             first = tree * depth
             tree_sides = sides[block, first : first + depth]
             d_tree_sides = d_sides[first : first + depth]
@@ -126,11 +128,11 @@ def fill_gradients(
             _fill_products(matrix, low[columns - 1 :], d_up[rows - 1 :])
             up[0] = 1
             _fill_ways(tree_sides[:upper], up)
-            _scale_rows(d_up[rows - 1 :], d_scores[tree * len(d_scores) // trees])
+            _scale_rows(d_up[rows - 1 :], d_scores[head_of_tree])
             _fill_slopes(tree_sides[:upper], up, d_up, d_tree_sides[:upper])
             # With `up` times the gradient in the score, the gradients in `low` and in the leaves
             # are products.
-            _scale_rows(up[rows - 1 :], d_scores[tree * len(d_scores) // trees])
+            _scale_rows(up[rows - 1 :], d_scores[head_of_tree])
             _fill_products(matrix.T, up[rows - 1 :], d_low[columns - 1 :])
             _fill_slopes(tree_sides[upper:], low, d_low, d_tree_sides[upper:])
             _add_products(up[rows - 1 :], low[columns - 1 :], d_leaves[tree])
@@ -237,8 +239,8 @@ def _fill_ways(sides: Floats, ways: Floats) -> None:
         sides: (levels, LANES) probabilities of going right at each level.
         ways: array from `_ways` that is filled; its first row, for the root, must be 1.
     """
-    # The `size` ways through some levels are rows of `ways`, from the row `before` on. Each of them
-    # continues to the left and to the right, in two rows from the row `after` on.
+    # The `size` ways through the levels so far are rows of `ways`, from row `before` on. A way
+    # continues to the left and to the right, in two rows from row `after` on.
     before, size = 0, 1
     for level in range(len(sides)):
         after = before + size

@@ -1,1 +1,1 @@
-"""Nets that see all documents of a query at once."""
+"""Nets that score the documents of a query together, each in the context of the others."""

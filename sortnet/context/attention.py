@@ -1,8 +1,9 @@
-"""Self-attention over the documents of a query, whose order does not matter.
+"""Self-attention over the documents of a query, independent of the order of the documents.
 
-Pre-norm blocks as in Set Transformer (Lee et al. 2019) and SetRank (Pang et al. 2020), without
-positions: the output for a document does not depend on its place. Induced attention, by way of a
-few learned points, is linear in the documents.
+The net has pre-norm blocks as Set Transformer (Lee et al. 2019) and SetRank (Pang et al. 2020).
+Positions are not encoded, so the output for a document does not depend on its position. Attention
+by way of a few learned points, called induced attention, needs time linear in the number of
+documents.
 """
 
 from __future__ import annotations
@@ -21,15 +22,16 @@ class SetEncoder(nn.Module):
     """Net that scores the documents of q queries, padded to n documents of d features each.
 
     Args:
-        n_features: d, the number of features of a document.
-        width: width of the embedding.
-        heads: number of heads of the attention; a divisor of the width.
-        layers: number of blocks; a block is attention, then a net with one hidden layer of 2 width
-            ReLU units.
-        points: number of learned points by way of which documents attend to each other; 0: they
-            attend directly.
-        dropout: dropout rate of the output of attention and net, in training.
-        seed: seed of the initial weights and of dropout.
+        n_features: the number d of features of a document.
+        width: the number of values in the embedding of a document.
+        heads: the number of heads of the attention, a divisor of the width.
+        layers: the number of blocks. A block is attention, then a net with one hidden layer of
+            2 * width ReLU units.
+        points: the number of learned points by way of which documents attend to each other. With 0
+            documents attend to each other directly.
+        dropout: the share of values that dropout sets to 0 in training, after attention and after
+            the net of each block.
+        seed: the seed of the initial weights and of dropout.
 
     >>> X, mask = torch.eye(3)[None], torch.ones(1, 3, dtype=torch.bool)
     >>> net = SetEncoder(3, width=8, heads=2, layers=1).eval()
@@ -66,26 +68,35 @@ class SetEncoder(nn.Module):
         self.score = Linear(width, 1, self.generator)
 
     def forward(self, x: Tensor, mask: Tensor) -> Tensor:
-        """Score documents, (q, n, d), as (q, n); `mask` (q, n) is False for padding.
+        """Score the documents of q queries, padded to n documents each.
 
-        Every query needs a document. Finite values in the padding change no score.
+        Args:
+            x: (q, n, d) features. Finite values in the padding change no score.
+            mask: (q, n) False for padding. Every query needs at least one document.
+
+        Returns:
+            (q, n) scores.
         """
-        x = self.embed(x)
+        embedded = self.embed(x)
         for block in self.blocks:
-            x = block(x, mask, self._dropped)
-        scores: Tensor = self.score(self.norm(x))[..., 0]
+            embedded = block(embedded, mask, self._drop)
+        scores: Tensor = self.score(self.norm(embedded))[..., 0]
         return scores
 
-    def _dropped(self, x: Tensor) -> Tensor:
-        """Apply dropout while training: set random entries of x to 0, and scale up the rest."""
+    def _drop(self, x: Tensor) -> Tensor:
+        """Apply dropout in training: set random values of x to 0, and scale up the other values."""
         if not (self.training and self.dropout):
             return x
-        keep = torch.rand(x.shape, generator=self.generator) >= self.dropout
-        return x * keep / (1 - self.dropout)
+        remains = torch.rand(x.shape, generator=self.generator) >= self.dropout
+        return x * remains / (1 - self.dropout)
 
 
 class _Attention(nn.Module):
-    """Attention with several heads: each document of x reads the documents of y."""
+    """Attention with several heads: each row of x gets a weighted mean of values of rows of y.
+
+    The weights are softmax(query(x) · key(y) / sqrt(width of a head)) over the rows of y. Rows are
+    documents or learned points (Vaswani et al. 2017, Attention Is All You Need).
+    """
 
     def __init__(self, width: int, heads: int, generator: torch.Generator) -> None:
         super().__init__()
@@ -96,19 +107,29 @@ class _Attention(nn.Module):
         self.out = Linear(width, width, generator)
 
     def forward(self, x: Tensor, y: Tensor, mask: Tensor | None) -> Tensor:
-        """Attend from x (q, n, w) to the rows of y (q, m, w) for which `mask` (q, m) is True."""
-        queries = self._divided(self.query(x))
-        keys = self._divided(self.key(y))
-        values = self._divided(self.value(y))
+        """Attend from the rows of x to the rows of y.
+
+        Args:
+            x: (q, n, width) rows that read.
+            y: (q, m, width) rows that are read.
+            mask: (q, m) False for rows of y that are padding; None without padding.
+
+        Returns:
+            (q, n, width) results.
+        """
+        queries = self._split_by_head(self.query(x))
+        keys = self._split_by_head(self.key(y))
+        values = self._split_by_head(self.value(y))
         mask_of_heads = None if mask is None else mask[:, None, None]
         attended = nn.functional.scaled_dot_product_attention(
             queries, keys, values, attn_mask=mask_of_heads
         )
-        out: Tensor = self.out(attended.transpose(1, 2).flatten(2))
+        heads_side_by_side = attended.transpose(1, 2).flatten(2)
+        out: Tensor = self.out(heads_side_by_side)
         return out
 
-    def _divided(self, x: Tensor) -> Tensor:
-        """Divide the width w of (q, n, w) among the heads: (q, heads, n, w / heads)."""
+    def _split_by_head(self, x: Tensor) -> Tensor:
+        """Split the width of x, (q, n, width), among the heads: (q, heads, n, width / heads)."""
         return x.reshape(*x.shape[:2], self.heads, -1).transpose(1, 2)
 
 
@@ -124,12 +145,21 @@ class _Block(nn.Module):
         self.points = initial_weights(points, width, generator) if points else None
         self.gather = _Attention(width, heads, generator) if points else None
 
-    def forward(self, x: Tensor, mask: Tensor, dropped: Callable[[Tensor], Tensor]) -> Tensor:
+    def forward(self, x: Tensor, mask: Tensor, drop: Callable[[Tensor], Tensor]) -> Tensor:
+        """Transform embedded documents, (q, n, width), to new embeddings of the same shape.
+
+        Args:
+            x: (q, n, width) embeddings.
+            mask: (q, n) False for padding.
+            drop: the function that applies dropout.
+        """
         normed = self.norms[0](x)
         if self.gather is not None and self.points is not None:
+            # The points read the documents, then the documents read the points.
             points = self.gather(self.points.expand(len(x), -1, -1), normed, mask)
-            attended = self.attention(normed, points, None)
+            attended = self.attention(normed, points, mask=None)
         else:
             attended = self.attention(normed, normed, mask)
-        x = x + dropped(attended)
-        return x + dropped(self.back(torch.relu(self.hidden(self.norms[1](x)))))
+        x = x + drop(attended)
+        hidden = torch.relu(self.hidden(self.norms[1](x)))
+        return x + drop(self.back(hidden))

@@ -1,4 +1,7 @@
-"""Nets that score a whole set of objects: FATE-Net, FETA-Net and their dense layers."""
+"""Nets that score the objects of a set together: FATE-Net, FETA-Net and their dense layers.
+
+An object is a document, and a set is a query.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,7 @@ PAIR_NETS = ("cmpnn", "free")
 
 
 class Linear(nn.Module):
-    """Linear layer xW + b, with weights drawn from a generator."""
+    """Linear layer x W + b: the weights W are drawn from a generator, and b starts at 0."""
 
     def __init__(self, rows: int, columns: int, generator: torch.Generator) -> None:
         super().__init__()
@@ -29,10 +32,11 @@ class Linear(nn.Module):
 
 
 class Dense(nn.Module):
-    """Hidden layers, (m, d) -> (m, w), of SELU units or of batch-normalised ReLU units.
+    """Hidden layers of SELU units or of batch-normalised ReLU units, from (m, d) to (m, width).
 
-    Klambauer et al. 2017, Self-Normalizing Neural Networks; Ioffe and Szegedy 2015, Batch
-    Normalization. The rows are objects, or pairs of them: never padding.
+    The m rows are objects or pairs of objects, and never padding, which would change the
+    statistics of batch normalisation. Klambauer et al. 2017, Self-Normalizing Neural Networks;
+    Ioffe and Szegedy 2015, Batch Normalization.
     """
 
     def __init__(
@@ -41,8 +45,7 @@ class Dense(nn.Module):
         super().__init__()
         self.width = (n_columns, *hidden)[-1]
         self.layers = nn.ModuleList(
-            hidden_layer(before, after, generator)
-            for before, after in pairwise((n_columns, *hidden))
+            hidden_layer(n_in, n_out, generator) for n_in, n_out in pairwise((n_columns, *hidden))
         )
         self.units = nn.ModuleList(hidden_units(units, width) for width in hidden)
 
@@ -53,7 +56,7 @@ class Dense(nn.Module):
 
 
 def hidden_layer(rows: int, columns: int, generator: torch.Generator) -> Linear:
-    """Make a layer whose weights have variance 1 / rows; SELU units need it to stay normalised."""
+    """Make a layer whose weights have variance 1 / rows, which keeps SELU units normalised."""
     layer = Linear(rows, columns, generator)
     # `initial_weights` draws weights with variance 2 / (rows + columns).
     layer.weight.data *= ((rows + columns) / (2 * rows)) ** 0.5
@@ -61,14 +64,17 @@ def hidden_layer(rows: int, columns: int, generator: torch.Generator) -> Linear:
 
 
 def hidden_units(name: str, width: int) -> nn.Module:
-    """Make the units of a layer: either SELU, or batch normalisation with ReLU."""
+    """Make the units of a layer: SELU if that is the name, else batch normalisation with ReLU."""
     if name == "selu":
         return nn.SELU()
     return nn.Sequential(BatchNorm(width), nn.ReLU())
 
 
 class BatchNorm(nn.Module):
-    """Batch normalisation that accepts a single row, using the statistics of earlier batches."""
+    """Batch normalisation that also accepts a single row in training.
+
+    A single row has no variance, so it is normalised by the statistics of earlier batches.
+    """
 
     mean: Tensor
     variance: Tensor
@@ -81,9 +87,9 @@ class BatchNorm(nn.Module):
         self.register_buffer("variance", torch.ones(width))
 
     def forward(self, x: Tensor) -> Tensor:
-        normalises_itself = self.training and len(x) > 1
+        uses_own_statistics = self.training and len(x) > 1
         return nn.functional.batch_norm(
-            x, self.mean, self.variance, self.weight, self.bias, training=normalises_itself
+            x, self.mean, self.variance, self.weight, self.bias, training=uses_own_statistics
         )
 
 
@@ -92,15 +98,16 @@ class FateNet(nn.Module):
 
         μ = mean over the set of φ(x)        score(x) = U(x, μ)
 
-    φ is a net of a single object, U a net of x and μ side by side. Pfannschmidt, Gupta and
-    Hüllermeier 2018, Deep architectures for learning context-dependent ranking functions, sections
-    3.3 and 4.2: an object is part of its own context, so that μ is computed once.
+    The net φ embeds a single object, and the net U scores x and μ side by side. As in sections 3.3
+    and 4.2 of Pfannschmidt, Gupta and Hüllermeier 2018, Deep architectures for learning
+    context-dependent ranking functions, an object is part of its own context, so that a set has a
+    single μ.
 
     Args:
-        n_features: d, the number of features of an object.
-        hidden: units per hidden layer, the same in φ and U.
-        units: `selu`, or `relu` behind batch normalisation.
-        seed: seed of the initial weights.
+        n_features: the number d of features of an object.
+        hidden: the number of units of each hidden layer, the same in φ and U.
+        units: `selu`, or `relu` after batch normalisation.
+        seed: the seed of the initial weights.
 
     >>> net = FateNet(3, hidden=(8,)).eval()
     >>> X = torch.eye(3)
@@ -108,7 +115,7 @@ class FateNet(nn.Module):
     >>> torch.allclose(scores_of_permuted, net(X, torch.tensor([3]))[[2, 0, 1]], atol=1e-6)
     True
 
-    Cost: linear in the objects.
+    Cost: linear in the number of objects.
     """
 
     def __init__(
@@ -117,39 +124,49 @@ class FateNet(nn.Module):
         super().__init__()
         self.generator = torch.Generator().manual_seed(seed)
         self.embedding = Dense(n_features, hidden, units, self.generator)
-        columns = n_features + self.embedding.width
-        self.joint = Dense(columns, hidden, units, self.generator)
+        n_columns = n_features + self.embedding.width
+        self.joint = Dense(n_columns, hidden, units, self.generator)
         self.score = Linear(self.joint.width, 1, self.generator)
 
     def forward(self, x: Tensor, sizes: Tensor) -> Tensor:
-        """Score the objects (n, d) of q sets; `sizes` (q,) is the number of objects of each set."""
+        """Score the objects of q sets.
+
+        Args:
+            x: (n, d) features of all objects, set by set.
+            sizes: (q,) the number of objects of each set.
+
+        Returns:
+            (n,) scores.
+        """
         embedded = self.embedding(x)
         set_of_object = torch.repeat_interleave(sizes)
         zeros = embedded.new_zeros(len(sizes), self.embedding.width)
         total = zeros.index_add(0, set_of_object, embedded)
         mean = total / sizes.clamp_min(1)[:, None]
-        scores: Tensor = self.score(self.joint(torch.cat((x, mean[set_of_object]), 1)))[:, 0]
+        object_and_mean = torch.cat((x, mean[set_of_object]), dim=1)
+        scores: Tensor = self.score(self.joint(object_and_mean))[:, 0]
         return scores
 
 
 class FetaNet(nn.Module):
-    """FETA-Net: sum a score of the object alone and its support against every other object.
+    """FETA-Net: the score of an object is a score of its own, plus its support against each other.
 
-        score(x) = U0(x) + Σ over all y ≠ x of the set of U1(x, y)
+        score(x) = U0(x) + Σ U1(x, y) over all other objects y of the set
 
-    Pfannschmidt, Gupta and Hüllermeier 2018, Deep architectures for learning context-dependent
-    ranking functions, sections 3.2 and 4.1. There U1(x, y) is N_>(x, y) of a CmpNN, which computes
-    N_>(y, x) = N_<(x, y) at the same time. `pair="free"` is a net of x and y side by side, whose
-    values are not bounded.
+    In sections 3.2 and 4.1 of Pfannschmidt, Gupta and Hüllermeier 2018, Deep architectures for
+    learning context-dependent ranking functions, U1(x, y) is the output N_>(x, y) of a CmpNN, which
+    computes N_>(y, x) = N_<(x, y) at the same time. With `pair="free"`, U1 is a net of x and y side
+    by side, whose values are not bounded.
 
     Args:
-        n_features: d, the number of features of an object.
-        pair: U1, `cmpnn` or `free`.
-        hidden: units per hidden layer of U0 and of U1; a CmpNN has dual pairs of tanh units.
-        units: `selu`, or `relu` behind batch normalisation; a CmpNN has tanh units always.
-        chunk: pairs computed at once, which bounds memory. With more pairs training computes them
-            a second time for the gradient.
-        seed: seed of the initial weights.
+        n_features: the number d of features of an object.
+        pair: the net U1, `cmpnn` or `free`.
+        hidden: the number of units of each hidden layer of U0 and of U1. In a CmpNN it is the
+            number of dual pairs of units.
+        units: `selu`, or `relu` after batch normalisation. A CmpNN always has tanh units.
+        chunk: the number of pairs that are computed together, which bounds memory. With more pairs,
+            a training computes all pairs a second time for the gradient.
+        seed: the seed of the initial weights.
 
     >>> net = FetaNet(3, hidden=(8,)).eval()
     >>> X = torch.eye(3)
@@ -157,7 +174,7 @@ class FetaNet(nn.Module):
     >>> torch.allclose(scores_of_permuted, net(X, torch.tensor([3]))[[2, 0, 1]], atol=1e-6)
     True
 
-    Cost: the pairs of a set, so quadratic in its objects.
+    Cost: linear in the number of pairs, which is quadratic in the number of objects of a set.
     """
 
     def __init__(
@@ -175,20 +192,30 @@ class FetaNet(nn.Module):
         self.generator = torch.Generator().manual_seed(seed)
         self.alone = Dense(n_features, hidden, units, self.generator)
         self.score = Linear(self.alone.width, 1, self.generator)
-        self.pair = (
-            CmpNN(n_features, hidden=hidden, seed=seed)
-            if pair == "cmpnn"
-            else FreePairNet(n_features, hidden, units, self.generator)
-        )
+        self.pair: CmpNN | FreePairNet
+        if pair == "cmpnn":
+            self.pair = CmpNN(n_features, hidden=hidden, seed=seed)
+        else:
+            self.pair = FreePairNet(n_features, hidden, units, self.generator)
 
     def forward(self, x: Tensor, sizes: Tensor) -> Tensor:
-        """Score the objects (n, d) of q sets; `sizes` (q,) is the number of objects of each set."""
+        """Score the objects of q sets.
+
+        Args:
+            x: (n, d) features of all objects, set by set.
+            sizes: (q,) the number of objects of each set.
+
+        Returns:
+            (n,) scores.
+        """
         scores: Tensor = self.score(self.alone(x))[:, 0]
         embedded = self.pair.embed(x)
         end_of_set = torch.repeat_interleave(sizes.cumsum(0), sizes)
         # Each object is paired with the objects after it in its set, so that each pair occurs once.
+        # Pairs are numbered by their first object, then by their second.
         n_after = end_of_set - 1 - torch.arange(len(end_of_set))
-        ends = n_after.cumsum(0)
+        end_pair = n_after.cumsum(0)
+        first_pair = end_pair - n_after
         n_pairs = int(n_after.sum())
         computes_again = torch.is_grad_enabled() and n_pairs > self.chunk
 
@@ -197,8 +224,8 @@ class FetaNet(nn.Module):
 
         for first in range(0, n_pairs, self.chunk):
             pairs = torch.arange(first, min(first + self.chunk, n_pairs))
-            i = torch.searchsorted(ends, pairs, right=True)
-            j = i + 1 + pairs - (ends - n_after)[i]
+            i = torch.searchsorted(end_pair, pairs, right=True)
+            j = i + 1 + pairs - first_pair[i]
             if computes_again:
                 support_i, support_j = checkpoint(supports, embedded, i, j, use_reentrant=False)
             else:
@@ -220,12 +247,22 @@ class FreePairNet(nn.Module):
         self.score = Linear(self.rest.width, 1, generator)
 
     def embed(self, x: Tensor) -> Tensor:
-        """Inputs (n, 2H) of the H first-layer units, with x as first and as second object."""
-        as_first, as_second = self.first.weight.chunk(2)
-        return torch.cat((x @ as_first + self.first.bias, x @ as_second), 1)
+        """Compute what n objects, (n, d), add to the inputs of the H units of the first layer.
+
+        Returns:
+            (n, 2H): the parts of the inputs for x as the first object, then for x as the second.
+        """
+        weights_as_first, weights_as_second = self.first.weight.chunk(2)
+        as_first = x @ weights_as_first + self.first.bias
+        as_second = x @ weights_as_second
+        return torch.cat((as_first, as_second), dim=1)
 
     def outputs(self, e_i: Tensor, e_j: Tensor) -> tuple[Tensor, Tensor]:
-        """Outputs U1(i, j) and U1(j, i), both (m,), from the `embed` outputs (m, 2H) of i and j."""
+        """Compute the outputs U1(i, j) and U1(j, i) of m pairs, (m,) each.
+
+        Args:
+            e_i, e_j: (m, 2H) results of `embed` for the first and the second object of each pair.
+        """
         i_as_first, i_as_second = e_i.chunk(2, 1)
         j_as_first, j_as_second = e_j.chunk(2, 1)
         units = self.units(torch.cat((i_as_first + j_as_second, j_as_first + i_as_second)))

@@ -10,10 +10,10 @@
 | `judge` | `Judge`, which answers which of two documents is better |
 | `pair_sink` | `PairSink`, which keeps the pairs of TP and VP |
 | `named_columns` | `NamedColumns`, the columns of a table that have a role |
-| `shard` | `Shard`, the queries of one of several processes |
-| `memory` | free memory, and refusals of data that do not fit |
-| `large_arrays` | arrays larger than memory, in files |
-| `float32` | differences of features that float32 cannot hold |
+| `shard` | `Shard`, the share of the queries that one of several processes has |
+| `memory` | free memory, and checks that data fit into it |
+| `large_arrays` | arrays that are larger than memory, in files |
+| `float32` | a check that float32 keeps the differences of features |
 | `arrays` | short names of array types, for annotations |
 """
 
@@ -43,4 +43,4 @@ from sortnet.core.queries import grade_fault as grade_fault
 from sortnet.core.queries import whole_grades as whole_grades
 from sortnet.core.sorting import Sorting as Sorting
 
-Progress: TypeAlias = Callable[[str], None]  # called with progress messages
+Progress: TypeAlias = Callable[[str], None]  # a function that is called with progress messages

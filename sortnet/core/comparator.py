@@ -12,9 +12,20 @@ class Comparator(Protocol):
     """Comparator of documents: `prepare` runs once per document, `prefer` once per comparison."""
 
     def prepare(self, X: F32) -> Any:
-        """Prepare scaled features (n, n_features): return n rows that `prefer` reads."""
+        """Prepare n documents for comparisons, given their scaled features, (n, n_features).
+
+        Returns:
+            The prepared documents, any value that `prefer` accepts.
+        """
         ...
 
     def prefer(self, prepared: Any, i: Ints, j: Ints) -> F32:
-        """Margins (m,) of documents i over j; document i goes first if its margin is positive."""
+        """Compute the margins of documents i over documents j, (m,).
+
+        Document i goes first if the margin is positive, document j if it is negative.
+
+        Args:
+            prepared: the result of `prepare` for n documents.
+            i, j: (m,) numbers of documents, 0 to n - 1.
+        """
         ...

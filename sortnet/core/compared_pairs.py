@@ -18,16 +18,16 @@ from sortnet.core.pairs import is_in, packed, refuse_no_pairs, unordered, unpack
 class ComparedPairs:
     """Table of compared pairs: each row has two documents of one query.
 
-    The sort makes the table, the judge fills in the answers, a strategy selects the rows to learn
-    from, the training reads them and the store keeps them. A column made by `of` takes no memory if
-    it has one value in all rows.
+    A sort makes the table, a judge fills in the answers, a strategy selects the rows to learn from,
+    the training reads them and the store keeps them. A column that `of` makes of a single number
+    needs no memory.
 
     Attributes:
-        i, j: (m,) int32 document numbers; in a table `in_order` i is the better document.
-        margin: (m,) float32 the comparator's margin of i over j: i went first if it is positive;
-            NaN where no sort compared the two.
-        answer: (m,) float32 the judge's probability that i is better, 0 to 1; NaN without an
-            answer.
+        i, j: (m,) int32 document numbers. In a table that is `in_order`, i is the better document.
+        margin: (m,) float32 margins of the comparator; a positive margin prefers document i. The
+            margin is NaN if no sort compared the two documents.
+        answer: (m,) float32 probabilities of the judge that document i is better, 0 to 1; NaN
+            without an answer.
 
     >>> compared = ComparedPairs.of([0, 1, 2], [1, 2, 0], margin=[-1.0, -1.0, -1.0])
     >>> judged = compared.judged(np.array([1, 0, np.nan], np.float32))
@@ -51,10 +51,15 @@ class ComparedPairs:
         margin: Any = np.nan,
         answer: Any = np.nan,
     ) -> Self:
-        """Make a table of pairs; a single number as `margin` or `answer` holds for all rows.
+        """Make a table of m pairs.
+
+        Args:
+            i, j: (m,) document numbers.
+            margin: (m,) margins, or a single number for all rows.
+            answer: (m,) answers, or a single number for all rows.
 
         Raises:
-            DataError: on arrays that do not fit each other, or a document compared with itself.
+            DataError: if i and j have different shapes, or a document is compared with itself.
         """
         i, j = np.asarray(i), np.asarray(j)
         if not (i.dtype == j.dtype == np.int32):
@@ -73,8 +78,9 @@ class ComparedPairs:
 
     @classmethod
     def of_keys(cls, key: I64) -> Self:
-        """Make a table of pairs that no sort compared, each with its better document first."""
-        return cls.of(*unpacked(key), answer=1)
+        """Make a table of pairs without margins, given keys with the better document first."""
+        i, j = unpacked(key)
+        return cls.of(i, j, answer=1)
 
     @classmethod
     def joined(cls, tables: Sequence[ComparedPairs]) -> Self:
@@ -101,24 +107,25 @@ class ComparedPairs:
 
     @cached_property
     def wrong(self) -> Bool:
-        """Whether (m,) the comparison went wrong: the document that the judge prefers did not win.
+        """Mask (m,) of the wrong comparisons, whose margin contradicts the judge's answer.
 
-        A margin of 0, which prefers neither document, is wrong too. Equally good documents, and
-        documents without an answer, cannot be mis-compared.
+        A margin of 0 is wrong if the judge prefers a document. A comparison is never wrong if the
+        answer is a tie, or if there is no answer.
         """
-        better = np.sign(self.answer - np.float32(0.5))  # 1: document i, -1: j, 0 in a tie
+        preferred = np.sign(self.answer - np.float32(0.5))  # 1: document i, -1: j, 0: a tie
+        is_decided = np.abs(preferred) == 1  # False for NaN, too
         is_compared = ~np.isnan(self.margin)
-        wrong: Bool = (np.abs(better) == 1) & (np.sign(self.margin) != better) & is_compared
+        wrong: Bool = is_decided & (np.sign(self.margin) != preferred) & is_compared
         return wrong
 
     @property
     def answered(self) -> Bool:
-        """Whether (m,) the judge answered about the pair."""
+        """Mask (m,) of the pairs that have an answer."""
         answered: Bool = ~np.isnan(self.answer)
         return answered
 
     def judged(self, answer: F32) -> Self:
-        """Copy of the table with a judge's answers (m,) in place of its own."""
+        """Return a copy of the table with new answers, (m,), of a judge."""
         return replace(self, answer=answer)
 
     def where(self, rows: NDArray[Any] | slice) -> Self:
@@ -126,19 +133,20 @@ class ComparedPairs:
         return type(self)(self.i[rows], self.j[rows], self.margin[rows], self.answer[rows])
 
     def moved(self, by: int) -> Self:
-        """Copy of the table with `by` added to all document numbers."""
+        """Return a copy of the table with `by` added to all document numbers."""
         shift = np.int32(by)
         return replace(self, i=self.i + shift, j=self.j + shift)
 
     def in_order(self) -> Self:
-        """Rows that have an answer, sorted by (i, j), with the better document as i.
+        """Select the rows that have an answer, put the better document first, and sort by (i, j).
 
-        In a tie, which teaches that the two are alike, the document with the lower number is first.
+        In a tie the document with the lower number is first.
 
         Cost: a sort.
         """
         rows = self if self.answered.all() else self.where(self.answered)
-        # A row whose document j is the better is turned round, with its margin and its answer.
+        # If document j is better, i and j are swapped, the margin is negated, and the answer p
+        # becomes 1 - p.
         stays = is_better_first(rows.i, rows.j, rows.answer)
         i = np.where(stays, rows.i, rows.j)
         j = np.where(stays, rows.j, rows.i)
@@ -151,36 +159,44 @@ class ComparedPairs:
         return type(self)(i[order], j[order], margin, _compact(answer))
 
     def is_in(self, table: ComparedPairs) -> Bool:
-        """Whether (m,) each pair occurs in another table; both tables must be `in_order`."""
+        """Check which pairs occur in another table; return a mask (m,).
+
+        Both tables must be `in_order`.
+        """
         return is_in(self.key, table.key)
 
     def __or__(self, later: ComparedPairs) -> ComparedPairs:
-        """Unite two tables that are `in_order`; a pair of both tables keeps its later answer.
+        """Unite two tables that are `in_order`; a pair of both tables gets its answer in `later`.
 
-        Margins are left out, since they are of different sorts.
+        The result has no margins, since the margins of the two tables come from different sorts.
         """
         key = np.concatenate([self.key, later.key])
-        order = np.argsort(key, kind="stable")  # quick, since both tables ascend
+        order = np.argsort(key, kind="stable")  # fast, since both tables ascend
         key = key[order]
+        # A stable sort puts the row of `later` last among the rows with the same key.
         is_last = np.append(key[1:] != key[:-1], True)[: len(key)]
         answer = np.concatenate([self.answer, later.answer])[order[is_last]]
-        i, j = (column.astype(np.int32) for column in unpacked(key[is_last]))
-        return ComparedPairs(i, j, _constant(np.nan, len(i)), _compact(answer))
+        i, j = unpacked(key[is_last])
+        no_margin = _constant(np.nan, len(i))
+        return ComparedPairs(i.astype(np.int32), j.astype(np.int32), no_margin, _compact(answer))
 
 
 def is_better_first(i: Ints, j: Ints, answer: F32) -> Bool:
-    """Whether (m,) the answer prefers i; in a tie, whether i has the lower document number."""
+    """Check which answers prefer document i, a mask (m,).
+
+    In a tie the document with the lower number counts as preferred.
+    """
     is_first: Bool = (answer > 0.5) | ((answer == 0.5) & (i < j))
     return is_first
 
 
 def _constant(value: float, rows: int) -> F32:
-    """Array (rows,) that repeats a value, but stores the value only once."""
+    """Make an array (rows,) that repeats a value, but stores the value only once."""
     return np.broadcast_to(np.float32(value), rows)
 
 
 def _compact(column: F32) -> F32:
-    """Store the value of a constant column only once; return any other column itself."""
+    """Return the column, or an equal array that stores its value only once if all are equal."""
     if len(column) and (column == column[0]).all():
         return _constant(column[0], len(column))
     return column

@@ -10,17 +10,24 @@ from numpy.typing import NDArray
 
 from sortnet.errors import DataError
 
-_NOISE = 1e-13  # differences this far below the values are float64's own rounding
-_LOST = 0.01  # the share of a feature's differences that may be lost
+# Differences of at most `_NOISE` times the values themselves come from the rounding of float64.
+_NOISE = 1e-13
+_LOST = 0.01  # share of a feature's differences that may be lost
 
 
 def refuse_lost(
     X: NDArray[Any], codes: NDArray[Any], names: Sequence[str] | None, source: str
 ) -> None:
-    """Refuse a table (n, d) if float32 loses the differences of a feature within queries.
+    """Raise DataError if float32 loses the differences of a feature within queries.
+
+    Args:
+        X: (n, d) features of any number type.
+        codes: (n,) the number of each row's query.
+        names: the names of the columns, for the message.
+        source: the name of the data, for the message.
 
     Raises:
-        DataError: naming the feature.
+        DataError: with the name of the feature.
 
     >>> refuse_lost(np.array([[1.0, 1e9 + 1], [2.0, 1e9 + 2]]), [0, 0], ["length", "time"], "data")
     Traceback (most recent call last):
@@ -34,16 +41,17 @@ large as 1e+09: subtract the smallest one first
         return
     order = np.argsort(codes, kind="stable")
     same_query = np.diff(np.asarray(codes)[order]) == 0
-    for k in range(X.shape[1]):
-        exact = X[order, k].astype(np.float64)
+    for column in range(X.shape[1]):
+        exact = X[order, column].astype(np.float64)
         with np.errstate(over="ignore", invalid="ignore"):
             differences = np.diff(exact)[same_query]
             rounded = exact.astype(np.float32).astype(np.float64)
-            lost = np.diff(rounded)[same_query] - differences
-        size = np.abs(exact[:-1][same_query])
-        spread = np.nansum(np.abs(differences))
-        if spread > _NOISE * np.nansum(size) and np.nansum(np.abs(lost)) > _LOST * spread:
-            name = f"feature {k + 1}" if names is None else f"column {names[k]!r}"
+            errors = np.diff(rounded)[same_query] - differences
+        total = np.nansum(np.abs(differences))
+        total_of_values = np.nansum(np.abs(exact[:-1][same_query]))
+        is_noise = total <= _NOISE * total_of_values
+        if not is_noise and np.nansum(np.abs(errors)) > _LOST * total:
+            name = f"feature {column + 1}" if names is None else f"column {names[column]!r}"
             raise DataError(
                 f"{source}: {name}: float32 loses the differences of values as large as "
                 f"{np.nanmax(np.abs(exact)):.3g}: subtract the smallest one first"

@@ -13,11 +13,20 @@ if TYPE_CHECKING:
 class Judge(Protocol):
     """Function that answers which of two documents of a query is better.
 
-    It gets the queries in the form that is learned from: features are scaled, and each part numbers
-    its own documents; `docids` and `rows` identify them. `learn_to_sort` asks about no pair twice,
-    but a resumed run asks again, and needs the same answers.
+    SortNet calls the judge with queries whose features are scaled. The document numbers i and j
+    count the documents of these queries; `docids` and `rows` identify the documents in the caller's
+    data. `learn_to_sort` asks about no pair twice, but a resumed run asks again, and needs the same
+    answers.
     """
 
     def __call__(self, queries: Queries, i: I64 | I32, j: I64 | I32) -> F32:
-        """Probabilities (m,) that document i is better than j, from 0 to 1; NaN for no answer."""
+        """Answer about m pairs of documents of one query.
+
+        Args:
+            queries: the queries.
+            i, j: (m,) numbers of the documents of each pair.
+
+        Returns:
+            (m,) probabilities that document i is better than document j; NaN for no answer.
+        """
         ...

@@ -1,4 +1,4 @@
-"""Arrays that may be larger than memory; large arrays are mapped from files on disk."""
+"""Arrays that may be larger than memory: a large array is mapped from a file on disk."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ from sortnet.core.arrays import F32
 from sortnet.core.memory import refuse_too_large
 from sortnet.errors import DataError
 
-IN_MEMORY = 256 << 20  # arrays of more bytes are mapped from a file
+IN_MEMORY = 256 << 20  # largest number of bytes of an array that is not mapped from a file
+_BYTES = 4  # number of bytes of a float32
 
 
 def allocate(
@@ -26,11 +27,14 @@ def allocate(
 ) -> NDArray[Any]:
     """Allocate an uninitialised array: in memory up to 256 MiB, else in a mapped temporary file.
 
-    The file has no name. It is in TMPDIR, else in /var/tmp. Its pages are page cache: the system
-    writes them to disk when memory is short, and reads them again. They are freed with the array.
+    The file has no name, and lies in TMPDIR, else in /var/tmp. Its pages are page cache: the system
+    writes them to disk when memory is short, and reads them again. The file is freed with the
+    array.
 
     Args:
-        name: name of the data in messages.
+        shape: the shape of the array.
+        dtype: the number type of the array.
+        name: the name of the data in messages.
 
     Raises:
         DataError: if the folder has no space for the array, which is reserved at once.
@@ -46,9 +50,15 @@ def allocate(
 
 
 def rows_of(array: NDArray[Any], rows: NDArray[np.integer[Any]], name: str) -> NDArray[Any]:
-    """Copy `array[rows]` into an array from `allocate`."""
+    """Copy the given rows of an array into an array from `allocate`.
+
+    Args:
+        array: (n, ...) the array.
+        rows: (m,) row numbers.
+        name: the name of the data in messages.
+    """
     out = allocate((len(rows), *array.shape[1:]), array.dtype, name)
-    # In any other mode np.take would fill a buffer as large as `out` first.
+    # With another `mode` np.take would first fill a buffer as large as `out`.
     np.take(array, rows, axis=0, out=out, mode="clip")
     return out
 
@@ -56,8 +66,12 @@ def rows_of(array: NDArray[Any], rows: NDArray[np.integer[Any]], name: str) -> N
 def runs_of_queries(offsets: NDArray[np.int64], docs: int) -> Iterator[tuple[int, int]]:
     """Divide queries into runs of at most `docs` documents; a longer query is a run of its own.
 
+    Args:
+        offsets: (n + 1,) `Queries.offsets`.
+        docs: the largest number of documents of a run.
+
     Yields:
-        The first query of each run, and the query behind its last.
+        The first query of a run, and the first query after the run.
 
     >>> [*runs_of_queries(np.array([0, 2, 4, 9, 10]), 4)]
     [(0, 2), (2, 3), (3, 4)]
@@ -74,12 +88,12 @@ class GrowingTable:
     """Table of float32 numbers that grows row by row.
 
     Args:
-        name: name of the data in messages.
-        width: number of columns at first.
+        name: the name of the data in messages.
+        width: the number of columns at first.
 
     Attributes:
-        rows: (n or more, width) the n rows so far, and room for more.
-        n: number of rows so far.
+        rows: the n rows so far, and spare rows behind them, each with `width` numbers.
+        n: the number of rows so far.
     """
 
     def __init__(self, name: str, width: int = 0) -> None:
@@ -92,10 +106,11 @@ class GrowingTable:
         return int(self.rows.shape[1])
 
     def next_rows(self, n_new: int, width: int) -> F32:
-        """Next (n_new, width) rows, for the caller to fill; `width` must not shrink between calls.
+        """Return the next rows of the table, (n_new, width), for the caller to fill.
 
-        The rows count once the caller has increased `n`, and are valid until the next call. Rows
-        that were less wide get zeros.
+        The rows belong to the table when the caller has increased `n`. The result is valid until
+        the next call. If `width` is larger than before, the earlier rows get zeros; it must not be
+        smaller.
 
         Raises:
             DataError: if there is not enough disk space.
@@ -104,21 +119,24 @@ class GrowingTable:
         if width != self.width:
             self._enlarge(n_needed, width)
         elif n_needed > len(self.rows):
-            self._enlarge(max(n_needed, len(self.rows) * 3 // 2), width)
+            # The table grows by half its rows, so that all copies together cost O(n).
+            n_enlarged = max(n_needed, len(self.rows) * 3 // 2)
+            self._enlarge(n_enlarged, width)
         return self.rows[self.n : n_needed]
 
     def finished(self) -> F32:
-        """Final rows (n, width), without the spare rows at the end."""
+        """Return the n rows, (n, width), without the spare rows at the end."""
         if not self.rows.flags.owndata:
             return self.rows[: self.n]
         self.rows.resize((self.n, self.width), refcheck=False)
         return self.rows
 
     def _enlarge(self, rows: int, width: int) -> None:
-        """Make room for `rows` rows of `width` columns, and set new columns of old rows to 0."""
+        """Allocate `rows` rows of `width` columns, and set new columns of old rows to 0."""
         name = f"{self.name}: {rows} rows of {width} features"
-        if 4 * rows * width <= IN_MEMORY:
-            refuse_too_large(4 * (rows * width - self.rows.size), name)
+        if _BYTES * rows * width <= IN_MEMORY:
+            n_new_numbers = rows * width - self.rows.size
+            refuse_too_large(_BYTES * n_new_numbers, name)
             if width == self.width and self.rows.flags.owndata:
                 self.rows.resize((rows, width), refcheck=False)  # usually without copying the rows
                 return
@@ -135,7 +153,8 @@ def _mapped(n_bytes: int, name: str) -> mmap.mmap:
         if shutil.disk_usage(folder).free < n_bytes:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         with tempfile.TemporaryFile(dir=folder) as file:
-            # If the disk filled up later, writing to a page of the map would kill the process.
+            # The space is reserved now: if the disk filled up later, writing to a page of the map
+            # would kill the process.
             if hasattr(os, "posix_fallocate"):
                 os.posix_fallocate(file.fileno(), 0, n_bytes)
             else:
@@ -149,7 +168,10 @@ def _mapped(n_bytes: int, name: str) -> mmap.mmap:
 
 
 def _folder() -> str:
-    """Folder for large temporary files: TMPDIR, else /var/tmp, as /tmp is often kept in memory."""
+    """Choose the folder of large temporary files: TMPDIR, else /var/tmp, else the system's folder.
+
+    On many systems /tmp is kept in memory, so it is the last choice.
+    """
     if chosen := os.environ.get("TMPDIR"):
         return chosen
     return "/var/tmp" if os.access("/var/tmp", os.W_OK) else tempfile.gettempdir()

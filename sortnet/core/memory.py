@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 
 from sortnet.errors import DataError
 
-_ENDLESS = 1 << 47  # free bytes if the machine does not report its memory
+_ENDLESS = 1 << 47  # number of free bytes that is assumed if the system does not report its memory
 # An array of texts pads every text with blanks to the length of the longest text. An array is
-# refused if it takes more bytes than `_BLANK`, and more than `_BLANKS_A_LETTER` characters for each
+# refused if it needs more than `_BLANK` bytes, and more than `_BLANKS_A_LETTER` characters for each
 # letter of its texts.
 _BLANK = 1 << 28
 _BLANKS_A_LETTER = 16
@@ -22,17 +22,20 @@ _CGROUPS = Path("/sys/fs/cgroup")
 
 
 def free_memory() -> int:
-    """Bytes that this process can still use, within the machine's memory and its control group."""
+    """Measure how many bytes this process can still use.
+
+    The machine's memory and the control groups of the process limit them.
+    """
     kilobytes = _numbers(Path("/proc/meminfo")).get("MemAvailable:")
     n_free = _ENDLESS if kilobytes is None else 1024 * kilobytes
     return min([n_free, *_left_in_groups()])
 
 
 def refuse_too_large(n_bytes: int, name: str) -> None:
-    """Refuse an array that needs more memory than is free, before it is allocated.
+    """Raise DataError if an array of `n_bytes` bytes is larger than the free memory.
 
     Raises:
-        DataError: with `name` and both sizes.
+        DataError: with the name of the array, its size and the size of the free memory.
 
     >>> refuse_too_large(10**16, "t.txt: the rows")  # doctest: +ELLIPSIS
     Traceback (most recent call last):
@@ -46,20 +49,24 @@ def refuse_too_large(n_bytes: int, name: str) -> None:
 
 
 def texts(values: Sequence[str], name: str) -> NDArray[np.str_]:
-    """Make an array of texts; each text takes as much memory as the longest text.
+    """Make an array of texts, in which each text needs as much memory as the longest text.
 
     Raises:
         DataError: see `refuse_long`.
     """
-    refuse_long(max(map(len, values), default=0), len(values), sum(map(len, values)), name)
+    lengths = [len(text) for text in values]
+    refuse_long(max(lengths, default=0), len(values), sum(lengths), name)
     return np.array(values, np.str_)
 
 
 def refuse_long(longest: int, n: int, letters: int, name: str) -> None:
-    """Refuse an array of n texts that is too large; `letters` counts the letters of all texts.
+    """Raise DataError if an array of texts does not fit into memory, or is nearly all blank.
 
-    Raises:
-        DataError: if it does not fit, or if nearly all of it would be blank.
+    Args:
+        longest: the length of the longest text.
+        n: the number of texts.
+        letters: the sum of the lengths of all texts.
+        name: the name of the texts in the message.
     """
     n_bytes = 4 * longest * n
     name = f"{name}, the longest of {longest} characters,"
@@ -69,9 +76,10 @@ def refuse_long(longest: int, n: int, letters: int, name: str) -> None:
 
 
 def _left_in_groups() -> list[int]:
-    """Bytes left below the memory limit of each control group of this process.
+    """Measure how many bytes each control group of this process may still use.
 
-    Memory that caches files counts as free.
+    The control groups are the group of the process and the groups that contain it. Memory that
+    caches files counts as free.
     """
     try:
         own_group = Path("/proc/self/cgroup").read_text().partition("0::/")[2].partition("\n")[0]
@@ -91,11 +99,9 @@ def _left_in_groups() -> list[int]:
 
 
 def _numbers(path: Path) -> dict[str, int]:
-    """Read the integers of a kernel file by the word before each; a number alone in a line gets "".
+    """Read the integers of a kernel file, such as /proc/meminfo, by the word before each integer.
 
-    A file that does not exist has no integers.
-
-    A file that does not exist has none.
+    An integer alone in a line has the key "". A file that does not exist gives an empty dict.
     """
     try:
         lines = path.read_text().splitlines()
@@ -112,11 +118,13 @@ def _numbers(path: Path) -> dict[str, int]:
 
 
 def return_freed() -> None:
-    """Give freed memory back to the system where the C library would keep it for later.
+    """Give freed memory back to the system, if the C library would keep it for later arrays.
 
-    glibc keeps the memory of freed arrays of less than 32 MB, in each thread for itself. After
-    steps with such arrays this is several times the memory in use.
+    The C library glibc keeps the memory of freed arrays of less than 32 MB, separately in each
+    thread. After work with such arrays it may keep several times the memory in use.
     """
-    trim = getattr(ctypes.CDLL(None), "malloc_trim", None) if sys.platform == "linux" else None
-    if trim is not None:
-        trim(0)
+    if sys.platform != "linux":
+        return
+    malloc_trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+    if malloc_trim is not None:
+        malloc_trim(0)

@@ -1,4 +1,4 @@
-"""Names of a labelled table's columns: one value from the command line down to the readers."""
+"""NamedColumns: which columns of a labelled table have the queries, the grades and the ids."""
 
 from __future__ import annotations
 
@@ -10,27 +10,32 @@ from typing import Any, Self
 
 from sortnet.errors import DataError, ModelError
 
-# The columns of query and document id where no other columns are named.
-QUERY = "qid"
-ID = "docid"
-ALL_ROWS = "none"  # in place of a query column
-LEAST_BINS, MOST_BINS = 2, 31  # the gain of grade 30 is 2^30 - 1
+QUERY = "qid"  # default name of the query column
+ID = "docid"  # default name of the column of document ids
+ALL_ROWS = "none"  # in place of the name of a query column: all rows are one query
+LEAST_BINS = 2
+MOST_BINS = 31  # the highest grade is then 30, and its gain 2^30 - 1
+_LARGEST_EDGE = 1e300
 
 
 @dataclass(frozen=True)
 class NamedColumns:
-    """The columns of query, grade and document id, and how a column of numbers becomes grades.
+    """Names of the columns that have a role, and how a column of numbers becomes grades.
 
     Attributes:
-        query: the column of queries; None: `qid`; `none`: all rows are one query.
-        grade: the column of grades; None: the first of `label`, `grade` and `relevance`.
-        id: the column of document names; None: `docid`, or a column with a name like an id.
-        ignore: columns that are no features.
-        bins: the number of grades to make from a column of any numbers; None: it has grades.
+        query: the name of the column of queries. None means `qid`; `none` means that all rows are
+            one query.
+        grade: the name of the column of grades. None means the first of `label`, `grade` and
+            `relevance`.
+        id: the name of the column of document names. None means `docid`, or a column whose name
+            looks like the name of an id.
+        ignore: the names of columns that are no features.
+        bins: the number of grades to make of the numbers in the column `grade`. None means that
+            the column has grades.
         edges: the lowest number of each grade from 1 on, chosen on the training part.
 
     Raises:
-        DataError: on a value of another type or range.
+        DataError: if a value has a wrong type or is out of range.
 
     >>> NamedColumns(grade="stars").over(NamedColumns(query="search", grade="points"))
     NamedColumns(query='search', grade='stars', id=None, ignore=(), bins=None, edges=())
@@ -63,7 +68,7 @@ class NamedColumns:
             raise DataError(f"edges of bins must be increasing numbers, got {str(self.edges)[:60]}")
 
     def over(self, remembered: NamedColumns) -> NamedColumns:
-        """These names, with the remembered names in place of open ones."""
+        """Return a copy in which the remembered values replace None and empty edges."""
         return replace(
             self,
             query=self.query if self.query is not None else remembered.query,
@@ -74,15 +79,19 @@ class NamedColumns:
         )
 
     def to_json(self) -> dict[str, Any]:
-        """The names as a value for the JSON document of a run or a model."""
+        """Return the columns as a dict for the JSON document of a run or a model."""
         return {**asdict(self), "ignore": [*self.ignore], "edges": [*self.edges]}
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any], path: object) -> Self:
-        """Read the names from the value of `to_json`; `path` names the document in messages.
+        """Read the columns from a dict that `to_json` made.
+
+        Args:
+            values: the dict.
+            path: the path of the JSON document, for messages.
 
         Raises:
-            ModelError: if the value is damaged.
+            ModelError: if the dict is damaged.
         """
         names = {field.name for field in fields(cls)}
         if not isinstance(values, Mapping) or values.keys() - names:
@@ -98,18 +107,18 @@ class NamedColumns:
 
 
 def _is_whole(value: Any, least: int, most: int) -> bool:
-    """Whether the value is a whole number in a range."""
+    """Whether the value is a whole number from `least` to `most`."""
     return isinstance(value, int) and not isinstance(value, bool) and least <= value <= most
 
 
 def _increase(edges: tuple[Any, ...]) -> bool:
-    """Whether the edges are finite numbers, each larger than the one before."""
+    """Whether the edges are finite numbers in strictly ascending order."""
     for edge in edges:
-        if not isinstance(edge, int | float) or isinstance(edge, bool) or abs(edge) > 1e300:
-            return False
-        if not math.isfinite(edge):
+        is_number = isinstance(edge, int | float) and not isinstance(edge, bool)
+        # The bound comes first, since `math.isfinite` raises an error for a huge whole number.
+        if not is_number or abs(edge) > _LARGEST_EDGE or not math.isfinite(edge):
             return False
     return all(low < high for low, high in pairwise(edges))
 
 
-UNNAMED = NamedColumns()  # every column has its name by default
+UNNAMED = NamedColumns()  # all columns have their default names

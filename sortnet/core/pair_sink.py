@@ -8,8 +8,8 @@ from sortnet.core.compared_pairs import ComparedPairs
 
 Split: TypeAlias = Literal["train", "vali"]
 SPLITS: tuple[Split, ...] = ("train", "vali")
-NEVER_ADDED = 2**31 - 1  # the first iteration of a pair that is in neither TP nor VP
-NEVER_WRONG = -1  # first and last wrong iteration of a pair that was never wrong
+NEVER_ADDED = 2**31 - 1  # `first_iteration` of a pair that is in neither TP nor VP
+NEVER_WRONG = -1  # `first_wrong` and `last_wrong` of a pair that was never wrong
 
 
 class PairSink(Protocol):
@@ -28,23 +28,27 @@ class PairSink(Protocol):
         """Add an iteration's pairs to the training or validation pairs; count its wrong pairs.
 
         Args:
-            split: TP or VP.
+            split: `train` for the training pairs, `vali` for the validation pairs.
             iteration: the number of the iteration.
             pairs: the pairs to add, `in_order`; wrong pairs among them are counted.
             wrong: further wrong pairs to count, `in_order`, which need not be in TP or VP.
 
         Returns:
-            The number of pairs that are new in this iteration. Where several processes add
-            different pairs, their numbers add up to the number of new pairs.
+            The number of pairs that are new in this iteration. If several processes add different
+            pairs, their results add up to the number of new pairs.
         """
         ...
 
     def pairs(
         self, split: Split, before: int | None = None, docs: tuple[int, int] | None = None
     ) -> ComparedPairs:
-        """Training or validation pairs, `in_order`, that were added before iteration `before`.
+        """Return training or validation pairs, each with the better document first, in order.
 
-        Margins and answers are not kept: the pairs have those of `ComparedPairs.of_keys`. With
-        `docs` they are only the pairs whose better document is docs[0] to docs[1] - 1.
+        A sink does not keep margins and answers: the pairs are made by `ComparedPairs.of_keys`.
+
+        Args:
+            split: `train` for the training pairs, `vali` for the validation pairs.
+            before: return pairs that were added before this iteration; if None, all pairs.
+            docs: return only pairs whose better document is docs[0] to docs[1] - 1.
         """
         ...

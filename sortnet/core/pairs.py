@@ -1,4 +1,7 @@
-"""Pairs of documents, and pairs packed into one number each."""
+"""Pairs of documents: judged pairs, and keys, which are pairs packed into one number each.
+
+The key of a pair (i, j) of document numbers is i * 2^32 + j. Keys are ordered by i, then by j.
+"""
 
 from __future__ import annotations
 
@@ -10,52 +13,52 @@ from numpy.typing import ArrayLike, NDArray
 from sortnet.core.arrays import F32, F64, I64, Ints
 from sortnet.errors import DataError
 
-_LARGEST = np.finfo(np.float32).max
-_SECOND = np.int64(2**32 - 1)
+_LARGEST = np.finfo(np.float32).max  # the largest weight
+_SECOND = np.int64(2**32 - 1)  # the bits of a key that are the second document number
 
 
 def packed(i: Ints, j: Ints) -> I64:
-    """(m,) i * 2^32 + j: pairs as numbers, whose order is that of i, then of j."""
+    """Pack pairs of document numbers into keys i * 2^32 + j, (m,)."""
     return (i.astype(np.int64) << 32) | j
 
 
 def unpacked(key: I64) -> tuple[I64, I64]:
-    """(m,) and (m,) the i and the j of packed pairs."""
+    """Unpack keys, (m,), into the document numbers i and j, (m,) each."""
     return key >> 32, key & _SECOND
 
 
 def key_of(i: int, j: int) -> int:
-    """One pair as a number."""
+    """Pack a single pair of document numbers into its key, i * 2^32 + j."""
     return (i << 32) | j
 
 
 def pair_of(key: int) -> tuple[int, int]:
-    """The i and the j of one packed pair."""
+    """Unpack a single key into the document numbers i and j."""
     return key >> 32, key & int(_SECOND)
 
 
 def unordered(i: Ints, j: Ints) -> I64:
-    """(m,) pairs packed with the lower document number first."""
+    """Pack pairs into keys, (m,), with the lower document number first: (i, j) and (j, i) agree."""
     return packed(np.minimum(i, j), np.maximum(i, j))
 
 
 def moved(key: I64, by: int) -> I64:
-    """Packed pairs with `by` added to all document numbers."""
+    """Add `by` to both document numbers of each key, (m,)."""
     return key + by * np.int64(2**32 + 1)
 
 
 def is_in(keys: I64, ascending: I64) -> NDArray[np.bool_]:
-    """(m,) whether each number occurs in an ascending array."""
+    """Check which keys occur in an array of ascending keys; return a mask, (m,)."""
     if not len(ascending):
         return np.zeros(len(keys), np.bool_)
-    places = np.searchsorted(ascending, keys)
-    places[places == len(ascending)] = 0
-    occurs: NDArray[np.bool_] = ascending[places] == keys
+    rows = np.searchsorted(ascending, keys)
+    rows[rows == len(ascending)] = 0  # a key above the last one differs from the first one, too
+    occurs: NDArray[np.bool_] = ascending[rows] == keys
     return occurs
 
 
 def unique(keys: I64) -> I64:
-    """The different numbers, ascending; sorts the given array in place, too."""
+    """Return the different keys in ascending order; the given array is sorted in place."""
     keys.sort()
     # np.unique would hash first, which takes ten times as long as this sort.
     is_first = np.ones(len(keys), np.bool_)
@@ -65,33 +68,36 @@ def unique(keys: I64) -> I64:
 
 
 def refuse_no_pairs(i: Ints, j: Ints) -> None:
-    """Refuse columns of documents that are no pairs.
+    """Raise DataError unless the columns i and j are pairs of two different documents.
 
     Raises:
-        DataError: on columns that do not fit each other, a document compared with itself, or a
-            number that is no document's.
+        DataError: if the columns have different shapes, a row has the same document twice, or a
+            number is below 0 or from 2^31.
     """
     if i.shape != j.shape or i.ndim != 1:
         raise DataError(f"pairs: {i.shape} documents but {j.shape} others")
-    bad = (i == j) | ((i | j) >> 31 != 0)
-    if bad.any():
-        row = int(np.argmax(bad))
+    is_outside = (i | j) >> 31 != 0
+    is_wrong = (i == j) | is_outside
+    if is_wrong.any():
+        row = int(np.argmax(is_wrong))
         raise DataError(f"pair {row}: documents {i[row]} and {j[row]} are no pair")
 
 
 class Pairs:
     """Judged pairs of documents of one query, the better document first.
 
-    Each pair occurs once, ordered by (winner, loser). See `judged` for uncertain judgements.
+    Each pair occurs once, and the pairs are ordered by (winner, loser). `Pairs.judged` makes pairs
+    of uncertain or contradictory judgements.
 
     Args:
         winner: (m,) numbers of the documents that are better, in any order.
         loser: (m,) numbers of the documents that are worse.
 
     Attributes:
-        key: (m,) int64, ascending: winner * 2^32 + loser. (Document numbers fit 31 bits.)
-        target: (m,) float32 the share of the judgements for the winner, from ½, a tie, to 1.
-        weight: (m,) float32 the weight of the judgements, above 0.
+        key: (m,) int64 keys winner * 2^32 + loser, ascending. A document number fits 31 bits.
+        target: (m,) float32 shares of the judgements that prefer the winner, from 0.5 for a tie to
+            1.
+        weight: (m,) float32 weights of the judgements, above 0.
 
     Raises:
         DataError: on a document number below 0 or from 2^31, or a document paired with itself.
@@ -119,7 +125,7 @@ class Pairs:
 
     @classmethod
     def of_keys(cls, key: I64, target: F32, weight: F32) -> Self:
-        """Make pairs of ascending keys without duplicates."""
+        """Make pairs of ascending keys without duplicates, and of their targets and weights."""
         pairs = cls.__new__(cls)
         pairs.key = key
         pairs.target = target
@@ -141,16 +147,19 @@ class Pairs:
     ) -> Self:
         """Make pairs of judgements; judgements of the same two documents add up by their weights.
 
-        The winner has more than half of the weight; in a tie it is the lower document number.
+        The winner of a pair has more than half of the weight. In a tie the document with the lower
+        number is the winner.
 
         Args:
-            better, worse: (m,) document numbers.
-            soft: (m,) probabilities that the first document is better, 0 to 1; ½ is a tie; None: 1.
-            weight: (m,) 0 or more; None: 1. Judgements of weight 0 are left out.
+            better, worse: (m,) numbers of the better and of the worse document of each judgement.
+            soft: (m,) probabilities that document `better` is better, 0 to 1; 0.5 is a tie. If
+                None, all are 1.
+            weight: (m,) weights, 0 or more. If None, all are 1. Judgements of weight 0 are left
+                out.
 
         Raises:
-            DataError: on arrays that do not fit each other, a document compared with itself, a
-                probability outside [0, 1] or a weight that is negative or no number.
+            DataError: if the arrays have different shapes, a document is compared with itself, a
+                probability is not from 0 to 1, or a weight is negative or no number.
 
         >>> pairs = Pairs.judged([2, 0, 1], [1, 1, 2])
         >>> pairs.winner.tolist(), pairs.loser.tolist(), pairs.target.tolist()
@@ -166,9 +175,11 @@ class Pairs:
         _refuse("a document compared with itself", i == j, i)
         _refuse("not a probability", ~((p >= 0) & (p <= 1)), p)
         _refuse("not a weight", ~((w >= 0) & (w <= _LARGEST)), w)
-        low_first, place = np.unique(unordered(i, j), return_inverse=True)
-        total = np.bincount(place, w, len(low_first))
-        total_for_low = np.bincount(place, w * np.where(i < j, p, 1 - p), len(low_first))
+        # Add up the weights of each pair of a lower and a higher document number.
+        low_first, pair_of_judgement = np.unique(unordered(i, j), return_inverse=True)
+        p_low = np.where(i < j, p, 1 - p)
+        total = np.bincount(pair_of_judgement, w, len(low_first))
+        total_for_low = np.bincount(pair_of_judgement, w * p_low, len(low_first))
         rounded = np.minimum(total, _LARGEST).astype(np.float32)
         has_weight = rounded > 0
         share_for_low: F64 = np.clip(total_for_low[has_weight] / total[has_weight], 0, 1)
@@ -180,19 +191,19 @@ class Pairs:
 
     @property
     def winner(self) -> I64:
-        """(m,) int64 the document of each pair that should be first, in ascending order."""
+        """Number (m,) int64 of the better document of each pair, in ascending order."""
         return self.key >> 32
 
     @property
     def loser(self) -> I64:
-        """(m,) int64 the document of each pair that should be behind the winner."""
+        """Number (m,) int64 of the worse document of each pair."""
         return self.key & _SECOND
 
     def __len__(self) -> int:
         return len(self.key)
 
     def __or__(self, pairs: Pairs) -> Pairs:
-        """The pairs of both sets, which have none in common."""
+        """Unite two sets of pairs, which must have no pair in common."""
         key = np.concatenate([self.key, pairs.key])
         target = np.concatenate([self.target, pairs.target])
         weight = np.concatenate([self.weight, pairs.weight])
@@ -201,33 +212,44 @@ class Pairs:
 
     @property
     def sure(self) -> F64:
-        """(m,) the weight of each pair in a measure, 0 where the judgements are undecided."""
+        """Weight (m,) of each pair in a measure: weight * (2 target - 1), which is 0 for a tie."""
         sure: F64 = self.weight.astype(np.float64) * (2 * self.target.astype(np.float64) - 1)
         return sure
 
     def answers_for(self, i: Ints, j: Ints) -> tuple[F32, F32]:
-        """(m,) shares of the judgements for document i of pairs (i, j), and their weights.
+        """Look up the judgements of pairs (i, j) of documents.
 
-        A pair that nobody compared has the share NaN and the weight 1.
+        Args:
+            i, j: (m,) document numbers, in any order.
+
+        Returns:
+            (m,) shares of the judgements that prefer document i, and (m,) weights of the
+            judgements. A pair that nobody compared has the share NaN and the weight 1.
         """
         share_for_i = np.full(len(i), np.nan, np.float32)
         weight = np.ones(len(i), np.float32)
         if not len(self):
             return share_for_i, weight
         for key, i_is_winner in ((packed(i, j), True), (packed(j, i), False)):
-            places = np.minimum(np.searchsorted(self.key, key), len(self) - 1)
-            is_judged = self.key[places] == key
-            target = self.target[places[is_judged]]
+            rows = np.minimum(np.searchsorted(self.key, key), len(self) - 1)
+            is_judged = self.key[rows] == key
+            judged_rows = rows[is_judged]
+            target = self.target[judged_rows]
             share_for_i[is_judged] = target if i_is_winner else 1 - target
-            weight[is_judged] = self.weight[places[is_judged]]
+            weight[is_judged] = self.weight[judged_rows]
         return share_for_i, weight
 
     def where(self, rows: NDArray[Any]) -> Pairs:
-        """Select pairs by a mask or by ascending places."""
+        """Select pairs by a mask or by ascending row numbers."""
         return Pairs.of_keys(self.key[rows], self.target[rows], self.weight[rows])
 
     def renumbered(self, number: I64) -> Pairs:
-        """The pairs with new document numbers; a pair of a document with -1 is left out."""
+        """Replace the document numbers of all pairs by new numbers.
+
+        Args:
+            number: (n_docs,) the new number of each document. A pair of a document whose new number
+                is -1 is left out.
+        """
         i, j = number[self.winner], number[self.loser]
         rows = np.flatnonzero((i >= 0) & (j >= 0))
         key = packed(i[rows], j[rows])
@@ -240,7 +262,13 @@ class Pairs:
 
 
 def _numbers(name: str, values: ArrayLike | None, like: I64) -> F64:
-    """The values as numbers of the same shape as `like`; 1 where there are none."""
+    """Convert values to numbers, and raise DataError unless they have the shape of `like`.
+
+    Args:
+        name: the name of the values in the message.
+        values: the values; None stands for ones.
+        like: an array.
+    """
     numbers = np.ones(like.shape) if values is None else np.asarray(values, np.float64)
     if numbers.shape != like.shape:
         raise DataError(f"judgements: {like.shape} pairs but {name} has shape {numbers.shape}")
@@ -248,7 +276,13 @@ def _numbers(name: str, values: ArrayLike | None, like: I64) -> F64:
 
 
 def _refuse(fault: str, is_wrong: NDArray[np.bool_], values: NDArray[Any]) -> None:
-    """Refuse judgements with wrong values, naming the first such judgement."""
+    """Raise DataError if a value is wrong, with the number of the first wrong judgement.
+
+    Args:
+        fault: what is wrong, for the message.
+        is_wrong: (m,) whether the value of each judgement is wrong.
+        values: (m,) the values.
+    """
     if is_wrong.any():
         row = int(np.argmax(is_wrong))
         raise DataError(f"judgement {row}: {fault}: {values[row]}")

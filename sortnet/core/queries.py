@@ -21,36 +21,40 @@ from sortnet.errors import DataError
 if TYPE_CHECKING:
     from sortnet.core.judge import Judge
 
-_KINDS_WITH_MISSING = ("O", "f", "M")  # kinds of NumPy types that have missing values
-_CHECKED_AT_ONCE = 1 << 20  # number of features checked at a time, so that temporaries stay small
+_KINDS_WITH_MISSING = ("O", "f", "M")  # kinds of NumPy types that can have missing values
+_CHECKED_AT_ONCE = 1 << 20  # number of features checked at a time, which bounds memory
 
 
 @dataclass(frozen=True, eq=False)
 class Queries:
     """The documents of many queries, stored query by query.
 
-    Query `k` has the documents `offsets[k]:offsets[k + 1]`; a *document number* is an index into
-    these arrays, as used by `Pairs` and `ComparedPairs`.
+    Query `k` has the documents `offsets[k]:offsets[k + 1]`. A *document number* is an index into
+    the arrays with n_docs rows; `Pairs` and `ComparedPairs` use document numbers.
 
     Attributes:
-        features: (n_docs, n_features) float32; NaN where a value is missing. While SortNet learns
-            from large data, they are `sortnet.data.half_features.HalfFeatures`, read by rows.
-        grades: (n_docs,) int32, 0 or more; higher is more relevant.
-        offsets: (n_queries + 1,) int64, from 0 to n_docs.
-        qids: (n_queries,) the queries' names, unique.
-        rows: (n_docs,) int64, the caller's row (or the file's data line, from 0) of each document.
-        docids: (n_docs,) the documents' names, if the source has them.
-        feature_names: the columns' names, if the source has them.
-        source: name of the source of the data, for messages.
-        weights: (n_docs,) float32, 0 or more, or None for 1 everywhere: a pair of documents counts
-            weights[i] * weights[j] in training.
+        features: (n_docs, n_features) float32 features; NaN for a missing value. While SortNet
+            learns from large data, they are `sortnet.data.half_features.HalfFeatures`, read by
+            rows.
+        grades: (n_docs,) int32 grades, 0 or more; a higher grade is more relevant.
+        offsets: (n_queries + 1,) int64 number of each query's first document, and n_docs.
+        qids: (n_queries,) names of the queries, all different.
+        rows: (n_docs,) int64 number of each document's row in the caller's data, or of its data
+            line in the file, from 0.
+        docids: (n_docs,) names of the documents, if the source has names.
+        feature_names: the names of the features, if the source has names.
+        source: the name of the source of the data, for messages.
+        weights: (n_docs,) float32 weights, 0 or more; None if all are 1. A pair of documents has
+            the weight weights[i] * weights[j] in training.
         judged: judged pairs of documents, in place of grades.
-        judge: answers questions about pairs, see `Judge`; its answers are added to `judged`.
-        shard: which queries of a whole these are, where several processes share the whole.
-        describer: makes features from texts and images, see `sortnet.items.Describer`.
-        columns: the names of the source's columns, with the edges of bins of grades.
+        judge: a function that answers questions about pairs, see `Judge`; its answers are added to
+            `judged`.
+        shard: the share of the queries that these queries are, if several processes share them.
+        describer: an object that makes features from texts and images, see
+            `sortnet.items.Describer`.
+        columns: the names of the source's columns that have a role, and the edges of grades.
         roles: the role of each column of a table, see `sortnet.tables.roles.LabelledColumns`.
-        dates: names of features that are dates, as days since 1970.
+        dates: the names of features that are dates, as days since 1970.
 
     >>> q = Queries.from_arrays([[1.0], [2.0], [3.0]], [0, 1, 1], qid=["b", "a", "b"])
     >>> q.qids.tolist(), q.offsets.tolist(), q.rows.tolist()
@@ -87,23 +91,26 @@ class Queries:
         source: str = "data",
         weights: ArrayLike | None = None,
     ) -> Queries:
-        """Group rows into queries, which are in the order of their first rows.
+        """Group rows into queries; the queries are in the order of their first rows.
 
         Args:
             X: (n_docs, n_features) numbers; NaN is a missing value, infinity is refused.
             y: (n_docs,) integer grades from 0; None for documents that are only ranked.
-            qid: (n_docs,) the query of each row, in any order.
-            group: (n_queries,) sizes of consecutive queries, in place of `qid`.
-                With neither, all rows are one query.
+            qid: (n_docs,) the name of each row's query; the rows of a query need not be together.
+            group: (n_queries,) sizes of consecutive queries, in place of `qid`. Without `qid` and
+                `group` all rows are one query.
+            docids: (n_docs,) names of the documents.
+            feature_names: (n_features,) names of the features.
+            source: the name of the data in messages.
             weights: (n_docs,) weights of the rows; or (n_queries,) weights of the queries, in the
                 order of their first rows. The documents of a query of weight w get the weight
-                sqrt(w), so that its pairs get w.
+                sqrt(w), so that the pairs of the query get the weight w.
 
         Raises:
-            DataError: on shapes that disagree, infinite features, negative or fractional grades;
-                weights that are negative, no numbers or all 0; a document id that is much longer
-                than the other ids; with grades, a feature whose differences within queries are
-                lost in float32.
+            DataError: if shapes disagree, features are infinite, grades are negative or fractional;
+                if weights are negative, no numbers or all 0; if a document id is much longer than
+                the other ids; if there are grades, and float32 loses the differences of a feature
+                within queries.
 
         Cost: one stable sort of the query ids; X is copied only if rows must move.
         """
@@ -126,15 +133,21 @@ class Queries:
             )
         if y is not None:  # documents without grades are only ranked, and always get a ranking
             refuse_lost(table, codes, feature_names, source)
+        doc_names = None
+        if docids is not None:
+            doc_names = texts([str(docid) for docid in docids], f"{source}: docids")
+        row_weights = None
+        if weights is not None:
+            row_weights = _weights(weights, codes, len(names), source)
         return cls.from_codes(
             features,
             grades,
             codes,
             names,
-            docids=None if docids is None else texts([*map(str, docids)], f"{source}: docids"),
+            docids=doc_names,
             feature_names=None if feature_names is None else tuple(map(str, feature_names)),
             source=source,
-            weights=None if weights is None else _weights(weights, codes, len(names), source),
+            weights=row_weights,
         )
 
     @classmethod
@@ -150,7 +163,14 @@ class Queries:
         source: str = "data",
         weights: F32 | None = None,
     ) -> Queries:
-        """Group checked rows, given the number in `qids` of each row's query.
+        """Group rows that are checked already into queries.
+
+        Args:
+            features: (n_docs, n_features) features.
+            grades: (n_docs,) grades.
+            codes: (n_docs,) the index into `qids` of each row's query.
+            qids: (n_queries,) names of the queries.
+            docids, feature_names, source, weights: see the attributes of `Queries`.
 
         Cost: rows are moved only if they are not in the order of the queries.
         """
@@ -177,23 +197,25 @@ class Queries:
 
     @property
     def n_docs(self) -> int:
+        """The number of documents of all queries."""
         return len(self.features)
 
     @property
     def n_features(self) -> int:
+        """The number of features of a document."""
         return int(self.features.shape[1])
 
     @property
     def sizes(self) -> I64:
-        """(n_queries,) the number of documents of each query."""
+        """Number (n_queries,) of documents of each query."""
         return np.diff(self.offsets)
 
     def query_of_docs(self) -> I32:
-        """(n_docs,) the index of each document's query."""
+        """Return the index of each document's query, (n_docs,)."""
         return np.repeat(np.arange(len(self), dtype=np.int32), self.sizes)
 
     def with_features(self, features: F32) -> Queries:
-        """The same documents with other features, such as scaled ones."""
+        """Return the same documents with other features, such as scaled features."""
         return replace(self, features=features)
 
     def take(self, queries: ArrayLike) -> Queries:
@@ -208,18 +230,28 @@ class Queries:
             begin = int(self.offsets[indexes[0]])
             run = slice(begin, begin + int(offsets[-1]))
             return self._of_docs(run, offsets, self.qids[indexes])
-        docs = np.arange(offsets[-1]) + np.repeat(self.offsets[indexes] - offsets[:-1], sizes)
+        shifts = self.offsets[indexes] - offsets[:-1]  # old number - new number, by query
+        docs = np.arange(offsets[-1]) + np.repeat(shifts, sizes)
         return self._of_docs(docs, offsets, self.qids[indexes])
 
     def only(self, docs: Bool) -> Queries:
-        """Select documents by a mask, (n_docs,); queries without any of them are left out."""
+        """Select documents by a mask, (n_docs,); leave out queries without selected documents."""
+        # Count the selected documents of each query. For an empty query reduceat returns a value
+        # of the next query, so the count is set to 0. The appended False is the value that reduceat
+        # needs for an empty last query.
         sizes = np.add.reduceat(np.append(docs, False), self.offsets[:-1], dtype=np.int64)
         sizes = np.where(self.sizes > 0, sizes, 0)
         offsets = np.append(0, np.cumsum(sizes[sizes > 0]))
         return self._of_docs(np.flatnonzero(docs), offsets, self.qids[sizes > 0])
 
     def _of_docs(self, docs: I64 | slice, offsets: I64, qids: Str) -> Queries:
-        """The queries of selected documents, which are numbered again."""
+        """Make queries of selected documents, which get new numbers.
+
+        Args:
+            docs: the numbers of the selected documents, query by query.
+            offsets: `Queries.offsets` of the new queries.
+            qids: the names of the new queries.
+        """
         judged = self.judged
         if judged is not None:
             new_number = np.full(self.n_docs, -1, np.int64)
@@ -250,10 +282,11 @@ class Queries:
         soft: ArrayLike | None = None,
         weight: ArrayLike | None = None,
     ) -> Queries:
-        """The same documents with judgements of pairs in place of grades.
+        """Return the same documents with judgements of pairs, which replace the grades.
 
         Args:
-            better, worse: (m,) the source's rows of the better and the worse document of each pair.
+            better, worse: (m,) rows in the source of the better and the worse document of each
+                pair.
             soft, weight: see `Pairs.judged`.
 
         Raises:
@@ -281,7 +314,7 @@ class Queries:
         return replace(self, judged=judged)
 
     def _checked_rows(self, rows: ArrayLike) -> I64:
-        """Convert row numbers of the source to an array, (m,); refuse a number without a row."""
+        """Convert row numbers of the source to an array; raise DataError if a row is missing."""
         checked = np.asarray(rows, np.int64).reshape(-1)
         if len(checked) and not 0 <= checked.min() <= checked.max() < self.n_docs:
             missing_row = checked[(checked < 0) | (checked >= self.n_docs)][0]
@@ -289,7 +322,7 @@ class Queries:
         return checked
 
     def in_row_order(self, per_doc: NDArray[Any]) -> NDArray[Any]:
-        """Put one value per document into the row order of the source.
+        """Put values of documents, (n_docs, ...), into the order of the source's rows.
 
         The queries must have all documents of the source.
         """
@@ -299,19 +332,25 @@ class Queries:
 
 
 def whole_grades(y: ArrayLike, source: str = "data") -> I32:
-    """Check grades: whole numbers from 0, as the measures need them."""
+    """Convert grades to int32.
+
+    Raises:
+        DataError: if a grade is not a whole number from 0 that fits an int32.
+    """
     values = _numbers(y, f"{source}: grades")
     if values.ndim != 1:
         raise DataError(f"{source}: grades must be one number a row, got shape {values.shape}")
-    bad = ~((values >= 0) & (values == np.floor(values)) & (values <= np.iinfo(np.int32).max))
-    if bad.any():
-        row = int(np.argmax(bad))
-        raise DataError(f"{source}, row {row}: {grade_fault(f'{values[row]:g}')}")
+    is_whole = values == np.floor(values)
+    is_grade = (values >= 0) & is_whole & (values <= np.iinfo(np.int32).max)
+    if not is_grade.all():
+        row = int(np.argmin(is_grade))
+        text = f"{values[row]:g}"
+        raise DataError(f"{source}, row {row}: {grade_fault(text)}")
     return values.astype(np.int32)
 
 
 def grade_fault(text: str) -> str:
-    """The message for an invalid grade."""
+    """Return the message for an invalid grade."""
     return (
         f"grade {text[:60]!r} is not a whole number from 0; "
         "MAP, P@n, MRR and NDCG@n (gain 2^grade - 1) take just those"
@@ -319,7 +358,7 @@ def grade_fault(text: str) -> str:
 
 
 def _numbers(values: ArrayLike, name: str) -> F64:
-    """Convert values to numbers; the message of an error calls the values `name`."""
+    """Convert values to float64; raise DataError with the `name` of the values if that fails."""
     try:
         return np.asarray(values, np.float64)
     except (TypeError, ValueError) as error:
@@ -327,7 +366,11 @@ def _numbers(values: ArrayLike, name: str) -> F64:
 
 
 def _features(X: ArrayLike, source: str) -> tuple[NDArray[Any], F32]:
-    """Check the features; return X as an array, unchanged and as float32."""
+    """Convert the features X to an array of their own number type, and to an array of float32.
+
+    Raises:
+        DataError: if X has no numbers, is no table, or has an infinite value.
+    """
     try:
         table = np.asarray(X)
         with np.errstate(over="ignore"):  # values that overflow a float32 are refused below
@@ -340,24 +383,36 @@ def _features(X: ArrayLike, source: str) -> tuple[NDArray[Any], F32]:
     for start in range(0, len(features), n_rows):
         is_infinite = np.isinf(features[start : start + n_rows])
         if is_infinite.any():
-            row, column = np.argwhere(is_infinite)[0] + (start, 0)
+            row_in_block, column = np.argwhere(is_infinite)[0]
+            row = start + row_in_block
             value = table[row, column]
             raise DataError(f"{source}, row {row}, feature {column + 1}: {value} is not finite")
     return table, features
 
 
 def _weights(weights: ArrayLike, codes: I64, n_queries: int, source: str) -> F32:
-    """(n_docs,) weights of the rows, from weights of the rows or of their queries."""
+    """Convert weights of rows or of queries to weights of rows, (n_docs,).
+
+    Args:
+        weights: (n_docs,) weights of the rows, or (n_queries,) weights of the queries.
+        codes: (n_docs,) the index of each row's query.
+        n_queries: the number of queries.
+        source: the name of the data in messages.
+
+    Raises:
+        DataError: if the shape is wrong, or weights are negative, no numbers, or all 0.
+    """
     values = _numbers(weights, f"{source}: weights")
     if values.shape not in ((len(codes),), (n_queries,)):
         raise DataError(
             f"{source}: weights must be one a row ({len(codes)}) or one a query ({n_queries}), "
             f"got shape {values.shape}"
         )
-    bad = ~((values >= 0) & (values <= np.finfo(np.float32).max))
-    if bad.any():
-        k = int(np.argmax(bad))
+    is_weight = (values >= 0) & (values <= np.finfo(np.float32).max)
+    if not is_weight.all():
+        k = int(np.argmin(is_weight))
         raise DataError(f"{source}: weight {k} is {values[k]:g}, not a finite number from 0")
+    # The weight of a pair is the product of the weights of two documents of its query.
     per_row = values if len(values) == len(codes) else np.sqrt(values)[codes]
     rounded = per_row.astype(np.float32)
     if not rounded.any():
@@ -366,9 +421,18 @@ def _weights(weights: ArrayLike, codes: I64, n_queries: int, source: str) -> F32
 
 
 def _codes_of_qids(qid: ArrayLike | None, n: int, source: str) -> tuple[Str, I64]:
-    """The queries' names in the order of their first row, and (n,) the index of each row's query.
+    """Number the queries in the order of their first rows.
 
-    Without names all rows are one query.
+    Args:
+        qid: (n,) the name of each row's query; if None, all rows are one query.
+        n: the number of rows.
+        source: the name of the data in messages.
+
+    Returns:
+        The names of the queries, and (n,) the number of each row's query.
+
+    Raises:
+        DataError: if a name is missing or infinite, or the number of names is wrong.
     """
     if qid is None:
         names = ["0"] if n else []
@@ -376,7 +440,7 @@ def _codes_of_qids(qid: ArrayLike | None, n: int, source: str) -> tuple[Str, I64
     values = np.asarray(qid)
     if values.shape != (n,):
         raise DataError(f"{source}: {n} rows of features but qid has shape {values.shape}")
-    # NumPy has turned missing values among texts into texts.
+    # In an array of texts, NumPy has turned missing values into texts: check the original names.
     is_missing = _is_missing(qid if values.dtype.kind == "U" else values)
     if is_missing.any():
         raise DataError(f"{source}, row {int(np.argmax(is_missing))}: there is no qid")
@@ -385,19 +449,20 @@ def _codes_of_qids(qid: ArrayLike | None, n: int, source: str) -> tuple[Str, I64
         if is_infinite.any():
             row = int(is_infinite.argmax())
             raise DataError(f"{source}, row {row}: the qid is {values[row]}")
-        if np.all((values == np.floor(values)) & (np.abs(values) < 2**53)):
+        is_exact_whole = (values == np.floor(values)) & (np.abs(values) < 2**53)
+        if np.all(is_exact_whole):
             values = values.astype(np.int64)  # 7.0 is the name of query 7
     if values.dtype.kind not in "iuU":
         values = values.astype(np.str_)
-    unique, first, inverse = np.unique(values, return_index=True, return_inverse=True)
-    by_appearance = np.argsort(first, kind="stable")
+    unique, first_row, inverse = np.unique(values, return_index=True, return_inverse=True)
+    by_appearance = np.argsort(first_row, kind="stable")
     number = np.empty(len(unique), np.int64)
     number[by_appearance] = np.arange(len(unique))
     return unique[by_appearance].astype(np.str_), number[inverse]
 
 
 def _is_missing(qid: ArrayLike) -> Bool:
-    """(n_docs,) whether the qid is missing: NaN, None, NaT, pandas' NA."""
+    """Check which names of queries are missing, a mask (n_docs,): NaN, None, NaT or pandas' NA."""
     values = np.asarray(qid, dtype=None if hasattr(qid, "dtype") else object)
     if values.dtype.kind not in _KINDS_WITH_MISSING:
         return np.zeros(len(values), np.bool_)
@@ -408,7 +473,19 @@ def _is_missing(qid: ArrayLike) -> Bool:
 
 
 def _codes_of_groups(group: ArrayLike, n: int, source: str) -> tuple[Str, I64]:
-    """Names of the queries, 0, 1, ..., and (n,) the index of each row's query, from their sizes."""
+    """Name and number the queries of rows, given the sizes of consecutive queries.
+
+    Args:
+        group: (n_queries,) sizes of the queries.
+        n: the number of rows.
+        source: the name of the data in messages.
+
+    Returns:
+        The names of the queries, 0, 1, ..., and (n,) the number of each row's query.
+
+    Raises:
+        DataError: if the sizes are no whole numbers from 0, or do not add up to n.
+    """
     sizes = np.asarray(group)
     if sizes.ndim != 1 or sizes.dtype.kind not in "iu" or (sizes < 0).any() or sizes.sum() != n:
         raise DataError(f"{source}: group must be sizes of queries that add up to {n} rows")

@@ -1,7 +1,7 @@
 """Shards: each of several processes learns from its share of the queries.
 
-The whole are the queries of all processes. A single process has all queries, and no shard: then
-the functions of this module cost nothing.
+A process that learns by itself has all queries and no shard; then the functions of this module cost
+nothing.
 """
 
 from __future__ import annotations
@@ -19,24 +19,32 @@ T = TypeVar("T", bound=NDArray[Any])
 
 
 class Group(Protocol):
-    """Processes that learn one model, each from its own queries; all make the same calls."""
+    """Group of processes that learn one model, each from its own queries.
+
+    All processes call `sum` and `gather` equally often, in the same order.
+
+    Attributes:
+        rank: the number of this process, from 0.
+        size: the number of processes.
+    """
 
     rank: int
     size: int
 
     def sum(self, values: T) -> T:
-        """The sums over all processes, the same in each of them."""
+        """Add up the arrays of all processes; every process gets the sum."""
         ...
 
     def gather(self, values: T) -> T:
-        """(m, ...) the rows of all processes, in the order of the processes."""
+        """Concatenate the rows of the arrays of all processes, in the order of the processes."""
         ...
 
 
 class Alone:
-    """The group of a process that learns by itself: sums and rows are already complete."""
+    """Group of a single process that learns by itself: sums and rows are already complete."""
 
-    rank, size = 0, 1
+    rank = 0
+    size = 1
 
     def sum(self, values: T) -> T:
         return values
@@ -47,12 +55,12 @@ class Alone:
 
 @dataclass(frozen=True, eq=False)
 class Shard:
-    """A process's share of the queries of a whole.
+    """Share of the queries that one of several processes has: a run of consecutive queries.
 
     Attributes:
         group: the processes that share the queries.
-        offsets: (n + 1,) `Queries.offsets` of the whole.
-        first: number of the share's first query in the whole.
+        offsets: (n + 1,) `Queries.offsets` of the n queries of all processes together.
+        first: the number of the shard's first query among the queries of all processes.
     """
 
     group: Group
@@ -61,12 +69,14 @@ class Shard:
 
     @property
     def first_doc(self) -> int:
-        """Number of the share's first document in the whole."""
+        """Number of the shard's first document among the documents of all processes."""
         return int(self.offsets[self.first])
 
 
 def sharded(queries: Queries, group: Group) -> Queries:
-    """This process's share of the queries, balanced by estimated work, n log n per query.
+    """Select this process's share of the queries that several processes share.
+
+    The shares are balanced by the estimated work, n log2 n for a query of n documents.
 
     Cost: views; nothing is copied.
     """
@@ -74,40 +84,44 @@ def sharded(queries: Queries, group: Group) -> Queries:
         return queries
     work = np.cumsum(queries.sizes * np.log2(np.maximum(queries.sizes, 2)))
     total = work[-1] if len(work) else 0.0
-    shares = total * np.arange(1, group.size) / group.size
-    bounds = np.minimum(np.searchsorted(work, shares, side="left") + 1, len(queries))
-    bounds_of_shares = [0, *bounds.tolist(), len(queries)]
-    first = bounds_of_shares[group.rank]
-    last = bounds_of_shares[group.rank + 1]
-    return replace(queries.take(np.arange(first, last)), shard=Shard(group, queries.offsets, first))
+    work_before_share = total * np.arange(1, group.size) / group.size
+    bounds = np.searchsorted(work, work_before_share, side="left") + 1
+    bounds = np.minimum(bounds, len(queries))
+    first_of_shares = [0, *bounds.tolist(), len(queries)]
+    first = first_of_shares[group.rank]
+    end = first_of_shares[group.rank + 1]
+    shard = Shard(group, queries.offsets, first)
+    return replace(queries.take(np.arange(first, end)), shard=shard)
 
 
 def offsets_of_all(queries: Queries) -> NDArray[np.int64]:
-    """(n + 1,) `offsets` of the queries; if they are a shard, the offsets of the whole."""
+    """Return the `offsets` (n + 1,) of the n queries of all processes together."""
     return queries.offsets if queries.shard is None else queries.shard.offsets
 
 
 def own(queries: Queries, docs: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Turn document numbers of the whole into document numbers of this shard.
+    """Turn document numbers among all processes' documents into document numbers of this shard.
 
-    A document of another shard gets a number below 0, or a number above the last document's.
+    A document of another shard gets a number below 0, or at least as large as the shard's number of
+    documents.
     """
     return docs if queries.shard is None else docs - queries.shard.first_doc
 
 
 def summed(queries: Queries, values: Any) -> Any:
-    """Complete sums over the queries: if they are a shard, add up the sums of all shards."""
+    """Add up the values of all shards; without a shard, return the values as they are."""
     return values if queries.shard is None else queries.shard.group.sum(np.asarray(values))
 
 
 def gathered(queries: Queries, values: T) -> T:
-    """Complete rows of the queries: if they are a shard, join the rows of all shards."""
+    """Concatenate the rows of all shards; without a shard, return the rows as they are."""
     return values if queries.shard is None else queries.shard.group.gather(values)
 
 
 def before(queries: Queries, n: int) -> int:
-    """Add up the numbers n of the processes that come before this process."""
+    """Add up the numbers n of the processes before this process; each process gives its own n."""
     if queries.shard is None:
         return 0
     group = queries.shard.group
-    return int(group.gather(np.array([n]))[: group.rank].sum())
+    n_of_process = group.gather(np.array([n]))
+    return int(n_of_process[: group.rank].sum())

@@ -1,4 +1,4 @@
-"""Result type of all sorts."""
+"""Sorting, the result of a sort."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class Sorting:
 
     Attributes:
         order: (n_docs,) int64 document numbers, query by query, best first.
-        compared: every comparison, without answers.
+        compared: all comparisons of the sort, with margins, but without a judge's answers.
     """
 
     order: I64

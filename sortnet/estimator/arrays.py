@@ -1,4 +1,4 @@
-"""Input of an estimator: arrays, frames and sparse matrices, and the queries of their rows."""
+"""Convert the input of an estimator: arrays, frames and sparse matrices, and their queries."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from sortnet.tables.rows import Rows, as_pandas, no_column, rows_of_frame
 from sortnet.tables.values import is_missing, numbers_of, word
 
 
-def as_table(X: Any, source: str) -> Any:
+def as_table(X: Any) -> Any:
     """Convert data frames to pandas, sparse matrices to arrays, and dates to days.
 
     A lazy data frame is collected; masked values become NaN. Other input is returned as it is.
@@ -38,7 +38,8 @@ def as_table(X: Any, source: str) -> Any:
         return X.toarray()
     if np.ma.isMaskedArray(X):
         return np.ma.filled(X.astype(np.float64), np.nan)
-    if getattr(getattr(X, "dtype", None), "kind", "") in ("m", "M") and np.ndim(X) == 2:
+    kind_of_dtype = getattr(getattr(X, "dtype", None), "kind", "")
+    if kind_of_dtype in ("m", "M") and np.ndim(X) == 2:  # durations or dates
         return np.stack([numbers_of(column)[0] for column in X.T], axis=1)
     # Asking a lazy frame for its columns warns of the cost, so it is recognised by `collect`.
     if hasattr(X, "collect") or hasattr(X, "columns"):
@@ -47,10 +48,16 @@ def as_table(X: Any, source: str) -> Any:
 
 
 def refuse_words(X: Any, source: str) -> None:
-    """Raise an error that names row and column of the first cell that is no number."""
+    """Raise a DataError that names the row and the column of the first cell that is no number.
+
+    Args:
+        X: (n, n_columns) an array or a list of rows.
+        source: name of X in messages.
+    """
     cells = np.asarray(X)
-    columns = {f"feature {k + 1}": column.tolist() for k, column in enumerate(cells.T)}
-    feature_matrix(Rows(source, columns, range(len(cells)), "row"), [*columns])
+    columns = {f"feature {k}": column.tolist() for k, column in enumerate(cells.T, start=1)}
+    rows = Rows(source, columns, range(len(cells)), "row")
+    feature_matrix(rows, list(columns))  # which raises the error
 
 
 @dataclass(frozen=True)
@@ -59,14 +66,14 @@ class Features:
 
     Attributes:
         columns: the names of the columns.
-        names: the names of the features: a column, `column=value` of a categorical column, or a
-            feature that the describer makes from a text or an image.
-        ordered: {column: its levels} of ordered columns. The feature of such a column is the
-            number of the level; an unknown level is a missing value.
-        describer: makes features from texts and images, if there are any.
-        is_of_table: whether the command line trained the model: columns of a frame are then found
-            by their names, in any order.
-        unused: columns with values that no feature is made from.
+        names: the names of the features. A feature is a column, a level `column=level` of a
+            categorical column, or a number that the describer makes from a text or an image.
+        ordered: {ordered column: its levels}. The feature of an ordered column is the number of the
+            level; an unknown level is a missing value.
+        describer: makes features from texts and images; None: there are no such features.
+        is_of_table: whether the command line trained the model. The columns of a frame are then
+            found by their names, in any order.
+        unused: the columns that have values and from which no feature is made.
     """
 
     columns: tuple[str, ...]
@@ -80,12 +87,13 @@ class Features:
     def fit_apply(
         cls, X: Any, source: str, *, id: str | None = None, query: str | None = None
     ) -> tuple[Features, F64]:
-        """Choose the features of a frame, and make them.
+        """Choose the features of a frame by its columns, and make them.
 
         Args:
             X: the frame, without its columns of query and grade.
             source: name of the frame in messages.
-            id, query: names of columns that are not in X, which the model folder shall record.
+            id, query: names of the columns of ids and queries, which are not in X; the model folder
+                records them.
 
         Returns:
             The features; and (n, n_features) their values, NaN for a missing value.
@@ -96,40 +104,41 @@ class Features:
         Cost: with texts or images the cost of `sortnet.items.describe`.
         """
         columns = tuple(map(str, X.columns))
-        ordered = {
-            name: tuple(map(word, X.iloc[:, k].cat.categories))
-            for k, name in enumerate(columns)
-            if getattr(X.dtypes.iloc[k], "ordered", False)
-        }
+        ordered = {}
+        for k, name in enumerate(columns):
+            if getattr(X.dtypes.iloc[k], "ordered", False):
+                ordered[name] = tuple(map(word, X.iloc[:, k].cat.categories))
         rows = cls(columns, (), ordered).rows(X, source)
+
+        # Columns get the same roles as in a table that the command line reads.
         named_roles = Columns(id=ID if ID in columns else None)
         roles = choose_columns(rows, named_roles, (), None)
         roles = without_unique_text(roles, named_roles)
         documents = documents_of(rows, roles, NameRule.ANY)
         matrix = documents.features
         names = documents.feature_names
+
         describer = None
         if roles.text or roles.image:
             recorded_roles = replace(roles, id=id or roles.id, group=query)
             items = documents.items()
             matrix, describer = with_described(matrix, items, None, recorded_roles)
             names = describer.feature_names
-        if describer is not None and not describer.made:
-            describer = None
+            if not describer.made:  # no text or image has a feature
+                describer = None
         features = cls(columns, names, ordered, describer)
         used = {roles.id, *map(features.column_of, names)}
-        unused = [
-            name
-            for name, cells in rows.columns.items()
-            if name not in used and not all(map(is_missing, cells))
-        ]
+        unused = []
+        for name, cells in rows.columns.items():
+            if name not in used and not all(map(is_missing, cells)):
+                unused.append(name)
         return replace(features, unused=tuple(unused)), matrix
 
     def apply(self, X: Any, source: str) -> F64:
         """Make the features (n, n_features) of a frame with the same columns.
 
         Raises:
-            DataError: on a column that is missing; see `feature_matrix`.
+            DataError: if a column is missing; see `feature_matrix`.
         """
         rows = self.rows(X, source)
         described = self._described_columns()
@@ -149,68 +158,73 @@ class Features:
     def rows(self, X: Any, source: str) -> Rows:
         """Read the rows of a frame; a level of an ordered column becomes the level's number."""
         types = dict(zip(map(str, X.columns), X.dtypes, strict=False))
-        is_kept = kept_as_read(*self._described_columns().values())
+        is_described = kept_as_read(*self._described_columns().values())
 
-        def keep(column: str) -> bool:
+        def is_kept(column: str) -> bool:
+            """Check whether the cells of a column stay as they are, and are no numbers or dates."""
+            if column in self.ordered:
+                return True
             is_category = hasattr(types[column], "categories")
-            return column in self.ordered or (is_kept(column) and not is_category)
+            return is_described(column) and not is_category
 
-        rows = rows_of_frame(X, source, keep)
+        rows = rows_of_frame(X, source, is_kept)
         for column, levels in self.ordered.items():
             number_of_level = {level: float(k) for k, level in enumerate(levels)}
-            rows.columns[column] = np.array(
-                [number_of_level.get(text, np.nan) for text in rows.texts(column)], np.float64
-            )
+            numbers = [number_of_level.get(text, np.nan) for text in rows.texts(column)]
+            rows.columns[column] = np.array(numbers, np.float64)
         return rows
 
     def needed(self, columns: Collection[str]) -> tuple[str, ...]:
-        """The columns that the features are made from, in a frame with these columns."""
+        """List the columns that features are made from, for a frame with the names `columns`."""
         feature_columns = [column_of(name, columns) for name in self._column_features]
         return tuple(dict.fromkeys([*feature_columns, *self._described_columns().values()]))
 
     def column_of(self, feature: str) -> str:
-        """The column that a feature is made from."""
+        """Find the column that a feature is made from."""
         if self.describer is not None and feature in self.describer.made:
             role = feature.partition(": ")[0]
             return self.describer.columns.get(role, role)
         return column_of(feature, self.columns)
 
     def added_up(self, shares: F64) -> F64:
-        """Add up the shares of the features of each column, (n_columns,)."""
+        """Add up shares (n_features,) of features by the column that they are made from.
+
+        The result is (n_columns,).
+        """
         number_of_column = {name: k for k, name in enumerate(self.columns)}
         numbers = [number_of_column[self.column_of(name)] for name in self.names]
         return np.bincount(numbers, shares, len(self.columns)).astype(np.float64)
 
     @property
     def _column_features(self) -> tuple[str, ...]:
-        """The names of the features that the describer does not make."""
+        """Names of the features that the describer does not make."""
         return self.names if self.describer is None else self.describer.given
 
     def _described_columns(self) -> dict[str, str]:
-        """The columns of texts and images that the describer reads, {role: column}.
+        """List the columns of texts and images that the describer reads, {role: column}.
 
-        A ranker of a folder's items has no names of columns: in a frame they are called as the
-        roles.
+        A ranker that was trained on a folder of files has no names of columns. The columns of a
+        frame must then be named like the roles, `text` and `image`.
         """
         if self.describer is None:
             return {}
-        is_described = {"text": self.describer.of_texts, "image": self.describer.of_images}
-        return {
-            role: self.describer.columns.get(role, role)
-            for role, is_needed in is_described.items()
-            if is_needed
-        }
+        roles = []
+        if self.describer.of_texts:
+            roles.append("text")
+        if self.describer.of_images:
+            roles.append("image")
+        return {role: self.describer.columns.get(role, role) for role in roles}
 
 
 def features_of_model(
     model: Ranker, columns: Sequence[str] | None, ordered: Mapping[str, tuple[str, ...]]
 ) -> Features:
-    """The rule by which the columns of a frame become the named features of a saved model.
+    """Make the rule by which the columns of a frame become the named features of a saved model.
 
     Args:
         model: the model.
         columns: the columns of the frame in `fit`; None: the command line trained the model.
-        ordered: {column: its levels} of ordered columns.
+        ordered: {ordered column: its levels}.
 
     Raises:
         ValueError: if the features are not made from these columns.
@@ -230,13 +244,13 @@ def features_of_model(
 
 
 def columns_in(X: Any, features: tuple[str, ...] | None) -> dict[str, Any]:
-    """The columns of a frame that features were made from, as `SortNetRanker.save` writes them.
+    """List the columns of a frame X that features were made from, as the info of a saved estimator.
 
-    Empty if X is no frame or lacks a column.
+    The result is empty if X is no frame or lacks a column.
     """
     frame_columns = [str(name) for name in getattr(X, "columns", ())]
-    columns = [*dict.fromkeys(column_of(name, frame_columns) for name in features or ())]
-    if not columns or {*columns} - {*frame_columns}:
+    columns = list(dict.fromkeys(column_of(name, frame_columns) for name in features or ()))
+    if not columns or not set(columns) <= set(frame_columns):
         return {}
     return {"columns": columns, "n_columns": len(columns)}
 
@@ -248,53 +262,72 @@ def take_columns(
 
     Args:
         X: the DataFrame, or an array, which is returned as it is.
-        qid: the query of each row, if it is no column.
-        names: the names of the columns.
+        qid: the query of each row, if there is no column of queries.
+        names: the names of the columns of query, grade and id.
         source: name of X in messages.
 
     Returns:
-        The remaining columns, the queries and the grades of the rows.
+        The remaining columns; the queries of the rows, and the grades of the rows, or None.
 
     Raises:
-        DataError: if the queries are both a column and `qid`.
+        DataError: if there are both `qid` and a column of queries.
     """
     columns = [str(name) for name in getattr(X, "columns", ())]
     grades = X[names.grade] if names.grade in columns else None
     if columns:
         X = X.drop(columns=[name for name in (names.grade, names.id) if name in columns])
-    query = names.query or QUERY
-    renamed = [name for name in columns if name.endswith("__qid")]
-    if renamed:
-        raise DataError(
-            f"{source}: the column {renamed[0]!r} is no feature: call it 'qid' "
-            "(a ColumnTransformer does with verbose_feature_names_out=False)"
-        )
-    if query == ALL_ROWS or query not in columns:
+    query_column = names.query or QUERY
+    for name in columns:
+        if name.endswith("__qid"):  # a ColumnTransformer puts its step's name before a column's
+            raise DataError(
+                f"{source}: the column {name!r} is no feature: call it 'qid' "
+                "(a ColumnTransformer does with verbose_feature_names_out=False)"
+            )
+    if query_column == ALL_ROWS or query_column not in columns:
         return X, qid, grades
     if qid is not None:
-        raise DataError(f"{source} has a column {shown(query)}, so give no qid besides")
-    return X.drop(columns=query), X[query], grades
+        raise DataError(f"{source} has a column {shown(query_column)}, so give no qid besides")
+    return X.drop(columns=query_column), X[query_column], grades
 
 
 def refuse_qid_as_feature(X: NDArray[Any], qid: Any, names: Any, source: str) -> None:
-    """Refuse a feature that equals the qid in every row, if there are at least two queries."""
+    """Refuse a feature that equals the qid in every row, if there are at least two queries.
+
+    Args:
+        X: (n, n_features) the features.
+        qid: the query of each row, or None.
+        names: the names of the features, or None.
+        source: name of X in messages.
+
+    Raises:
+        DataError: if a feature is the qid.
+    """
     try:
         qid_numbers = np.asarray(qid, dtype=X.dtype)
     except (TypeError, ValueError):  # there is no qid, or it is a text
         return
-    if qid_numbers.shape != (len(X),) or (qid_numbers == qid_numbers[:1]).all():
+    if qid_numbers.shape != (len(X),):
         return
+    if (qid_numbers == qid_numbers[:1]).all():  # a single query
+        return
+    # Only features that equal the qid in the first row are compared in all rows.
     for k in np.flatnonzero(X[0] == qid_numbers[0]):
         if np.array_equal(X[:, k], qid_numbers):
-            name = f"feature {k + 1}" if names is None else f"the column {names[k]!r}"
-            raise DataError(f"{source}: {name} is the qid in every row, no feature: leave it out")
+            feature = f"feature {k + 1}" if names is None else f"the column {names[k]!r}"
+            raise DataError(
+                f"{source}: {feature} is the qid in every row, no feature: leave it out"
+            )
 
 
 def documents(queries: Queries, a: NDArray[Any], b: NDArray[Any]) -> tuple[I64, I64]:
-    """Document numbers of the rows a and b; a[k] and b[k] must be rows of the same query.
+    """Find the numbers of the documents in the rows a and b.
+
+    Args:
+        queries: the queries, whose documents are numbered query by query.
+        a, b: (m,) numbers of rows; a[k] and b[k] must be rows of the same query.
 
     Raises:
-        DataError: if a or b are no numbers of rows, or the rows belong to different queries.
+        DataError: if a or b are no numbers of rows, or if two rows belong to different queries.
     """
     if a.shape != b.shape or a.ndim != 1:
         raise DataError(f"rows of shapes {a.shape} and {b.shape} cannot be compared one by one")
@@ -310,11 +343,13 @@ def documents(queries: Queries, a: NDArray[Any], b: NDArray[Any]) -> tuple[I64, 
     document_of_row[queries.rows] = np.arange(queries.n_docs)
     i, j = document_of_row[rows]
     query = queries.query_of_docs()
-    is_across = query[i] != query[j]
+    query_of_a = query[i]
+    query_of_b = query[j]
+    is_across = query_of_a != query_of_b
     if is_across.any():
         k = int(np.argmax(is_across))
         raise DataError(
-            f"rows {rows[0, k]} and {rows[1, k]} are of the queries {queries.qids[query[i[k]]]} "
-            f"and {queries.qids[query[j[k]]]}: only documents of one query compare"
+            f"rows {rows[0, k]} and {rows[1, k]} are of the queries {queries.qids[query_of_a[k]]} "
+            f"and {queries.qids[query_of_b[k]]}: only documents of one query compare"
         )
     return i, j

@@ -1,4 +1,4 @@
-"""Evaluation of a fit: its validation queries, its measures, and their values by iteration."""
+"""Evaluate a fit of the estimator: its validation parts, measures, and values by iteration."""
 
 from __future__ import annotations
 
@@ -12,20 +12,29 @@ from typing import Any
 import numpy as np
 
 from sortnet.config import Settings
-from sortnet.core import Queries
+from sortnet.core import I64, Queries
 from sortnet.errors import DataError
 from sortnet.learning.iterations import Callback, Iteration, State
 from sortnet.metrics import Metric, can_choose, evaluate
 from sortnet.rankers.base import Ranker
 
+_SHOWN = 60  # characters of a value that a message shows
+
 
 def eval_parts(X: Any, eval_set: Any, qid: Any, group: Any) -> dict[str, tuple[Any, Any, Any, Any]]:
-    """Split `eval_set` into its parts: {name for messages: (X, y, qid, group)}, in their order.
+    """Split the arguments of `fit` about validation parts into the parts.
 
-    The first part chooses epoch and iteration.
+    Args:
+        X: the training data, for a check.
+        eval_set: a part (X, y), or a list of parts; the first part chooses epoch and iteration.
+        qid, group: the queries of the rows of the part, or a list of these for each part; None:
+            there are no queries.
+
+    Returns:
+        {name of the part for messages: (X, y, qid, group)}, in the order of `eval_set`.
 
     Raises:
-        DataError: if `eval_set` is no part or list of parts, or the lists do not fit each other.
+        DataError: if `eval_set` is no part or list of parts, or if the lists differ in length.
     """
     if not isinstance(eval_set, list):
         eval_set = [eval_set]
@@ -53,15 +62,27 @@ def eval_parts(X: Any, eval_set: Any, qid: Any, group: Any) -> dict[str, tuple[A
 
 
 def names_of_parts(eval_names: Sequence[str] | None, n: int) -> list[str]:
-    """Check the names of n validation parts; LightGBM's `valid_0`, `valid_1`, ... by default."""
+    """Check the names of n validation parts, and return them.
+
+    Args:
+        eval_names: the names; None: `valid_0`, `valid_1`, ... as in LightGBM.
+        n: the number of parts.
+
+    Raises:
+        DataError: if there are not n different names.
+    """
     names = [f"valid_{k}" for k in range(n)] if eval_names is None else list(eval_names)
     if len(names) != n or len(set(names)) < n:
-        raise DataError(f"eval_names must be {n} different names, got {str(names)[:60]}")
+        raise DataError(f"eval_names must be {n} different names, got {str(names)[:_SHOWN]}")
     return names
 
 
 def measures(config: Settings, eval_metric: str | Sequence[str] | None) -> list[Metric]:
-    """List the measures of a fit: RankQuality, then the measures named by `eval_metric`."""
+    """List the measures of a fit: RankQuality, then the measures named by `eval_metric`.
+
+    Raises:
+        DataError: if `eval_metric` is no name and no list of names.
+    """
     names: list[Any] = []
     if isinstance(eval_metric, Iterable) and not isinstance(eval_metric, str):
         names = [*eval_metric]
@@ -69,7 +90,7 @@ def measures(config: Settings, eval_metric: str | Sequence[str] | None) -> list[
         names = [eval_metric]
     for name in names:
         if not isinstance(name, str):
-            text = str(name)[:60]
+            text = str(name)[:_SHOWN]
             raise DataError(f"eval_metric takes names of measures, such as ndcg@10, not {text}")
     return list(dict.fromkeys([config.rank_quality, *map(config.metric, names)]))
 
@@ -80,35 +101,38 @@ def results(
     parts: dict[str, tuple[str, Queries]],
     metrics: Sequence[Metric],
 ) -> dict[str, dict[str, list[float]]]:
-    """Values of all measures by iteration, as {name of the part: {measure: values}}.
+    """Collect the values of all measures by iteration, {name of the part: {measure: values}}.
 
-    A ranker without iterations has a single value, the ranker's own.
+    A ranker without iterations has a single value, the measure of the fitted ranker.
 
     Args:
-        history: the iterations.
+        history: the iterations; empty for a ranker without iterations.
         model: the fitted ranker.
-        parts: {name of the part: its key in `Iteration.measures`, and its queries}.
+        parts: {name of the part: (key of the part in `Iteration.measures`, queries of the part)}.
         metrics: the measures.
     """
     results_of_parts = {}
     for name, (key, part) in parts.items():
-        values_by_iteration = [record.measures[key] for record in history]
+        measures_by_iteration = [record.measures[key] for record in history]
         if not history:
             order = model.order(part)
-            values = evaluate(part, order, metrics=metrics, empty=model.config.empty)
-            values_by_iteration = [values]
+            final_measures = evaluate(part, order, metrics=metrics, empty=model.config.empty)
+            measures_by_iteration = [final_measures]
         results_of_parts[name] = {
-            metric.name: [values[metric.name] for values in values_by_iteration]
+            metric.name: [values[metric.name] for values in measures_by_iteration]
             for metric in metrics
         }
     return results_of_parts
 
 
 def checked_callbacks(callbacks: Any) -> list[Callback]:
-    """Check that callbacks accept an `Iteration` and a `State`; return them as a list.
+    """Check that callbacks accept an `Iteration` and a `State`, and return them as a list.
+
+    Args:
+        callbacks: a function, several functions, or None.
 
     Raises:
-        DataError: on a callback of another library.
+        DataError: if a function has other arguments, as callbacks of other libraries have.
     """
     if callbacks is None:
         return []
@@ -127,15 +151,19 @@ def checked_callbacks(callbacks: Any) -> list[Callback]:
 
 
 def printing_callback(key_of_part: dict[str, str], metric: Metric) -> Callback:
-    """Make a callback that writes one line per iteration to stderr.
+    """Make a callback that writes a line for each iteration to stderr.
 
-    `key_of_part` is {name of the part: its key in `Iteration.measures`}.
+    Args:
+        key_of_part: {name of the part: key of the part in `Iteration.measures`}.
+        metric: the measure to print.
     """
 
     def print_line(record: Iteration, state: State) -> None:
+        """Write the values of all parts in an iteration, and the number of its new pairs."""
         values = []
         for name, key in key_of_part.items():
-            values.append(f"{name} {metric.name} {record.measures[key][metric.name]:.4f}")
+            value = record.measures[key][metric.name]
+            values.append(f"{name} {metric.name} {value:.4f}")
         best = " (best)" if record.best else ""
         pairs = f"{record.new_train:,} new pairs of {record.tp:,}"
         print(f"[{record.iteration}] {', '.join(values)}{best}, {pairs}", file=sys.stderr)
@@ -146,11 +174,20 @@ def printing_callback(key_of_part: dict[str, str], metric: Metric) -> Callback:
 def hold_out(queries: Queries, share: float, seed: int, metric: Metric) -> tuple[Queries, Queries]:
     """Hold out a share of the queries, by which the fit chooses its epoch and iteration.
 
-    Both parts get queries that can choose by the metric: the rankings of such a query differ in the
-    metric. With fewer than two such queries all queries are in both parts, with a warning.
+    A query can choose if the metric differs between its rankings. Both parts get a query that can
+    choose. If fewer than two queries can choose, all queries are in both parts, with a warning.
+
+    Args:
+        queries: all queries.
+        share: share of the queries to hold out, between 0 and 1.
+        seed: seed of the random choice of queries.
+        metric: the measure by which the fit chooses.
 
     Returns:
         The queries to learn from, and the queries to choose by.
+
+    Raises:
+        DataError: if the share is not between 0 and 1.
     """
     if not 0 < share < 1:
         raise DataError(f"validation_fraction must be between 0 and 1, got {share}")
@@ -162,14 +199,21 @@ def hold_out(queries: Queries, share: float, seed: int, metric: Metric) -> tuple
             stacklevel=4,
         )
         return queries, queries
-    generator = np.random.default_rng(seed)
+    rng = np.random.default_rng(seed)
+    # At least one query that can choose is held out, and at least one stays.
+    choosing = _draw_share(np.flatnonzero(chooses), share, 1, rng)
+    not_choosing = _draw_share(np.flatnonzero(~chooses), share, 0, rng)
     is_held_out = np.zeros(len(queries), np.bool_)
-    # Of the queries that can choose, at least one is held out, and at least one stays.
-    for is_member, least in ((chooses, 1), (~chooses, 0)):
-        numbers = generator.permutation(np.flatnonzero(is_member))
-        most = max(len(numbers) - 1, 0)
-        n_held_out = min(max(round(share * len(numbers)), least), most)
-        is_held_out[numbers[:n_held_out]] = True
+    is_held_out[choosing] = True
+    is_held_out[not_choosing] = True
     train = queries.take(np.flatnonzero(~is_held_out))
     vali = queries.take(np.flatnonzero(is_held_out))
     return train, vali
+
+
+def _draw_share(numbers: I64, share: float, least: int, rng: np.random.Generator) -> I64:
+    """Draw a share of the numbers at random: `least` or more, but never all of them."""
+    order = rng.permutation(numbers)
+    most = max(len(numbers) - 1, 0)
+    n_drawn = min(max(round(share * len(numbers)), least), most)
+    return order[:n_drawn]

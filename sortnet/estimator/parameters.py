@@ -1,4 +1,4 @@
-"""Parameters of SortNetRanker: all settings of SortNet, and some of the estimator itself."""
+"""Parameters of SortNetRanker: all settings of SortNet, and parameters of the estimator itself."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ from sortnet.rankers.from_model import settings_from_model
 from sortnet.rankers.registry import name_of, settings_for
 
 P = ParamSpec("P")
-OWN = {  # the parameters that are no settings of a run, and their defaults
+_LIMIT_OF_SEEDS = 2**31  # a drawn seed is below this limit
+OWN = {  # default values of the parameters that are no settings of a run
     "ranker": "sortnet",
     "validation_fraction": 0.2,
     "random_state": Config().seed,
@@ -31,6 +32,7 @@ OWN = {  # the parameters that are no settings of a run, and their defaults
     "verbose": 0,
     "n_jobs": None,
 }
+# Types of the values of parameters that `Config` does not check.
 _TYPES: dict[str, Any] = {
     **dict.fromkeys(("query", "grade", "id"), (str, NoneType)),
     "validation_fraction": Real,
@@ -49,19 +51,16 @@ _OTHER_LIBRARIES = {
     "class_weight": "sample_weight of fit",
     "categorical_feature": "a column of dtype category",
 }
-
-
 DEFAULT_PARAMETERS = {
     name: setting.default for name, setting in settings_of(Config).items() if name != "seed"
 } | OWN
 
 
 def refuse_unknown(init: Callable[P, None]) -> Callable[P, None]:
-    """Wrap `__init__` so that it refuses unknown parameters, with advice on what to use instead.
+    """Wrap `__init__` so that a call with an unknown parameter raises a TypeError with advice.
 
-    Raises:
-        TypeError: naming an unknown parameter, and the parameter of SortNetRanker in its place if
-            the name is known from an earlier version or from another library.
+    If an earlier version or another library has a parameter of this name, the message tells what to
+    use instead.
     """
 
     @wraps(init)
@@ -82,14 +81,16 @@ def refuse_unknown(init: Callable[P, None]) -> Callable[P, None]:
 
 
 def settings_from(parameters: Mapping[str, Any], begin_with: Config | None = None) -> Settings:
-    """Settings for the chosen ranker; parameters that this ranker does not have must be defaults.
+    """Make the settings for the ranker that the parameters of an estimator name.
 
     Args:
-        parameters: all parameters of the estimator.
-        begin_with: the settings of the model whose weights the training begins with.
+        parameters: all parameters of the estimator. Parameters of SortNet that this ranker does not
+            have must be left at their defaults.
+        begin_with: the settings of a model, if the training begins with its weights.
 
     Raises:
-        DataError: naming a parameter that has a wrong type, or does not fit the model.
+        DataError: if a parameter has a wrong type, is no setting of this ranker, or does not fit
+            the model.
     """
     for name, types in _TYPES.items():
         if not isinstance(parameters[name], types):
@@ -104,7 +105,7 @@ def settings_from(parameters: Mapping[str, Any], begin_with: Config | None = Non
         if name not in OWN and not _is_default(name, value)
     }
     if callable(changes.get("comparator")) and kind == Config.kind:
-        del changes["comparator"]
+        del changes["comparator"]  # `custom` passes the function to the fit
     if begin_with is not None:
         if settings.kind != Config.kind:
             raise DataError(f"a ranker of kind {shown(kind)} takes no init_model; sortnet does")
@@ -115,6 +116,7 @@ def settings_from(parameters: Mapping[str, Any], begin_with: Config | None = Non
 
 
 def _is_default(name: str, value: Any) -> bool:
+    """Check whether a parameter has its default value."""
     default = DEFAULT_PARAMETERS[name]
     if default is None:
         return value is None
@@ -122,7 +124,7 @@ def _is_default(name: str, value: Any) -> bool:
 
 
 def parameters_of(config: Settings) -> dict[str, Any]:
-    """Parameters of an estimator that has these settings."""
+    """List the parameters of an estimator with these settings by name."""
     values = config.flat()
     values["ranker"] = name_of(config)
     values["random_state"] = values.pop("seed")
@@ -130,7 +132,12 @@ def parameters_of(config: Settings) -> dict[str, Any]:
 
 
 def custom(comparator: Any) -> dict[str, Any]:
-    """Extra arguments to fit and load a custom comparator; empty for a built-in comparator."""
+    """Make the extra arguments for fitting and loading a ranker with a custom comparator.
+
+    Args:
+        comparator: the estimator's parameter. A function (n_columns, seed) -> comparator makes a
+            custom comparator; for any other value there are no extra arguments.
+    """
     if not callable(comparator):
         return {}
 
@@ -141,11 +148,14 @@ def custom(comparator: Any) -> dict[str, Any]:
 
 
 def _seed(random_state: Any) -> int:
-    """Convert a scikit-learn `random_state` to a seed: the number itself, or a random number."""
+    """Convert a scikit-learn `random_state` to a seed.
+
+    A number is the seed itself. A random generator draws the seed; None draws it from entropy.
+    """
     if random_state is None:
         return int(np.random.SeedSequence().generate_state(1)[0])
     if isinstance(random_state, np.random.RandomState):
-        return int(random_state.randint(2**31))
+        return int(random_state.randint(_LIMIT_OF_SEEDS))
     if isinstance(random_state, np.random.Generator):
-        return int(random_state.integers(2**31))
+        return int(random_state.integers(_LIMIT_OF_SEEDS))
     return random_state  # type: ignore[no-any-return]  # `Config` refuses a wrong seed

@@ -39,21 +39,22 @@ from sortnet.threads import limit_threads
 
 
 class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
-    """Ranks the rows of each query by a comparator learned with Algorithm 3.1.
+    """Estimator that ranks the rows of each query by a comparator, trained by Algorithm 3.1.
 
     `X` is an array, a list or a DataFrame of pandas or polars (a LazyFrame is collected). The query
     of each row is `qid` (in any order), or `group` (sizes of consecutive queries), or the column
     `qid` of a DataFrame, which is then no feature. Without queries all rows are one query, and
     `fit` warns; an estimator that was fitted with queries refuses two or more rows without queries.
     NaN is a missing value. Grades `y` are whole numbers from 0. A sparse matrix becomes an array,
-    its zeros are 0.
+    and its zeros are values, not missing values.
 
     A column of a DataFrame is categorical by its dtype, or if it holds short texts that repeat:
     each of its 50 most frequent levels becomes an indicator. The levels of an ordered dtype are
-    numbered in their order. Grades do not influence this. A level that `fit` did not see has no
-    indicator. A date becomes a number of days. A column of texts, or of image files, becomes the
-    features of `sortnet.items.describe`. Columns have the roles that `sortnet train` chooses: ids
-    are no features, nor are further columns of texts, about which `fit` warns.
+    numbered in their order. The choice does not depend on the grades. A level that `fit` did not
+    see has no indicator. A date becomes a number of days. A column of texts, or of image files,
+    becomes the features of `sortnet.items.describe`. Columns have the roles that `sortnet train`
+    chooses. A column of ids is no feature, and only one column of texts becomes features; `fit`
+    warns of further columns of texts.
 
     In `GridSearchCV` and `cross_val_score` give the queries as a column `qid` of a DataFrame: the
     argument `qid` of `fit` does not reach `score`, unless it is routed there, with
@@ -64,22 +65,23 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         comparator: a kind, such as `cmpnn`, or a function (n_columns, seed) -> NeuralComparator
             that makes a custom comparator, such as a DirectRanker with any torch module as feature
             part. The scaling decides the number of columns.
-        ranker: the kind of ranker; a kind other than `sortnet` uses only the settings it has.
-        validation_fraction: share of the queries that chooses epoch and iteration if `fit` has no
-            `eval_set`. Whole queries are held out. If fewer than two queries can choose
-            (RankQuality differs between their rankings), all queries are both learned from and
-            chosen by, with a warning.
-        random_state: seed of all random numbers; None: another seed each time.
+        ranker: the kind of ranker; a kind other than `sortnet` uses only the settings that it has.
+        validation_fraction: share of the queries that are held out to choose epoch and iteration if
+            `fit` has no `eval_set`. If RankQuality differs between the rankings of fewer than two
+            queries, no query is held out: the estimator learns from all queries and chooses by
+            them, with a warning.
+        random_state: seed of all random numbers; None: another seed in each fit.
         query: the column of X with the query of a row; None: `qid`; `none`: all rows are one query.
-        grade: the column of X with the grades, which `fit` and `score` use without `y`; never a
-            feature.
-        id: a column of X with the documents' names, which are no feature.
+        grade: the column of X with the grades, which `fit` and `score` use if they have no `y`;
+            this column is never a feature.
+        id: the column of X with the documents' names, which is no feature.
         single_query: whether rows without queries are one query, without warning or refusal.
-        tune: choose settings by RankQuality on the validation part first: from a grid
-            {parameter: values to try}, or from the ranker's own grids if True, see `tuning.tune`.
-        verbose: 1 writes a line an iteration to stderr.
-        n_jobs: threads of fitting and predicting; None leaves them as they are (by default all
-            cores), -1 uses every core. The number holds for the whole process.
+        tune: whether to choose settings by RankQuality on the validation part before the fit. True:
+            from the grids of the ranker; {parameter: values to try}: from this grid; see
+            `sortnet.rankers.tuning.tune`.
+        verbose: 1: write a line for each iteration to stderr; 0: write nothing.
+        n_jobs: threads of fitting and predicting, for the whole process; -1: all cores; None: the
+            number stays as it is, by default all cores.
         settings: every other setting of `sortnet.config.Config` and of its training, by its name
             and with its default; `help(SortNetRanker)` lists them.
 
@@ -87,17 +89,17 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         model_: the fitted `Ranker`, a `Model` if the ranker is SortNet.
         history_: an `Iteration` for each iteration; empty for a ranker without iterations.
         best_iteration_: the iteration of the model; None for a ranker without iterations.
-        best_score_: RankQuality of the model on the queries that chose it: too good a figure for a
-            test, and a training figure if the queries were also trained on, with a warning.
+        best_score_: RankQuality of the model on the queries that chose the model. It is too good to
+            be a test result. If no queries were held out, it is a training figure.
         quality_: the name of RankQuality, such as `ndcg@10`.
         n_iter_: the number of iterations; None for a ranker without iterations.
-        evals_result_: {name: {measure: a value an iteration}} for the parts of `eval_set` (named
-            `valid_0`, ...), or for the held-out queries; the measures are RankQuality and
-            `eval_metric`.
-        feature_importances_: see its own page; the sum is 1.
+        evals_result_: {name of a part: {measure: list with a value for each iteration}}. The parts
+            are the parts of `eval_set` (`valid_0`, ...) or the held-out queries, and the measures
+            are RankQuality and `eval_metric`.
+        feature_importances_: share of each column in the margins; the sum is 1.
         features_: the rule by which columns of a DataFrame become features; None for an array.
         n_features_in_: the number of columns of X.
-        feature_names_in_: the names of the columns of X, if it has names.
+        feature_names_in_: the names of the columns of X, if X has names.
         one_query_: whether all rows were one query because `qid` and `group` were left out.
         tuned_: the trials of `tune`; the chosen settings are `model_.config`.
 
@@ -108,8 +110,8 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
     array([0., 2., 1.], dtype=float32)
     """
 
-    _sample: Queries | None  # of the validation part, for feature_importances_
-    _shares: F64 | None
+    _sample: Queries | None  # queries of the validation part, for feature_importances_
+    _shares: F64 | None  # feature_importances_ once they are computed
 
     # `make fix` writes `__init__` from the settings.
     # [[[cog
@@ -214,15 +216,16 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
 
     @classmethod
     def _get_param_names(cls) -> list[str]:
-        """Names of the parameters for scikit-learn, including those that a subclass passes on.
+        """List the names of the parameters for scikit-learn, also for a subclass.
 
-        scikit-learn reads the `__init__` of the class alone. A subclass with further parameters
-        and `**parameters` also has the parameters of its base class.
+        scikit-learn reads the `__init__` of the class alone. A subclass whose `__init__` has
+        further parameters and `**parameters` also has the parameters of its base class.
         """
         names = set[str](super()._get_param_names())
         signature = inspect.signature(cls.__init__)
-        passes_on = any(p.kind is p.VAR_KEYWORD for p in signature.parameters.values())
-        return sorted(names | parameters.DEFAULT_PARAMETERS.keys()) if passes_on else sorted(names)
+        if any(p.kind is p.VAR_KEYWORD for p in signature.parameters.values()):
+            names |= parameters.DEFAULT_PARAMETERS.keys()
+        return sorted(names)
 
     def fit(
         self,
@@ -243,49 +246,50 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         """Learn to sort the queries of X; see `sortnet.rankers.fit_ranker.fit_ranker`.
 
         Args:
-            X: (n_docs, n_columns).
+            X: (n_docs, n_columns) the rows of the documents.
             y: (n_docs,) grades, higher is more relevant; None: the column `grade` of X.
             qid: (n_docs,) the query of each row.
             group: (n_queries,) sizes of consecutive queries, in place of `qid`.
-            sample_weight: weights (n_docs,) of the rows: a pair counts the product of its rows'
-                weights; or weights (n_queries,) of the queries, in the order of their first rows.
-                RankQuality counts every query alike.
-            eval_set: (X, y) of the queries that choose epoch and iteration; or a list of such
-                tuples: the first chooses, the rest are only measured.
+            sample_weight: weights (n_docs,) of the rows, where a pair has the product of the
+                weights of its two rows; or weights (n_queries,) of the queries, in the order of
+                their first rows. All queries have the same weight in RankQuality.
+            eval_set: the queries that choose epoch and iteration, as a tuple (X, y); or a list of
+                such tuples, of which the first chooses and the rest are only measured.
             eval_qid, eval_group: the queries of `eval_set`; lists if `eval_set` is a list.
             eval_names: names of the parts in `evals_result_`.
-            eval_metric: measures such as `map` and `ndcg@5` to add to `evals_result_`.
-            callbacks: called with an `Iteration` and a `State` after each iteration.
+            eval_metric: measures to add to `evals_result_`, such as `map` and `ndcg@5`.
+            callbacks: functions that are called with an `Iteration` and a `State` after each
+                iteration.
             init_model: a fitted estimator, a `Model` or a model folder to begin with, for new
-                queries or more training. The training keeps its scaling and columns, and has by
-                default half of the epochs. The model itself is iteration 0, which is kept if no
-                later iteration is better.
+                queries or more training. The training has the scaling and the columns of this
+                model, and by default half of the usual epochs. The model itself is iteration 0,
+                which is kept if no later iteration is better.
 
         Raises:
-            DataError: on data or settings that cannot be used, such as a feature that is the qid.
+            DataError: if data or settings cannot be used; for example, if a feature is the qid.
         """
         if y is None and (self.grade is None or self.grade not in getattr(X, "columns", ())):
             raise DataError("SortNetRanker requires y to be passed, but the target y is None")
         user_callbacks = evaluation.checked_callbacks(callbacks)
-        first = self._first(init_model, X)
-        config = self._settings(first)
+        initial = self._initial_estimator(init_model, X)
+        config = self._settings(initial)
         train = self._queries(
-            X, y, qid, group, weights=sample_weight, reset=True, labelled=True, first=first
+            X, y, qid, group, weights=sample_weight, reset=True, labelled=True, initial=initial
         )
-        measured: list[Queries] = []
+        eval_queries: list[Queries] = []
         if eval_set is None:
             config = choose_quality(train, train, config)
             train, vali = evaluation.hold_out(
                 train, self.validation_fraction, config.seed, config.rank_quality
             )
-            measured.append(vali)
+            eval_queries.append(vali)
         else:
             eval_parts = evaluation.eval_parts(X, eval_set, eval_qid, eval_group)
             for source, arguments in eval_parts.items():
-                measured.append(self._queries(*arguments, source=source, labelled=True))
-        names = evaluation.names_of_parts(eval_names, len(measured))
-        parts = dict(zip(names, measured, strict=True))
-        return self._fit(train, parts, config, eval_metric, user_callbacks, first)
+                eval_queries.append(self._queries(*arguments, source=source, labelled=True))
+        names = evaluation.names_of_parts(eval_names, len(eval_queries))
+        parts = dict(zip(names, eval_queries, strict=True))
+        return self._fit(train, parts, config, eval_metric, user_callbacks, initial)
 
     def fit_pairs(
         self,
@@ -301,20 +305,21 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
     ) -> Self:
         """Learn to sort the queries of X from judged pairs of rows.
 
-        Some queries, or with few queries some documents, are held out with their pairs. The
-        held-out pairs choose epoch and iteration by accuracy, the share of pairs predicted.
+        Some queries, or some documents if there are few queries, are held out with their pairs. The
+        held-out pairs choose epoch and iteration by accuracy, the share of pairs that the ranker
+        predicts.
 
         Args:
-            X: (n_docs, n_columns).
-            pairs: (m, 2) pairs of rows of the same query, the better row first.
-            qid, group: as in `fit`.
-            weight: (m,) weight of each pair, such as its judge's reliability; None: 1.
-            soft: (m,) probability that the first row is the better one, ½ for a tie; None: 1.
-            callbacks, init_model: as in `fit`.
+            X: (n_docs, n_columns) the rows of the documents.
+            pairs: (m, 2) numbers of two rows of the same query, the better row first.
+            qid, group: the queries of the rows, as in `fit`.
+            weight: (m,) weight of each pair, such as the reliability of its judge; None: 1.
+            soft: (m,) probability that the first row is the better row, ½ for a tie; None: 1.
+            callbacks, init_model: the same as in `fit`.
 
         Raises:
-            DataError: if a row does not exist, if a pair is of two queries, or if there are too few
-                pairs to hold any out.
+            DataError: if a row does not exist, if the rows of a pair belong to two queries, or if
+                there are too few pairs to hold out some.
 
         >>> X = np.arange(40.0)[:, None]
         >>> pairs = [(k + 1, k) for k in range(39)]
@@ -324,20 +329,20 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         array([2., 0., 1.], dtype=float32)
         """
         user_callbacks = evaluation.checked_callbacks(callbacks)
-        first = self._first(init_model, X)
-        config = self._settings(first)
-        queries = self._judged(X, pairs, qid, group, weight, soft, reset=True, first=first)
+        initial = self._initial_estimator(init_model, X)
+        config = self._settings(initial)
+        queries = self._judged(X, pairs, qid, group, weight, soft, reset=True, initial=initial)
         train, vali = hold_out_documents(queries, seed=config.seed)
-        return self._fit(train, {"held_out": vali}, config, None, user_callbacks, first)
+        return self._fit(train, {"held_out": vali}, config, None, user_callbacks, initial)
 
-    def _first(
+    def _initial_estimator(
         self, init_model: SortNetRanker | Model | str | Path | None, X: Any
     ) -> SortNetRanker | None:
-        """The fitted estimator to begin with; this estimator takes over its columns.
+        """Make the fitted estimator to begin with, and take over the names of its columns.
 
         Args:
-            init_model: argument of `fit`.
-            X: argument of `fit`; it names the columns of a model that no estimator has saved.
+            init_model: argument of `fit`; None: there is no such estimator.
+            X: argument of `fit`, with the columns of a model that no estimator has saved.
 
         Raises:
             DataError: if `init_model` has a wrong type, if its comparator cannot be trained
@@ -348,30 +353,41 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         if self.tune is not False:
             raise DataError("tune chooses settings, which init_model has already: give one of them")
         if isinstance(init_model, SortNetRanker):
-            first = init_model
-            check_is_fitted(first)
+            initial = init_model
+            check_is_fitted(initial)
         else:
-            model: Ranker
-            if isinstance(init_model, Ranker):
-                model = init_model
-            elif not isinstance(init_model, str | PathLike):
-                expected = "a fitted estimator, a Model or a model folder"
-                raise DataError(f"init_model is {expected}, not {shown(init_model)}")
-            else:
-                model = load_ranker(init_model, **parameters.custom(self.comparator))
+            model = self._initial_model(init_model)
             info = model.info.get("estimator") or arrays.columns_in(X, model.feature_names)
-            first = SortNetRanker()._restored(model, info, "init_model")
-        as_model(first.model_, "init_model")
+            initial = SortNetRanker()._restore(model, info, "init_model")
+        as_model(initial.model_, "init_model")
         for name in ("n_features_in_", "feature_names_in_"):
-            if hasattr(first, name):
-                setattr(self, name, getattr(first, name))
+            if hasattr(initial, name):
+                setattr(self, name, getattr(initial, name))
             elif hasattr(self, name):
                 delattr(self, name)
-        return first
+        return initial
 
-    def _settings(self, first: SortNetRanker | None) -> Settings:
-        """The settings that the parameters ask for; `first` is the estimator to begin with."""
-        learned = None if first is None else cast(Config, first.model_.config)
+    def _initial_model(self, init_model: Ranker | str | Path) -> Ranker:
+        """Return the model to begin with, which is read if `init_model` is a folder.
+
+        Raises:
+            DataError: if `init_model` is neither a model nor the path of a folder.
+        """
+        if isinstance(init_model, Ranker):
+            return init_model
+        if not isinstance(init_model, str | PathLike):
+            expected = "a fitted estimator, a Model or a model folder"
+            raise DataError(f"init_model is {expected}, not {shown(init_model)}")
+        return load_ranker(init_model, **parameters.custom(self.comparator))
+
+    def _settings(self, initial: SortNetRanker | None) -> Settings:
+        """Make the settings of a fit from the parameters.
+
+        Args:
+            initial: the estimator to begin with, whose settings are the defaults; None: the
+                training begins from random weights.
+        """
+        learned = None if initial is None else cast(Config, initial.model_.config)
         return settings_from(self.get_params(deep=False), learned)
 
     def _judged(
@@ -384,16 +400,22 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         soft: ArrayLike | None = None,
         *,
         reset: bool = False,
-        first: SortNetRanker | None = None,
+        initial: SortNetRanker | None = None,
     ) -> Queries:
-        """Check the data and the pairs, and make queries with judged pairs."""
+        """Check the data and the pairs, and make queries with judged pairs.
+
+        Args:
+            X, pairs, qid, group, weight, soft: arguments of `fit_pairs`.
+            reset: whether the estimator is fitted on the data.
+            initial: the estimator to begin with.
+        """
         rows = np.asarray(pairs)
         if rows.ndim != 2 or rows.shape[1] != 2 or rows.dtype.kind not in "iu":
             raise DataError(
                 f"pairs must be (m, 2) row numbers, the better first, got {rows.dtype} of shape "
                 f"{rows.shape}"
             )
-        queries = self._queries(X, None, qid, group, reset=reset, first=first)
+        queries = self._queries(X, None, qid, group, reset=reset, initial=initial)
         return queries.with_judgements(rows[:, 0], rows[:, 1], soft=soft, weight=weight)
 
     def _fit(
@@ -403,9 +425,18 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         config: Settings,
         eval_metric: str | Sequence[str] | None,
         callbacks: Sequence[Callback],
-        first: SortNetRanker | None,
+        initial: SortNetRanker | None,
     ) -> Self:
-        """Fit the ranker, if `first` is given from its weights; the first part chooses."""
+        """Fit the ranker on checked data, and set the attributes of a fitted estimator.
+
+        Args:
+            train: the training queries.
+            parts: {name: queries} to measure; the first part chooses epoch and iteration.
+            config: the settings.
+            eval_metric: argument of `fit`.
+            callbacks: the callbacks of the user.
+            initial: the estimator to begin with; None: the training begins from random weights.
+        """
         vali, *extra_parts = parts.values()
         config = choose_quality(train, vali, config)
         metrics = evaluation.measures(config, eval_metric)
@@ -414,32 +445,32 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         def record_iteration(record: Iteration, state: State) -> None:
             history.append(record)
 
-        # The keys of the parts in `Iteration.measures`.
-        keys = {name: f"eval {k}" if k else "vali" for k, name in enumerate(parts)}
+        # The keys of the parts in `Iteration.measures`: vali, eval 1, eval 2, ...
+        extra_keys = [f"eval {k}" for k in range(1, len(parts))]
+        keys = dict(zip(parts, ["vali", *extra_keys], strict=True))
         loop_arguments = parameters.custom(self.comparator)
         if config.kind == Config.kind:
-            extra_keys = [*keys.values()][1:]
             loop_arguments["extra_parts"] = dict(zip(extra_keys, extra_parts, strict=True))
             loop_arguments["metrics"] = [metric.name for metric in metrics[1:]]
-            first_callbacks: list[Callback] = [record_iteration]
+            own_callbacks: list[Callback] = [record_iteration]
             if self.verbose > 0:
-                first_callbacks.append(evaluation.printing_callback(keys, metrics[0]))
-            loop_arguments["callbacks"] = [*first_callbacks, *callbacks]
-            loop_arguments["from_model"] = None if first is None else first.model_
+                own_callbacks.append(evaluation.printing_callback(keys, metrics[0]))
+            loop_arguments["callbacks"] = [*own_callbacks, *callbacks]
+            loop_arguments["from_model"] = None if initial is None else initial.model_
         with limit_threads(self.n_jobs):
-            config = self._tuned(train, vali, config)
+            config = self._tune_settings(train, vali, config)
             model = fit_ranker(train, vali, config, **loop_arguments)
             keyed_parts = {name: (keys[name], part) for name, part in parts.items()}
             self.evals_result_ = evaluation.results(history, model, keyed_parts, metrics)
         self._sample = some_queries(vali)
         self._shares = None
-        return self._fitted(model, history)
+        return self._set_fitted(model, history)
 
     @property
     def feature_importances_(self) -> F64:
         """Share (n_features_in_,) of each column in the margins between validation documents.
 
-        The shares are integrated gradients of 1,000 random pairs of the queries that chose, see
+        The shares are integrated gradients of 1,000 random pairs of validation documents, see
         `sortnet.explain.attribution.feature_shares`; the indicators of a categorical column are
         added up. `sortnet.explain.permutation.permutation_importance` answers another question:
         how much a measure falls without a feature.
@@ -473,15 +504,15 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         """Predict a number for each row (n_docs,); within a query, higher is better.
 
         Args:
-            X: (n_docs, n_columns).
+            X: (n_docs, n_columns) the rows of the documents.
             qid: (n_docs,) the query of each row.
-            kind: `place` or `score`; rankers other than SortNet have a single score for both.
-                With SortNet `place` is the number of documents that the comparator puts below the
-                document in its query; it cannot be compared across queries. `score` depends on the
-                comparator. Soft trees and DirectRanker have a score g(x) of each document, summed
-                over a committee of nets; it can be compared across queries if the scaling does not
-                depend on the query. CmpNN has the mean margin over the rest of the query, n^2
-                comparisons.
+            kind: `place` or `score`, which differ only for SortNet. `place` is the number of
+                documents that the comparator puts below the document in its query; it cannot be
+                compared across queries. `score` depends on the comparator. Soft trees and
+                DirectRanker have a score g(x) of each document, summed over a committee of nets,
+                which can be compared across queries if the scaling does not depend on the query.
+                CmpNN has the mean margin over the rest of the query, which takes n^2 comparisons
+                for n documents.
 
         Raises:
             DataError: on rows that cannot be used, or without queries if `fit` had queries.
@@ -491,7 +522,7 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
             raise DataError(f"kind must be 'place' or 'score', got {str(kind)[:60]!r}")
         queries = self._queries(X, None, qid)
         if queries.n_docs == 1:
-            self._warn_alone("one row", "give all rows of the query")
+            self._warn_without_query("one row", "give all rows of the query")
         with limit_threads(self.n_jobs):
             if kind == "place":
                 scores = self.model_.scores(queries)
@@ -501,50 +532,64 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         return scores_of_rows
 
     def rank(self, X: Any, qid: ArrayLike | None = None) -> I64:
-        """Rank (n_docs,) of each row in its query, from 1 for the best."""
+        """Rank the rows of each query from 1 for the best row, (n_docs,).
+
+        Args:
+            X: (n_docs, n_columns) the rows of the documents.
+            qid: (n_docs,) the query of each row.
+        """
         check_is_fitted(self)
         queries = self._queries(X, None, qid)
-        first_place = np.repeat(queries.offsets[:-1], queries.sizes)
-        ranks = np.empty(queries.n_docs, np.int64)
         with limit_threads(self.n_jobs):
             order = self.model_.order(queries)
-        ranks[order] = np.arange(queries.n_docs) - first_place + 1
+        first_of_query = np.repeat(queries.offsets[:-1], queries.sizes)
+        ranks = np.empty(queries.n_docs, np.int64)
+        ranks[order] = np.arange(queries.n_docs) - first_of_query + 1
         ranks_of_rows: I64 = queries.in_row_order(ranks)
         return ranks_of_rows
 
     def compare(
         self, a: Any, b: Any, *, context: Any = None, qid: ArrayLike | None = None
     ) -> F32 | float:
-        """Margins of documents a over documents b: above 0, a goes first.
+        """Compute the margins of documents a over documents b: above 0, a goes first.
 
         Args:
-            a, b: (m, n_features) rows, compared one by one; or a single row each, which gives a
-                single number. With `context`, numbers of its rows in place of rows.
-            context: (n_docs, n_features) the rows of the queries that the documents belong to.
-                If `model_.depends_on_query`, as with the scaling `query`, a margin depends on
-                these rows: without them each pair is a query of two documents.
-            qid: (n_docs,) the queries of `context`.
+            a, b: (m, n_features) rows, compared one by one; or a single row each, whose margin is
+                a single number. With `context`, a and b are numbers of rows of the context.
+            context: (n_docs, n_features) all rows of the queries that the documents belong to. If
+                `model_.depends_on_query`, as with the scaling `query`, a margin depends on these
+                rows. Without a context each pair is a query of two documents.
+            qid: (n_docs,) the query of each row of `context`.
 
         Raises:
-            DataError: if a and b differ in length, or a pair is of two queries.
+            DataError: if a and b differ in length, or if a pair belongs to two queries.
         """
         check_is_fitted(self)
-        single = np.ndim(a) == (1 if context is None else 0)
         if context is None:
-            if single:
-                queries, i, j = self._in_pairs([a], [b])
-            else:
-                queries, i, j = self._in_pairs(a, b)
-            self._warn_alone("two rows without their query", "give context, the rows of the query")
+            is_single = np.ndim(a) == 1
+            if is_single:
+                a = [a]
+                b = [b]
+            queries, i, j = self._queries_of_pairs(a, b)
+            self._warn_without_query(
+                "two rows without their query", "give context, the rows of the query"
+            )
         else:
+            is_single = np.ndim(a) == 0
             queries = self._queries(context, None, qid)
             i, j = arrays.documents(queries, np.atleast_1d(a), np.atleast_1d(b))
         with limit_threads(self.n_jobs):
             margins = self.model_.margins(queries, i, j)
-        return float(margins[0]) if single else margins
+        return float(margins[0]) if is_single else margins
 
     def score(self, X: Any, y: ArrayLike | None = None, qid: ArrayLike | None = None) -> float:
-        """RankQuality, the mean over the queries of the measure `quality`; higher is better."""
+        """Compute RankQuality, the mean of the measure `quality_` over the queries.
+
+        Args:
+            X: (n_docs, n_columns) the rows of the documents.
+            y: (n_docs,) grades; None: the column `grade` of X.
+            qid: (n_docs,) the query of each row.
+        """
         check_is_fitted(self)
         queries = self._queries(X, y, qid, labelled=True)
         with limit_threads(self.n_jobs):
@@ -560,7 +605,10 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         weight: ArrayLike | None = None,
         soft: ArrayLike | None = None,
     ) -> float:
-        """Share of judged pairs that the ranker predicts; `fit_pairs` explains the arguments."""
+        """Compute the share of judged pairs that the ranker predicts.
+
+        The arguments are explained at `fit_pairs`.
+        """
         check_is_fitted(self)
         queries = self._judged(X, pairs, qid, None, weight, soft)
         with limit_threads(self.n_jobs):
@@ -568,20 +616,20 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         return evaluate(queries, order, "accuracy")["accuracy"]
 
     def save(self, folder: str | Path) -> None:
-        """Write the model folder, which every command of `sortnet` reads, and the history.
+        """Write the fitted estimator to a model folder, which every command of `sortnet` reads.
 
         Raises:
             SortNetError: if the folder cannot be written.
         """
         check_is_fitted(self)
-        shares = getattr(self, "feature_importances_", None)
+        shares = getattr(self, "feature_importances_", None)  # None without gradients
         info = {
             "validation_fraction": self.validation_fraction,
             "single_query": self.single_query,
             "one_query": self.one_query_,
             "feature_importances": None if shares is None else shares.tolist(),
-            "categories": self._ordered(),
-            "history": [_plain(asdict(record)) for record in self.history_],
+            "categories": self._levels_by_number(),
+            "history": [_nan_to_none(asdict(record)) for record in self.history_],
         }
         if self.features_ is None or not self.features_.is_of_table:
             info["columns"] = getattr(self, "feature_names_in_", np.array([])).tolist()
@@ -605,64 +653,83 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         if comparator is not None:
             ranker.set_params(comparator=comparator)
         info = model.info.get("estimator", {})
-        return ranker._restored(model, info, str(Path(folder) / "model.json"))
+        return ranker._restore(model, info, str(Path(folder) / "model.json"))
 
-    def _ordered(self) -> dict[str, Any]:
-        """The levels of ordered columns by the columns' numbers, as `_with_info` reads them."""
+    def _levels_by_number(self) -> dict[str, Any]:
+        """List the levels of ordered columns for the info of `save`, {number of the column: ...}.
+
+        `_restore_unchecked` reads them.
+        """
         if self.features_ is None:
             return {}
-        number = {name: str(k) for k, name in enumerate(getattr(self, "feature_names_in_", ()))}
+        column_names = getattr(self, "feature_names_in_", ())
+        number_of_column = {name: str(k) for k, name in enumerate(column_names)}
         categories = {}
         for column, levels in self.features_.ordered.items():
-            categories[number[column]] = {"levels": [*levels], "one_hot": False}
+            categories[number_of_column[column]] = {"levels": [*levels], "one_hot": False}
         return categories
 
-    def _restored(self, model: Ranker, info: Mapping[str, Any], source: str) -> Self:
-        """Restore the fitted state from a model and the info of `save`.
+    def _restore(self, model: Ranker, info: Mapping[str, Any], source: str) -> Self:
+        """Restore the fitted state from a model and the info that `save` has written.
 
-        `sortnet train` saves no such info; the state is then restored from the model alone.
+        Args:
+            model: the fitted ranker.
+            info: the info; empty if `sortnet train` saved the model, which writes no info.
+            source: name of the model in messages.
 
         Raises:
-            ModelError: on damaged info, naming the source.
+            ModelError: if the info is damaged.
         """
         try:
-            return self._with_info(model, info)
+            return self._restore_unchecked(model, info)
         except (ArithmeticError, AttributeError, KeyError, TypeError, ValueError) as error:
             raise ModelError(f"{source}: damaged info: {error!r}") from None
 
-    def _with_info(self, model: Ranker, info: Mapping[str, Any]) -> Self:
-        """Take over the model and the info of `save`."""
-        groups = None if model.describer is None else model.describer.columns.get("group")
-        without_groups = model.describer is not None and groups is None
-        self.one_query_ = info.get("one_query", without_groups)
-        names = info.get("columns")
-        self.features_ = None
-        if names or (names is None and model.feature_names):
-            ordered = {}
-            for number, category in info.get("categories", {}).items():
-                if not category["one_hot"]:
-                    ordered[(names or [])[int(number)]] = tuple(category["levels"])
-            self.features_ = arrays.features_of_model(model, names, ordered)
-            self.feature_names_in_ = np.array(self.features_.columns, dtype=object)
-        n_columns = model.n_features if self.features_ is None else len(self.features_.columns)
-        self.n_features_in_ = int(info.get("n_columns", n_columns))
-        if self.features_ is not None and self.n_features_in_ != n_columns:
-            raise ValueError("not the columns of this model")
+    def _restore_unchecked(self, model: Ranker, info: Mapping[str, Any]) -> Self:
+        """Restore the fitted state; see `_restore`, which turns every error into a ModelError."""
+        self._restore_columns(model, info)
+        # The column of the groups in the table of items that the command line trained on.
+        group_column = None
+        if model.describer is not None:
+            group_column = model.describer.columns.get("group")
+        has_no_groups = model.describer is not None and group_column is None
+        self.one_query_ = info.get("one_query", has_no_groups)
         query = model.columns.query
-        if not query:
-            query = None if groups == QUERY else groups
+        if not query and group_column != QUERY:
+            query = group_column
         self.set_params(
             validation_fraction=info.get("validation_fraction", 0.2),
             single_query=info.get("single_query", False),
-            query=query,
+            query=query or None,
             grade=model.columns.grade,
             id=model.columns.id,
         )
         shares = info.get("feature_importances")
         self._sample = None
         self._shares = None if shares is None else np.array(shares, np.float64)
-        history = [Iteration(**_unplain(record)) for record in info.get("history", [])]
-        return self._fitted(model, history)
+        history = [Iteration(**_none_to_nan(record)) for record in info.get("history", [])]
+        return self._set_fitted(model, history)
+
+    def _restore_columns(self, model: Ranker, info: Mapping[str, Any]) -> None:
+        """Restore the number and the names of the columns, and the rule that makes features.
+
+        Raises:
+            ValueError: if the number of columns in the info does not fit the model.
+        """
+        column_names = info.get("columns")  # None: the command line trained the model
+        self.features_ = None
+        if column_names or (column_names is None and model.feature_names):
+            ordered = {}
+            for number, category in info.get("categories", {}).items():
+                if not category["one_hot"]:
+                    column = (column_names or [])[int(number)]
+                    ordered[column] = tuple(category["levels"])
+            self.features_ = arrays.features_of_model(model, column_names, ordered)
+            self.feature_names_in_ = np.array(self.features_.columns, dtype=object)
+        n_columns = model.n_features if self.features_ is None else len(self.features_.columns)
+        self.n_features_in_ = int(info.get("n_columns", n_columns))
+        if self.features_ is not None and self.n_features_in_ != n_columns:
+            raise ValueError("not the columns of this model")
 
     def _queries(
         self,
@@ -676,7 +743,7 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         source: str = "X",
         pairs: bool = False,
         labelled: bool = False,
-        first: SortNetRanker | None = None,
+        initial: SortNetRanker | None = None,
     ) -> Queries:
         """Check the data as scikit-learn does, and make queries of the rows.
 
@@ -686,29 +753,32 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
             reset: whether the estimator is fitted on the data.
             source: name of the data in messages.
             pairs: whether the rows are documents to compare in pairs, which need no query.
-            labelled: whether the rows have grades, as `y` or in their column.
-            first: the estimator to begin with, whose features are used.
+            labelled: whether the rows have grades, as `y` or in a column of X.
+            initial: the estimator to begin with, whose features are used.
         """
-        names_of_columns = NamedColumns(self.query, self.grade, self.id)
-        if first is not None:
-            names_of_columns = names_of_columns.over(first.model_.columns)
-        X, qid, column_of_grades = arrays.take_columns(
-            arrays.as_table(X, source), qid, names_of_columns, source
-        )
+        # The columns of query, grade and id are taken out of a frame.
+        columns = NamedColumns(self.query, self.grade, self.id)
+        if initial is not None:
+            columns = columns.over(initial.model_.columns)
+        X, qid, grade_column = arrays.take_columns(arrays.as_table(X), qid, columns, source)
         if labelled and y is None:
-            y = self._grades(column_of_grades, source, names_of_columns, reset=reset)
+            y = self._grades(grade_column, source, columns, reset=reset)
         is_frame = hasattr(X, "columns")
+
+        # The remaining columns become features.
+        has_no_queries = qid is None and group is None
         if reset:
-            self.one_query_ = qid is None and group is None
-            self.features_ = None if first is None else first.features_
-        columns, grades = self._checked(X, y, reset and first is None, source)
+            self.one_query_ = has_no_queries
+            self.features_ = None if initial is None else initial.features_
+        matrix, grades = self._check_values(X, y, reset and initial is None, source)
         names = None if self.features_ is None else self.features_.names
-        if qid is None and group is None and len(columns) > 1 and not pairs:
-            self._take_as_one_query(len(columns), reset, source)
+        if has_no_queries and len(matrix) > 1 and not pairs:
+            self._refuse_without_queries(len(matrix), reset, source)
         if reset:
-            arrays.refuse_qid_as_feature(columns, qid, names, source)
+            arrays.refuse_qid_as_feature(matrix, qid, names, source)
+
         queries = Queries.from_arrays(
-            columns,
+            matrix,
             grades,
             qid=qid,
             group=group,
@@ -716,45 +786,52 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
             source=source,
             weights=weights,
         )
+        if not is_frame:
+            return queries
         describer = None if self.features_ is None else self.features_.describer
-        if is_frame:
-            queries = replace(queries, columns=names_of_columns, describer=describer)
-        return queries
+        return replace(queries, columns=columns, describer=describer)
 
     def _grades(
         self, column: ArrayLike | None, source: str, names: NamedColumns, *, reset: bool
     ) -> ArrayLike:
-        """Grades from their column, in bins if the model has bins."""
+        """Return the grades in their column, or the numbers of their bins if the model has bins.
+
+        Args:
+            column: (n_docs,) the grades; None: there is no such column.
+            source: name of the data in messages.
+            names: the names of the columns, with the edges of the bins.
+            reset: whether the estimator is fitted on the data.
+        """
         if column is None:
             raise DataError(f"{source}: give grades as y, or name their column with grade=")
         edges = names.edges if reset else self.model_.columns.edges
         return in_which_bin(column, edges) if edges else column
 
-    def _checked(self, X: Any, y: ArrayLike | None, reset: bool, source: str) -> tuple[Any, Any]:
-        """Check X and y as scikit-learn does; return X as an array of features, and y."""
+    def _check_values(
+        self, X: Any, y: ArrayLike | None, reset: bool, source: str
+    ) -> tuple[Any, Any]:
+        """Check X and y as scikit-learn does; return X as an array of features, and y.
+
+        Args:
+            X: the array, or the frame without the columns of query, grade and id.
+            y: (n_docs,) the grades, or None.
+            reset: whether the estimator is fitted on the data.
+            source: name of the data in messages.
+        """
         if not reset and y is None and self._is_as_fitted(X):
             return X, None
-        least = 2 if reset else 0  # ranking no documents is no fault
-        rules = {
-            "dtype": (np.float64, np.float32), "ensure_all_finite": "allow-nan",
-            "ensure_min_samples": least,
-        }  # fmt: skip
-        checked: tuple[Any, Any]
+        rules: dict[str, Any] = {
+            "dtype": (np.float64, np.float32),
+            "ensure_all_finite": "allow-nan",
+            "ensure_min_samples": 2 if reset else 0,  # ranking no documents is no fault
+        }
         try:
             if not hasattr(X, "columns"):
-                if self.features_ is not None and self.features_.names != self.features_.columns:
-                    raise DataError(
-                        f"{source} must be a DataFrame: the ranker was fitted with columns of "
-                        "categories, texts or ids"
-                    )
-                if y is None:
-                    return validate_data(self, X, reset=reset, **rules), None
-                checked = validate_data(self, X, y=y, y_numeric=True, reset=reset, **rules)
-                return checked
+                return self._check_array(X, y, reset, source, rules)
             X = self._features_of_frame(X, reset, source)
             if y is None:
                 return check_array(X, **rules), None
-            checked = check_X_y(X, y, y_numeric=True, **rules)
+            checked: tuple[Any, Any] = check_X_y(X, y, y_numeric=True, **rules)
             return checked
         except DataError:
             raise
@@ -763,8 +840,26 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
                 arrays.refuse_words(X, source)
             raise DataError(str(error) if source == "X" else f"{source}: {error}") from None
 
+    def _check_array(
+        self, X: Any, y: ArrayLike | None, reset: bool, source: str, rules: Mapping[str, Any]
+    ) -> tuple[Any, Any]:
+        """Check an array X and y by scikit-learn's `validate_data`, with these rules.
+
+        Raises:
+            DataError: if the estimator was fitted on a frame whose columns are not the features.
+        """
+        if self.features_ is not None and self.features_.names != self.features_.columns:
+            raise DataError(
+                f"{source} must be a DataFrame: the ranker was fitted with columns of "
+                "categories, texts or ids"
+            )
+        if y is None:
+            return validate_data(self, X, reset=reset, **rules), None
+        checked: tuple[Any, Any] = validate_data(self, X, y=y, y_numeric=True, reset=reset, **rules)
+        return checked
+
     def _features_of_frame(self, X: Any, reset: bool, source: str) -> F64:
-        """Make the features (n, n_features) of a frame; with `reset` choose them first."""
+        """Make the features (n, n_features) of a frame; with `reset`, choose them by the frame."""
         if self.features_ is not None and self.features_.is_of_table:
             self._refuse_extra_columns(X, source)
             return self.features_.apply(X, source)
@@ -788,9 +883,9 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         return matrix
 
     def _is_as_fitted(self, X: Any) -> bool:
-        """Whether X is an array that scikit-learn's checks would leave as it is.
+        """Check whether X is an array that scikit-learn's checks would return without a change.
 
-        The checks take longer than the ranking of a query.
+        The checks are then left out, because they take longer than the ranking of a query.
         """
         return (
             type(X) is np.ndarray
@@ -802,9 +897,10 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         )
 
     def _refuse_extra_columns(self, X: Any, source: str) -> None:
-        """Refuse a frame with all columns of `fit` and further columns, which the error names.
+        """Refuse a frame that has all columns of `fit` and also further columns.
 
-        All other differences are left to scikit-learn, whose tests expect its own messages.
+        scikit-learn refuses all other differences of the columns, because its tests for estimators
+        expect its own messages.
         """
         fitted = set(getattr(self, "feature_names_in_", ()))
         columns = [str(name) for name in X.columns]
@@ -822,8 +918,15 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
                 fault = f"columns {names} are not among the columns of fit: leave them out"
             raise DataError(f"{source}: {fault}")
 
-    def _take_as_one_query(self, n: int, reset: bool, source: str) -> None:
-        """Refuse rows without queries; `fit` only warns, because scikit-learn's tests need that."""
+    def _refuse_without_queries(self, n: int, reset: bool, source: str) -> None:
+        """Refuse n rows without queries, unless they are meant as one query.
+
+        `fit` only warns, because scikit-learn's tests for estimators fit without queries.
+
+        Raises:
+            DataError: if the estimator was fitted with queries, or has a column of queries that is
+                not in the data.
+        """
         if self.single_query or self.query == ALL_ROWS or (self.one_query_ and not reset):
             return
         if self.query is not None:
@@ -842,8 +945,13 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
             f"single_query=True if the {n} rows are one query"
         )
 
-    def _warn_alone(self, rows: str, advice: str) -> None:
-        """Warn of rows without the query that their margins depend on."""
+    def _warn_without_query(self, rows: str, advice: str) -> None:
+        """Warn that rows are compared without the rest of the query that their margins depend on.
+
+        Args:
+            rows: the rows, in words.
+            advice: what to do instead, in words.
+        """
         if self.model_.depends_on_query:
             warnings.warn(
                 f"{rows}: this ranker's margins depend on the other rows of the query; {advice}, "
@@ -851,19 +959,23 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
                 stacklevel=3,
             )
 
-    def _in_pairs(self, a: Any, b: Any) -> tuple[Queries, I64, I64]:
-        """Make queries of two documents, a[k] and b[k]; also return the documents' numbers."""
+    def _queries_of_pairs(self, a: Any, b: Any) -> tuple[Queries, I64, I64]:
+        """Make a query of two documents, a[k] and b[k], for each k.
+
+        Returns:
+            The queries, and the numbers of the documents a and of the documents b.
+        """
         if len(a) != len(b):
             raise DataError(f"{len(a)} documents cannot be compared with {len(b)} one by one")
         rows = np.empty((2 * len(a), self.model_.n_features), np.float32)
-        for first, documents in enumerate((a, b)):
+        for documents, rows_of_documents in ((a, rows[0::2]), (b, rows[1::2])):
             checked = self._queries(documents, None, pairs=True)
-            rows[first::2] = checked.in_row_order(checked.features)
+            rows_of_documents[:] = checked.in_row_order(checked.features)
         queries = Queries.from_arrays(rows, group=np.full(len(a), 2), source="a and b")
         return queries, np.arange(0, len(rows), 2), np.arange(1, len(rows), 2)
 
-    def _tuned(self, train: Queries, vali: Queries, config: Settings) -> Settings:
-        """Choose settings on the validation part if `tune` is set."""
+    def _tune_settings(self, train: Queries, vali: Queries, config: Settings) -> Settings:
+        """Choose settings by RankQuality on the validation part if the parameter `tune` is set."""
         if self.tune is False:
             return config
         if callable(self.comparator):
@@ -875,8 +987,8 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         self.tuned_ = tuned.trials
         return tuned.config
 
-    def _fitted(self, model: Ranker, history: list[Iteration]) -> Self:
-        """Set the attributes of a fitted estimator."""
+    def _set_fitted(self, model: Ranker, history: list[Iteration]) -> Self:
+        """Set the attributes of a fitted estimator that follow from the model and its history."""
         self.model_ = model
         self.history_ = history
         iteration = model.info.get("iteration")
@@ -888,6 +1000,7 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         return self
 
     def __sklearn_tags__(self) -> Any:
+        """Tell scikit-learn which input this estimator accepts."""
         tags = super().__sklearn_tags__()
         tags.target_tags.required = True
         tags.target_tags.positive_only = True
@@ -896,15 +1009,15 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         return tags
 
 
-def _plain(value: Any) -> Any:
-    """Replace NaN by None, because JSON has no NaN."""
+def _nan_to_none(value: Any) -> Any:
+    """Replace every NaN in a value and its nested dicts by None, because JSON has no NaN."""
     if isinstance(value, Mapping):
-        return {key: _plain(item) for key, item in value.items()}
+        return {key: _nan_to_none(item) for key, item in value.items()}
     if isinstance(value, float) and math.isnan(value):
         return None
     return value
 
 
-def _unplain(record: Mapping[str, Any]) -> dict[str, Any]:
-    """Replace None by NaN in the record of an iteration."""
+def _none_to_nan(record: Mapping[str, Any]) -> dict[str, Any]:
+    """Replace None by NaN in the record of an iteration that was read from JSON."""
     return {key: math.nan if value is None else value for key, value in record.items()}

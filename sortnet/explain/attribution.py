@@ -1,4 +1,4 @@
-"""Attribute a margin to features: why the comparator puts a document before another."""
+"""Attribute the margin of two documents to their features, by integrated gradients."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from sortnet.comparators import Margin
-from sortnet.core import F32, F64, Queries
+from sortnet.core import F32, F64, I64, Queries
 from sortnet.errors import ComparatorError, DataError
 from sortnet.explain.columns import Column, columns_of, feature_names
 from sortnet.rankers.base import Ranker
@@ -18,22 +18,25 @@ from sortnet.rankers.base import Ranker
 TOLERANCE = 1e-4  # error of the values of a pair, relative to the sum of their absolute values
 _DOCUMENTS = 2000  # documents from which feature shares are computed
 _PAIRS = 1000  # pairs from which feature shares are computed
-_ROUNDING = 1e-10  # absolute error that is allowed: the margins of a saturated net are rounding
-_PANELS = 8  # panels of a path before any is halved
-_NODES = (3, 6)  # two Gauss-Legendre rules a panel; their difference bounds the error
+_SHARE_NODES = 5  # nodes of the Gauss-Legendre rule for feature shares
+_ROUNDING = 1e-10  # absolute error that is allowed, the rounding error of the margins of nets
+_PANELS = 8  # panels, equal pieces of a path, before any panel is halved
+# A panel is integrated by two Gauss-Legendre rules with these numbers of nodes. Their difference
+# bounds the error.
+_NODES = (3, 6)
 _ROUNDS = 48  # rounds of halving: a float64 resolves no panel shorter than 2^-51
-_POINTS = 1 << 18  # points of a path, at most; 750 units of relu, each a kink, need 19,000
+_MOST_POINTS = 1 << 18  # points of a path; 750 units of relu, each a kink, need 19,000
 
 
 @dataclass(frozen=True)
 class ColumnValue:
-    """A column's part of a margin.
+    """A column's part of the margin of document a over document b.
 
     Attributes:
         column: the column.
-        value: the sum of the values of its features.
-        a: a's value in the data: a number, a date, or a level of a category; None if missing.
-        b: b's value in the data.
+        value: the part of the margin, the sum of the values of the column's features.
+        a, b: the column's value in the documents a and b, as in the data: a number, a date, or a
+            level of a category; None if it is missing.
     """
 
     column: Column
@@ -47,16 +50,16 @@ class Explanation:
     """The margin of document a over document b, attributed to the features.
 
     Attributes:
-        margin: m(a, b); above 0, a goes first.
-        baseline: margin of the baseline pair: 0 if the comparator is antisymmetric.
-        values: (n_features,) values with the sum margin - baseline; a positive value favours a, a
-            negative value b.
-        a: (n_features,) a's unscaled features; NaN is missing.
-        b: (n_features,) b's unscaled features.
-        names: (n_features,) the features' names, or their numbers from 1.
-        columns: the columns that the features come from.
-        error: bound on the summed error of the values.
-        points: number of points of the path at which gradients were computed.
+        margin: margin of a over b; above 0, a goes first.
+        baseline: margin of the pair that the values are relative to, two copies of the mean
+            document; 0 if the comparator is antisymmetric.
+        values: (n_features,) parts of the margin, whose sum is margin - baseline; a positive value
+            favours a, a negative value favours b.
+        a, b: (n_features,) unscaled features of the documents; NaN is a missing value.
+        names: names of the features, or their numbers from 1.
+        columns: the columns of the data that the features come from.
+        error: bound on the sum of the errors of the values.
+        points: number of pairs of documents at which gradients were computed.
     """
 
     margin: float
@@ -70,49 +73,47 @@ class Explanation:
     points: int
 
     def largest(self, n: int | None = None) -> list[int]:
-        """The numbers (from 0) of the n features with the largest absolute values."""
+        """Find the numbers (from 0) of the n features with the largest absolute values."""
         order: list[int] = np.argsort(-np.abs(self.values), kind="stable")[:n].tolist()
         return order
 
     def by_column(self) -> list[ColumnValue]:
-        """The columns' parts of the margin, the largest absolute value first.
+        """List the columns' parts of the margin, the largest absolute value first.
 
         The values of the levels of a categorical column are added up.
         """
-        values = [
-            ColumnValue(
-                column,
-                float(self.values[list(column.features)].sum()),
-                column.value(self.a),
-                column.value(self.b),
-            )
-            for column in self.columns
-        ]
-        return sorted(values, key=lambda part: -abs(part.value))
+        parts = []
+        for column in self.columns:
+            value = float(self.values[list(column.features)].sum())
+            parts.append(ColumnValue(column, value, column.value(self.a), column.value(self.b)))
+        return sorted(parts, key=lambda part: -abs(part.value))
 
 
 def explain_pair(model: Ranker, queries: Queries, a: int, b: int) -> Explanation:
-    """Explain m(a, b) by integrated gradients (Sundararajan, Taly and Yan 2017, equation 1).
+    """Explain the margin m(a, b) of document a over document b by integrated gradients.
 
-    With z' the mean of the query's documents, both documents move along z(t) = z' + t (z - z'):
+    The method is equation 1 of Sundararajan, Taly and Yan 2017. The mean z' of the query's
+    documents is the baseline. Each document z in {a, b} moves along the line z(t) = z' + t (z - z')
+    as t goes from 0 to 1, and the value of feature k is
 
         value_k = Σ over z in {a, b} of (z_k - z'_k) ∫ from 0 to 1 of ∂m(a(t), b(t)) / ∂z_k dt
 
-    This is in the scaled features that the comparator sees; if the scaling makes several columns of
-    a feature, their values are added up. The values sum to m(a, b) - m(z', z'). If the comparator
-    is antisymmetric, the values of (b, a) are the same with the opposite sign. Pieces of the path
-    with a large error are halved until the errors add up to at most 1e-4 times the sum of the
-    absolute values (for each document separately), or to 1e-10, which is rounding.
+    The features are scaled as the comparator sees them; if the scaling makes several columns of a
+    feature, their values are added up. The values sum to m(a, b) - m(z', z'). If the comparator is
+    antisymmetric, the values of (b, a) are the same with the opposite sign. Pieces of the line with
+    a large error are halved until the errors add up to at most 1e-4 times the sum of the absolute
+    values of both documents' features, or to 1e-10, a rounding error.
 
     Args:
         model: a ranker whose margins have gradients, see `Ranker.differentiable`.
-        queries: unscaled documents; a's whole query must be among them.
-        a: document number.
-        b: document number of another document of the same query.
+        queries: unscaled documents; the whole query of a must be among them.
+        a: number of a document.
+        b: number of another document of the same query.
 
     Raises:
-        ModelError: if the features are not those the model was trained on, or it has no gradients.
-        DataError: if a and b are the same document, are of two queries, or do not exist.
+        ModelError: if the features are not the features that the model was trained on, or if the
+            model has no gradients.
+        DataError: if a and b are the same document, belong to two queries, or do not exist.
         ComparatorError: if the margin is not a number, has jumps, or has no torch gradients.
 
     >>> from sortnet.config import Config
@@ -151,7 +152,11 @@ def explain_pair(model: Ranker, queries: Queries, a: int, b: int) -> Explanation
 
 
 def _query_of(queries: Queries, a: int, b: int) -> int:
-    """The query of both documents; anything but two documents of one query is refused."""
+    """Find the number of the query that documents a and b belong to.
+
+    Raises:
+        DataError: if a and b are the same document, belong to two queries, or do not exist.
+    """
     for doc in (a, b):
         if not 0 <= doc < queries.n_docs:
             raise DataError(f"{queries.source}: no document {doc} of {queries.n_docs}")
@@ -168,32 +173,34 @@ def _query_of(queries: Queries, a: int, b: int) -> int:
 
 
 def some_queries(queries: Queries) -> Queries:
-    """Draw queries with about 2,000 documents; queries of one document are left out."""
+    """Draw random queries with two or more documents, until they have about 2,000 documents."""
     numbers = np.random.default_rng(0).permutation(np.flatnonzero(queries.sizes > 1))
     n_queries = int(np.searchsorted(np.cumsum(queries.sizes[numbers]), _DOCUMENTS)) + 1
     return queries.take(numbers[:n_queries])
 
 
 def feature_shares(model: Ranker, queries: Queries) -> F64:
-    """Share (n_features,) of each feature in the margins of 1,000 random pairs; the sum is 1.
+    """Compute the share (n_features,) of each feature in margins of random pairs; the sum is 1.
 
-    For a pair (a, b) with the mean c = (a + b) / 2, and z(t) = c + t (z - c),
+    For a pair (a, b) of scaled documents with the mean c = (a + b) / 2 and the margin m, each
+    document z in {a, b} moves along the line z(t) = c + t (z - c). The share of feature k is
 
         value_k = (a_k - b_k) / 2 * ∫ from 0 to 1 of (∂m / ∂a_k - ∂m / ∂b_k)(a(t), b(t)) dt
         share_k = mean over the pairs of |value_k|, divided by the sum of these means
 
-    in scaled features. These are integrated gradients from the pair's mean, where neither document
-    is better, so that the values of a pair sum to m(a, b). The integral has five Gauss-Legendre
-    nodes, without the bound on the error that `explain_pair` has. If all margins are 0, all shares
-    are 0. The shares say which features the comparator looks at; `permutation_importance` says
-    which features it needs.
+    These are integrated gradients with the pair's mean as the baseline, where neither document is
+    better, so that the values of a pair sum to m(a, b). There are 1,000 pairs, and the integral has
+    five Gauss-Legendre nodes, without the bound on the error that `explain_pair` has. If all
+    margins are 0, all shares are 0. The shares tell which features the comparator uses;
+    `permutation_importance` tells which features it needs.
 
     Args:
         model: a ranker whose margins have gradients, see `Ranker.differentiable`.
         queries: unscaled documents; queries of one document are left out.
 
     Raises:
-        ModelError: if the features are not those the model was trained on, or it has no gradients.
+        ModelError: if the features are not the features that the model was trained on, or if the
+            model has no gradients.
 
     Cost: five gradients a pair; 0.03 s for 1000 pairs of 46 features and five small nets.
     """
@@ -203,28 +210,10 @@ def feature_shares(model: Ranker, queries: Queries) -> F64:
         return np.zeros(model.n_features)
     margin = model.differentiable()
     documents = model.scaler(queries).features.astype(np.float64)
-    rng = np.random.default_rng(0)
-    query = rng.integers(len(queries), size=_PAIRS)  # all queries are equally likely
-    sizes = queries.sizes[query]
-    first = queries.offsets[query]
-    i = rng.integers(sizes)
-    j = (i + 1 + rng.integers(sizes - 1)) % sizes  # never equal to i
-    a = torch.from_numpy(documents[first + i])
-    b = torch.from_numpy(documents[first + j])
-    middle = (a + b) / 2
-    half = (a - b) / 2
-    values_of_columns = torch.zeros_like(half)
-    for node, weight in zip(*np.polynomial.legendre.leggauss(5), strict=True):
-        step = (node + 1) / 2 * half
-        x = (middle + step).requires_grad_()
-        y = (middle - step).requires_grad_()
-        total = margin(x, y).sum()
-        if total.requires_grad:
-            slope_x, slope_y = torch.autograd.grad(total, (x, y))
-        else:  # no feature changes the margin
-            slope_x = x * 0
-            slope_y = y * 0
-        values_of_columns += weight / 2 * half * (slope_x - slope_y)
+    i, j = _random_pairs(queries)
+    values_of_columns = _values_of_pairs(
+        margin, torch.from_numpy(documents[i]), torch.from_numpy(documents[j])
+    )
     values = torch.zeros(_PAIRS, model.n_features, dtype=values_of_columns.dtype)
     values.index_add_(1, torch.from_numpy(model.scaler.sources), values_of_columns.detach())
     means = values.abs().mean(dim=0).numpy()
@@ -232,18 +221,71 @@ def feature_shares(model: Ranker, queries: Queries) -> F64:
     return shares
 
 
+def _random_pairs(queries: Queries) -> tuple[I64, I64]:
+    """Draw the numbers (_PAIRS,) of two different documents of a query; all queries are as likely.
+
+    Every query must have two or more documents.
+    """
+    rng = np.random.default_rng(0)
+    query = rng.integers(len(queries), size=_PAIRS)
+    sizes = queries.sizes[query]
+    first = queries.offsets[query]
+    i = rng.integers(sizes)
+    j = (i + 1 + rng.integers(sizes - 1)) % sizes  # never equal to i
+    return first + i, first + j
+
+
+def _values_of_pairs(margin: Margin, a: Tensor, b: Tensor) -> Tensor:
+    """Compute the values (m, d) of the scaled features of m pairs, see `feature_shares`.
+
+    Args:
+        margin: the margin as a function of two scaled documents.
+        a, b: (m, d) the documents of each pair.
+    """
+    middle = (a + b) / 2
+    half = (a - b) / 2
+    values = torch.zeros_like(half)
+    nodes, weights = np.polynomial.legendre.leggauss(_SHARE_NODES)  # on the interval from -1 to 1
+    for node, weight in zip(nodes, weights, strict=True):
+        step = (node + 1) / 2 * half
+        x = (middle + step).requires_grad_()
+        y = (middle - step).requires_grad_()
+        total = margin(x, y).sum()
+        if not total.requires_grad:  # no feature changes the margin, and the gradients are 0
+            continue
+        slope_x, slope_y = torch.autograd.grad(total, (x, y))
+        values += weight / 2 * half * (slope_x - slope_y)
+    return values
+
+
 class _Path:
-    """The straight line from one pair of documents to another, and the margin along it."""
+    """The straight line from one pair of documents to another pair, and the margin along the line.
+
+    A point of the path is given by t, from 0 at the start to 1 at the end. A panel is a piece of
+    the path from one t to another.
+
+    Attributes:
+        points: number of points at which gradients were computed.
+        at_start, at_end: margins of the first and the last pair of the path.
+    """
 
     def __init__(self, margin: Margin, start: F64, end: F64) -> None:
         self._margin = margin
-        self._start = start  # (2, d)
+        self._start = start  # (2, d) the two documents of the first pair
         self._direction = end - start  # (2, d)
         self.points = 0
         self.at_start, self.at_end = self._margins(np.array([0.0, 1.0])).tolist()
 
     def integrate(self) -> tuple[F64, float]:
-        """Values (2, d) of both documents' features, and a bound on their summed error."""
+        """Integrate the gradients along the path, and halve panels until the error is small.
+
+        Returns:
+            The values (2, d) of the features of both documents, and a bound on the sum of their
+            errors.
+
+        Raises:
+            ComparatorError: if the error stays large, because the margin jumps.
+        """
         edges = np.linspace(0, 1, _PANELS + 1)
         left = edges[:-1]
         right = edges[1:]
@@ -254,7 +296,7 @@ class _Path:
                 return values.sum(axis=0), float(errors.sum())
             # The sum of the errors is too large, so that a panel has more than its share.
             is_bad = errors > allowed / (2 * len(errors))
-            if self.points + 2 * is_bad.sum() * sum(_NODES) > _POINTS:
+            if self.points + 2 * is_bad.sum() * sum(_NODES) > _MOST_POINTS:
                 break
             middle = (left[is_bad] + right[is_bad]) / 2
             new_left = np.concatenate((left[is_bad], middle))
@@ -270,14 +312,23 @@ class _Path:
         )
 
     def _panels(self, left: F64, right: F64) -> tuple[F64, F64]:
-        """Integrals (p, 2, d) over panels of the path, and bounds (p,) on their errors."""
+        """Integrate the gradients over p panels with ends `left` and `right`, (p,) each.
+
+        Returns:
+            The integrals (p, 2, d), and bounds (p,) on their errors.
+        """
         coarse, fine = (self._quadrature(left, right, n) for n in _NODES)
+        # The integrals over a panel must sum to the change of the margin.
         true_sums = self._margins(right) - self._margins(left)
         errors_of_sums = np.abs(fine.sum(axis=(1, 2)) - true_sums)
-        return fine, np.maximum(errors_of_sums, np.abs(fine - coarse).max(axis=(1, 2)))
+        largest_differences = np.abs(fine - coarse).max(axis=(1, 2))
+        return fine, np.maximum(errors_of_sums, largest_differences)
 
     def _quadrature(self, left: F64, right: F64, n: int) -> F64:
-        """Integrals (p, 2, d) over panels, by Gauss-Legendre quadrature with n nodes a panel."""
+        """Integrate the gradients over p panels by the Gauss-Legendre rule with n nodes, (p, 2, d).
+
+        The indices of the einsum are the panel p, the node n, the document z and the feature d.
+        """
         nodes, weights = np.polynomial.legendre.leggauss(n)
         half = (right - left) / 2
         t = (left + half)[:, None] + half[:, None] * nodes
@@ -286,10 +337,11 @@ class _Path:
         return integrals
 
     def _gradients(self, t: F64) -> F64:
-        """Gradients (m, 2, d) of the margin at points of the path."""
+        """Compute the gradients (m, 2, d) of the margin at m points t of the path."""
         self.points += len(t)
-        documents = self._at(t).requires_grad_()
-        # A margin depends only on its pair, so the gradient of the sum has all margins' gradients.
+        documents = self._documents(t).requires_grad_()
+        # A margin depends only on its own pair, so the gradient of the sum of the margins has the
+        # gradients of all margins.
         margins = self._margin(documents[:, 0], documents[:, 1])
         if not margins.requires_grad:  # no feature changes the margin
             return np.zeros(tuple(documents.shape))
@@ -298,16 +350,21 @@ class _Path:
 
     @torch.no_grad()
     def _margins(self, t: F64) -> F64:
-        documents = self._at(t)
+        """Compute the margins (m,) at m points t of the path."""
+        documents = self._documents(t)
         return _finite(self._margin(documents[:, 0], documents[:, 1]).numpy())
 
-    def _at(self, t: F64) -> Tensor:
-        """The two documents (m, 2, d) at points of the path."""
+    def _documents(self, t: F64) -> Tensor:
+        """Compute the two documents (m, 2, d) at m points t of the path."""
         return torch.from_numpy(self._start + t[:, None, None] * self._direction)
 
 
 def _finite(values: NDArray[np.float64]) -> F64:
-    """Return margins or gradients; infinite values and NaN are refused."""
+    """Return the values, margins or gradients, after a check that all are finite numbers.
+
+    Raises:
+        ComparatorError: if a value is infinite or NaN.
+    """
     if not np.isfinite(values).all():
         raise ComparatorError(
             "the comparator's margin is not a number between these documents: "

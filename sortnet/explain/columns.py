@@ -1,4 +1,4 @@
-"""Columns that features were made from: numbers, dates, and categories with their levels."""
+"""Find the columns of the data that features were made from: numbers, dates and categories."""
 
 from __future__ import annotations
 
@@ -15,13 +15,15 @@ from sortnet.tables.values import date_text
 
 @dataclass(frozen=True)
 class Column:
-    """Column of the data, and the features made from the column.
+    """A column of the data, and the features that are made from the column.
 
     Attributes:
-        name: the column's name, the name of a computed feature, or a feature's number from 1.
-        features: the numbers (from 0) of its features: a single feature, or one for each level.
+        name: name of the column; for a feature that is no column of the data, its name; without
+            names, the number of the feature from 1.
+        features: numbers of the column's features, from 0: a feature for each level of a
+            categorical column, else a single feature.
         levels: the levels of a categorical column, in the order of `features`; else empty.
-        is_date: whether the feature is a number of days since 1970.
+        is_date: whether the column is a date; its feature is then a number of days since 1970.
     """
 
     name: str
@@ -30,18 +32,20 @@ class Column:
     is_date: bool = False
 
     def value(self, document: F32) -> float | str | None:
-        """Value of this column for a document with these (n_features,) unscaled features.
+        """Return the value of this column in a document: a number, a date or a level.
 
-        It is a number, a date or a level; None if it is missing, or a level that the ranker does
-        not know.
+        A missing value, or a level that the ranker does not know, is None.
+
+        Args:
+            document: (n_features,) unscaled features of the document.
 
         >>> Column("colour", (1, 2), ("blue", "red")).value(np.float32([7, 0, 1]))
         'red'
         """
         values = document[list(self.features)]
         if self.levels:
-            place = int(np.argmax(values))
-            return self.levels[place] if values[place] == 1 else None
+            k = int(np.argmax(values))
+            return self.levels[k] if values[k] == 1 else None
         if np.isnan(values[0]):
             return None
         number = float(values[0])
@@ -49,10 +53,10 @@ class Column:
 
 
 def columns_of(model: Ranker, queries: Queries) -> tuple[Column, ...]:
-    """Columns that a ranker's features were made from, in the order of their first features.
+    """List the columns that a ranker's features were made from, in the order of their features.
 
-    Features `column=level` are the levels of a column if there is no feature `column`, and if all
-    of them are 0 or 1 in these documents, with at most a single 1 in a document.
+    Features with names `column=level` become the levels of one column if all of them are 0 or 1 in
+    these documents, at most one of them is 1 in each document, and no feature is named `column`.
 
     Args:
         model: the ranker.
@@ -60,39 +64,47 @@ def columns_of(model: Ranker, queries: Queries) -> tuple[Column, ...]:
 
     Cost: one pass over the features of categorical columns.
     """
-    readable = feature_names(model, queries)
-    stored = model.feature_names or queries.feature_names or readable
+    readable_names = feature_names(model, queries)
+    names = model.feature_names or queries.feature_names or readable_names
     columns = list[Column]()
-    for name, features in _with_levels(stored).items():
-        # A feature that is called like its column has the empty text here, which is no level.
-        levels = tuple(stored[k][len(name) + 1 :] for k in features)
+    for column, features in _features_by_column(names).items():
+        # A feature that is named like its column has the empty text here, which is no level.
+        levels = tuple(names[k][len(column) + 1 :] for k in features)
         if all(levels) and _are_indicators(queries.features[:, features]):
-            columns.append(Column(name, tuple(features), levels))
-        else:
-            for k in features:
-                columns.append(Column(readable[k], (k,), is_date=stored[k] in queries.dates))
+            columns.append(Column(column, tuple(features), levels))
+            continue
+        for k in features:
+            columns.append(Column(readable_names[k], (k,), is_date=names[k] in queries.dates))
     return tuple(sorted(columns, key=lambda column: column.features))
 
 
 def feature_names(model: Ranker, queries: Queries) -> tuple[str, ...]:
-    """Readable names of the features: the model's, else the data's, else numbers from 1."""
+    """Name the features in a way that users understand.
+
+    The names are the ranker's, or else the names in the data, or else numbers from 1.
+    """
     if model.describer is not None:
         return model.describer.readable_names()
     names = model.feature_names or queries.feature_names
     return names or tuple(str(k) for k in range(1, model.n_features + 1))
 
 
-def _with_levels(names: Sequence[str]) -> dict[str, list[int]]:
-    """Group feature numbers by column: features named `column=level` belong to one column."""
-    features_of_columns: dict[str, list[int]] = {}
+def _features_by_column(names: Sequence[str]) -> dict[str, list[int]]:
+    """Group the numbers of features by column, {name of the column: numbers of its features}.
+
+    Features named `column=level` belong to the same column, unless a feature is named `column`.
+    """
+    features_by_column: dict[str, list[int]] = {}
     for k, name in enumerate(names):
         column = column_of(name, ())
         if column in names:
             column = name
-        features_of_columns.setdefault(column, []).append(k)
-    return features_of_columns
+        features_by_column.setdefault(column, []).append(k)
+    return features_by_column
 
 
 def _are_indicators(values: F32) -> bool:
-    """Whether all values (n, m) are 0 or 1, with at most one 1 in each row."""
-    return bool(((values == 0) | (values == 1)).all() and (values.sum(axis=1) <= 1).all())
+    """Check that the values (n_docs, n_levels) are 0 or 1, with at most one 1 in each row."""
+    if not ((values == 0) | (values == 1)).all():
+        return False
+    return bool((values.sum(axis=1) <= 1).all())

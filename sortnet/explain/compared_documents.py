@@ -1,4 +1,4 @@
-"""Compare two documents of a query by a ranker: which goes first, the margin and the votes."""
+"""Compare two documents of a query by a ranker, and explain the result by their features."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from sortnet.rankers.base import Ranker
 
 @dataclass(frozen=True)
 class RankedDocument:
-    """Document with its rank in its query.
+    """A document with its rank in its query.
 
     Attributes:
         docid: the document's id; None if it has no id.
         row: row of the document in the data, from 0.
-        rank: place of the document in its query, from 1.
+        rank: rank of the document in its query, from 1 for the best document.
     """
 
     docid: str | None
@@ -31,16 +31,17 @@ class RankedDocument:
 
 @dataclass(frozen=True, eq=False)
 class ComparedDocuments:
-    """Result of comparing two documents, a and b, of a query.
+    """The result of comparing two documents, a and b, of a query.
 
     Attributes:
         qid: name of the query.
         n_docs: number of documents in the query.
         a, b: the documents.
         margin: margin of a over b; above 0, a goes first.
-        votes: a row for each member or head of the ranker, with its outputs by name.
-        explanation: the parts of the features in the margin; None if the ranker has no gradients.
-        reason: the reason for a missing explanation, else empty.
+        votes: outputs of each member or head of the ranker, {name of the output: value}.
+        explanation: the values of the features, which add up to the margin; None if the ranker has
+            no gradients.
+        reason: reason why there is no explanation; empty if there is an explanation.
     """
 
     qid: str
@@ -75,9 +76,9 @@ def compare_documents(
     Args:
         ranker: the ranker.
         queries: unscaled documents.
-        a, b: ids of documents, or their rows.
-        qid: name of the query, needed if several queries have both documents.
-        progress: called with a text before the explanation.
+        a, b: the documents: an id, or a row such as `row:7`.
+        qid: name of the query; needed if several queries have both documents.
+        progress: called with a line of text before the explanation.
 
     Raises:
         DataError: if the documents do not exist, are in two queries, or are the same.
@@ -100,13 +101,13 @@ def compare_documents(
     except (ModelError, ComparatorError) as error:
         reason = str(error)
         margin = float(ranker.margins(query, [i], [j])[0])
-    rank = np.empty(query.n_docs, np.int64)
-    rank[ranker.order(query)] = np.arange(1, query.n_docs + 1)
+    ranks = np.empty(query.n_docs, np.int64)
+    ranks[ranker.order(query)] = np.arange(1, query.n_docs + 1)
     return ComparedDocuments(
         qid=str(query.qids[0]),
         n_docs=query.n_docs,
-        a=_document(query, i, int(rank[i])),
-        b=_document(query, j, int(rank[j])),
+        a=_ranked_document(query, i, int(ranks[i])),
+        b=_ranked_document(query, j, int(ranks[j])),
         margin=margin,
         votes=votes,
         explanation=explanation,
@@ -114,6 +115,9 @@ def compare_documents(
     )
 
 
-def _document(query: Queries, number: int, rank: int) -> RankedDocument:
-    docid = None if query.docids is None else str(query.docids[number]) or None
+def _ranked_document(query: Queries, number: int, rank: int) -> RankedDocument:
+    """Describe a document of a query, given its number and its rank."""
+    docid = None
+    if query.docids is not None:
+        docid = str(query.docids[number]) or None
     return RankedDocument(docid, int(query.rows[number]), rank)

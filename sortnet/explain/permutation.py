@@ -15,13 +15,14 @@ from sortnet.rankers.base import Ranker
 
 @dataclass(frozen=True, eq=False)
 class Importance:
-    """Permutation importance of all columns: how much a measure drops when each is shuffled.
+    """Permutation importance of columns: how much a measure drops when a column is shuffled.
 
     Attributes:
         metric: the measure and its conventions.
-        quality: the mean of the measure over the queries, without shuffling.
-        drops: (n_columns, repeats) `quality` less the quality of the shuffled data.
-        columns: (n_columns,) the columns: a single feature, or all levels of a category.
+        quality: mean of the measure over the queries before any column is shuffled.
+        drops: (n_columns, repeats) `quality` minus the mean of the measure after a column is
+            shuffled.
+        columns: the n_columns columns; a column is a single feature, or all levels of a category.
         splits: (n_columns,) share of the soft trees' splits that use the column; None for rankers
             without soft trees.
     """
@@ -34,7 +35,7 @@ class Importance:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Names (n_columns,) of the columns."""
+        """Names of the columns, in the order of `columns`."""
         return tuple(column.name for column in self.columns)
 
     @property
@@ -45,12 +46,15 @@ class Importance:
 
     @property
     def std(self) -> F64:
-        """Standard deviation (n_columns,) of the drop over the repeats, with divisor `repeats`."""
+        """Standard deviation (n_columns,) of the drops over the repeats, divided by `repeats`.
+
+        The divisor is not `repeats` - 1.
+        """
         std: F64 = self.drops.std(axis=1)
         return std
 
     def largest(self, n: int | None = None) -> list[int]:
-        """Numbers of the n columns with the largest mean drops, counted from 0."""
+        """Find the numbers (from 0) of the n columns with the largest mean drops; None: all."""
         order: list[int] = np.argsort(-self.mean, kind="stable")[:n].tolist()
         return order
 
@@ -64,26 +68,26 @@ def permutation_importance(
     seed: int = 0,
     progress: Progress = lambda text: None,
 ) -> Importance:
-    """Measure how much a measure drops when a column is shuffled (Breiman 2001, section 10).
+    """Compute how much a measure drops when a column is shuffled (Breiman 2001, section 10).
 
     A column is a feature, or all levels of a category. Levels are shuffled together, because no
-    document has two levels. A column is shuffled within each query and not across queries: values
-    of another query would make documents that do not exist, and every scaling commutes with
-    shuffling within queries. A column that is constant within each query therefore has importance
-    0, even if it changes the effect of other columns. In a repeat all columns are shuffled by the
-    same permutation, so that they can be compared.
+    document has two levels. A column is shuffled within each query and not across queries, because
+    values of another query would make documents that do not exist. Scaling after such a shuffle
+    gives the same as shuffling after the scaling. A column that is constant within each query
+    has importance 0, even if it changes the effect of other columns. In a repeat all columns are
+    shuffled by the same permutation, so that they can be compared.
 
     Args:
-        model: any ranker.
+        model: a ranker of any kind.
         queries: labelled, unscaled documents, preferably not the training data.
-        metric: the measure; by default the model's RankQuality with its conventions.
-        repeats: number of times each column is shuffled.
+        metric: the measure; None: the model's RankQuality with its conventions.
+        repeats: number of times that each column is shuffled.
         seed: seed of the permutations.
-        progress: called with a text before each shuffle.
+        progress: called with a line of text before each shuffle.
 
     Raises:
-        ModelError: if the features are not those the model was trained on.
-        MetricError: on an unknown measure, or as `average`.
+        ModelError: if the features are not the features that the model was trained on.
+        MetricError: if the measure is unknown, or if it cannot be averaged over these queries.
         SortNetError: if `repeats` is less than 1.
 
     >>> from sortnet.config import Config
@@ -95,8 +99,8 @@ def permutation_importance(
     >>> bool(importance.mean[0] > 0), float(importance.mean[1])
     (True, 0.0)
 
-    Cost: a sort for every repeat and column that varies within queries; a scaled copy of the
-    features.
+    Cost: a sort for every repeat and every column that varies within queries; the memory of a
+    scaled copy of the features.
     """
     if repeats < 1:
         raise SortNetError(f"repeats must be 1 or more, got {repeats}")
@@ -109,7 +113,7 @@ def permutation_importance(
         return average(outcomes(measure, documents, order_of(documents)), config.empty)
 
     quality = current_quality()
-    table = documents.features
+    matrix = documents.features  # (n_docs, n_scaled_columns), changed in place and restored
     columns = columns_of(model, queries)
     drops = np.zeros((len(columns), repeats))
     rng = np.random.default_rng(seed)
@@ -120,12 +124,15 @@ def permutation_importance(
         for k, column in enumerate(columns):
             progress(f"shuffle {repeat + 1} of {repeats}: {column.name}")
             scaled_columns = np.flatnonzero(np.isin(sources, column.features))
-            values = table[:, scaled_columns]
-            if not np.array_equal(values[order], values):
-                table[:, scaled_columns] = values[order]
-                drops[k, repeat] = quality - current_quality()
-                table[:, scaled_columns] = values
-    splits = model.split_shares()
-    if splits is not None:
-        splits = np.array([splits[list(column.features)].sum() for column in columns])
+            values = matrix[:, scaled_columns]
+            shuffled_values = values[order]
+            if np.array_equal(shuffled_values, values):
+                continue
+            matrix[:, scaled_columns] = shuffled_values
+            drops[k, repeat] = quality - current_quality()
+            matrix[:, scaled_columns] = values
+    split_shares = model.split_shares()
+    splits = None
+    if split_shares is not None:
+        splits = np.array([split_shares[list(column.features)].sum() for column in columns])
     return Importance(measure, quality, drops, columns, splits)

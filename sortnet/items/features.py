@@ -113,12 +113,13 @@ class Describer:
         if any(bare_items.texts):
             embed = embed or any(name.startswith(_MEANING) for name in items.feature_names)
             describer, vectors = describer._fitted_to_texts(bare_items.texts, embed, progress)
-        makers = describer._makers(any(bare_items.images), progress, vectors)
+        has_images = any(bare_items.images)
+        makers = describer._makers(images=has_images, progress=progress, vectors=vectors)
         names, features = _computed_features(makers, bare_items)
         # A feature that has the same value for all items tells nothing about them.
         varies = _varies(features)
         describer = replace(describer, made=tuple(np.asarray(names, object)[varies]))
-        if not describer.of_texts:
+        if not describer.of_texts:  # no feature of texts varies, so the fits to texts are not used
             describer = replace(describer, words=None, topics=None, meanings=None)
         return describer, _with_features(bare_items, features[:, varies], describer.made)
 
@@ -159,7 +160,7 @@ class Describer:
         bare_items = replace(items, features=given_features, feature_names=self.given)
         if not self.made:
             return bare_items
-        makers = self._makers(self.of_images, progress)
+        makers = self._makers(images=self.of_images, progress=progress)
         names, features = _computed_features(makers, bare_items)
         made_features = features[:, [names.index(name) for name in self.made]]
         return _with_features(bare_items, made_features, self.made)
@@ -170,7 +171,7 @@ class Describer:
         return tuple(name for names, _ in makers for name in names)
 
     def _makers(
-        self, images: bool, progress: Progress = _silent, vectors: F64 | None = None
+        self, *, images: bool, progress: Progress = _silent, vectors: F64 | None = None
     ) -> Iterator[tuple[tuple[str, ...], Make]]:
         """Yield names of features together with a function that computes these features.
 

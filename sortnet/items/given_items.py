@@ -133,7 +133,7 @@ def _read_file(path: Path, named: Columns, ignore: Sequence[str], least: int) ->
         for text, image, audio in zip(items.texts, items.images, items.audio, strict=True):
             file = image or audio
             values.append(Path(items.root or path, file) if file else text)
-    return GivenItems(items, roles, values, range(len(items)))
+    return GivenItems(items, roles, values, range(len(items)))  # each value is a different item
 
 
 def _items_from_frame(
@@ -280,7 +280,8 @@ def _ids_by_content(texts: Sequence[str], contents: Sequence[str]) -> tuple[str,
     for text, content in zip(texts, contents, strict=True):
         line = " ".join(text.split())
         is_printable = not any(unicodedata.category(letter) in ("Cc", "Cs") for letter in line)
-        if line and line == text == content and len(line) <= _LONGEST_ID and is_printable:
+        is_short_text = 0 < len(line) <= _LONGEST_ID and line == text == content
+        if is_short_text and is_printable:
             ids.append(line)
             continue
         digest = hashlib.sha256(content.encode("utf-8", "surrogatepass")).hexdigest()[:8]

@@ -197,7 +197,7 @@ def _histogram(
     Args:
         angles: angle of each pixel in radians.
         weights: weight of each pixel.
-        period: radians.
+        period: period of the angles in radians.
         bins: number of bins.
     """
     bin_of_pixel = np.floor(angles / period * bins + 0.5).astype(np.int64) % bins

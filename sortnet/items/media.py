@@ -75,7 +75,7 @@ def load_image(path: Path, place: str, *, side: int) -> tuple[Image, tuple[int, 
                 is_sideways = image.getexif().get(_ORIENTATION, 1) in _SIDEWAYS
                 size_of_upright = (height, width) if is_sideways else (width, height)
                 return upright, size_of_upright
-        except DataError:
+        except DataError:  # a kind of ValueError
             raise
         except UnidentifiedImageError:
             raise DataError(f"{place}: is no image, or of a kind that is not known") from None

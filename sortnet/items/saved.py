@@ -197,7 +197,7 @@ def _take(
     Raises:
         ModelError: if the array is missing or does not fit.
     """
-    array = arrays_left.pop(name, np.empty(0, np.bool_))
+    array = arrays_left.pop(name, np.empty(0, np.bool_))  # a missing array has the wrong type
     has_shape = len(shape) == array.ndim and all(
         expected in (None, length) for expected, length in zip(shape, array.shape, strict=True)
     )

@@ -137,6 +137,10 @@ def _surface_of_text(text: str, words: list[str]) -> list[float]:
     n_letters = sum(map(str.isalpha, text))
     n_capital_words = sum(len(word) > 1 and word.isupper() for word in words)
     n_marks = sum(not character.isalnum() and not character.isspace() for character in text)
+    shares_of_listed_words = [
+        _ratio(sum(word in listed_words for word in lower_words), n_words)
+        for listed_words in _lists_of_words()
+    ]
     begins_in_lower_case = bool(words) and words[0][0].islower()
     ends_with_mark = _SENTENCE.search(text.rstrip()[-2:]) is not None
     return [
@@ -144,10 +148,7 @@ def _surface_of_text(text: str, words: list[str]) -> list[float]:
         _ratio(n_different, n_words),
         _ratio(n_once, n_different),
         _ratio(n_long, n_words),
-        *(
-            _ratio(sum(word in listed_words for word in lower_words), n_words)
-            for listed_words in _lists_of_words()
-        ),
+        *shares_of_listed_words,
         _ratio(sum(map(str.isupper, text)), n_letters),
         _ratio(n_capital_words, n_words),
         _ratio(sum(map(str.isdigit, text)), len(text)),
@@ -311,7 +312,7 @@ class Topics:
         for number, loadings in enumerate(self.loadings[:, : len(terms)], start=1):
             # Pairs of words and short words are passed over, so 40 terms are looked at.
             largest = np.argsort(-loadings, kind="stable")[:40]
-            top_terms = [terms[term] for term in largest if loadings[term] > 0]
+            top_terms = [terms[index] for index in largest if loadings[index] > 0]
             words = [term for term in top_terms if " " not in term and len(term) > 2][:3]
             names.append(f"topic {number} ({', '.join(words)})" if words else f"topic {number}")
         return tuple(names)

@@ -47,7 +47,8 @@ def merge(old: Items, new: Items, *, update: bool = False) -> Items:
     # but its row is the row of the new item that replaces it.
     row_of_id = {id: row for row, id in enumerate((*old.ids, *new.ids))}
     rows = list(row_of_id.values())
-    features = np.vstack((old.features, new.features[:, columns_of(old.feature_names, new)]))
+    columns_of_new = columns_of(old.feature_names, new)
+    features = np.vstack((old.features, new.features[:, columns_of_new]))
 
     def merged(
         old_values: Sequence[T] | None, new_values: Sequence[T] | None

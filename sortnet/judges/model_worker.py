@@ -152,7 +152,8 @@ class ModelWorker:
             answer = server.post(body)
             if answer.status == 200:
                 return parse_reply(answer.body), "response_format" in body
-            if answer.status == 429 or answer.status >= 500:
+            is_busy = answer.status == 429 or answer.status >= 500
+            if is_busy:
                 seconds = self._seconds_to_wait(answer, shortest)
                 if waited + seconds > server.patience:
                     beyond = f"a wait of {seconds:.0f} more is beyond the patience"

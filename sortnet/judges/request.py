@@ -127,6 +127,7 @@ def request_body(
     body: dict[str, Any] = {"model": model, "messages": messages}
     if "temperature" not in without:
         body["temperature"] = 0
+    # Some models refuse the limit by its old name, `max_tokens`.
     limit = "max_completion_tokens" if "max_tokens" in without else "max_tokens"
     if limit not in without and request.keys().isdisjoint(_LIMITS):
         body[limit] = _MOST_TOKENS

@@ -90,15 +90,15 @@ class Processes:
             yield
         except RuntimeError as error:
             self._on_loss()
-            # A message of gloo starts with a place in its code and ends with advice, as in
-            # `[pair.cc:1] Connection closed. ...`. Users need only the reason between them.
+            # A message of gloo is `[pair.cc:1] Connection closed. ...`: it starts with a place in
+            # gloo's source code and ends with advice. Users need only the reason in the middle.
             first_line = str(error).splitlines()[0]
             reason = re.sub(r"^\[[^]]*\] ", "", first_line).partition(". ")[0]
             raise AnotherProcessEnded(f"another process ended: {reason[:120]}") from error
 
 
 def broadcast(group: Group, value: Any) -> Any:
-    """Return the first process's value in all processes; it is sent as JSON."""
+    """Send a value of the first process to all processes as JSON, and return the value in each."""
     text = b""
     if group.rank == 0:
         text = json.dumps(value, default=np.generic.item).encode()  # numpy's numbers as Python's

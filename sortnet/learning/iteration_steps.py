@@ -70,10 +70,10 @@ class IterationSteps:
     def of(
         cls, train: Queries, vali: Queries, make: Make, config: Config, metrics: Sequence[Metric]
     ) -> IterationSteps:
-        """Prepare the steps of a run on T and V.
+        """Prepare the steps of a run on training and validation queries.
 
         Args:
-            train, vali: T and V.
+            train, vali: the training and the validation queries, T and V.
             make: a function that makes a comparator with random weights from a seed.
             config: the settings, with defaults in place of None.
             metrics: measures of each sort besides RankQuality.
@@ -242,7 +242,10 @@ class IterationSteps:
         vali: tuple[Queries, ComparedPairs],
         progress: Progress,
     ) -> tuple[TrainableComparator, OptimiserState, Trained]:
-        """Train C_{i+1} on TP, for its share of the budget, or by a whole training.
+        """Train the next comparator on the training pairs.
+
+        If the run divides one training among its iterations, the training makes this iteration's
+        share of the steps. Otherwise it is a whole training.
 
         Args:
             state: the state, with C_i.

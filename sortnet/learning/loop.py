@@ -48,13 +48,13 @@ def learn_to_sort(
     state: State | None = None,
     are_checked: bool = False,
 ) -> State:
-    """Run Algorithm 3.1 on scaled queries.
+    """Run Algorithm 3.1 on scaled queries, in the notation of this module's docstring.
 
     Args:
-        train: T, the queries whose mis-compared pairs are learned; their grades, judged pairs or
-            judge say which of two documents is better.
+        train: T, the queries whose pairs are learned. Their grades, judged pairs or judge tell
+            which of two documents is better.
         vali: V, the queries that choose the epoch and the iteration.
-        make: makes a comparator with random weights from a seed.
+        make: a function that makes a comparator with random weights from a seed.
         config: the settings, with a RankQuality. The number of an iteration is mixed into the seed,
             so a resumed run draws the same numbers as a run that was never stopped.
         metrics: further measures to compute in every iteration, on T and on V.
@@ -73,8 +73,8 @@ def learn_to_sort(
         The state after the last iteration; its `best` is C*.
 
     Raises:
-        DataError: if no training query has documents of two grades, or RankQuality scores every
-            ranking of V alike.
+        DataError: if no training query has documents of two grades, or RankQuality is the same for
+            every ranking of V.
 
     Cost: an iteration makes at most n ceil(log2 n) comparisons a query, and trains on TP.
     """

@@ -366,7 +366,7 @@ def _are_all_equal(queries: Queries, weight: F32 | F64) -> bool:
 
 
 def _ranges(starts: I64, sizes: I64) -> I64:
-    """Concatenate the ranges of numbers start .. start + size - 1.
+    """Concatenate the ranges start .. start + size - 1 of all given starts and sizes.
 
     >>> _ranges(np.array([5, 1]), np.array([2, 3])).tolist()
     [5, 6, 1, 2, 3]

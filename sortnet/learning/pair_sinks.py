@@ -62,7 +62,7 @@ class CountedPairs:
         )
 
     def add(self, keys: I64, iteration: int) -> int:
-        """Mark pairs as added in an iteration; return how many were not added before.
+        """Mark pairs as added in an iteration; return how many no earlier iteration has added.
 
         Args:
             keys: keys of pairs that have rows.
@@ -199,6 +199,7 @@ class _OwnPairs:
         pairs: ComparedPairs,
         wrong: ComparedPairs | None = None,
     ) -> int:
+        """Add pairs of this shard to the inner sink; return how many are new in all shards."""
         first_doc = self._first_doc(split)
         if first_doc:
             pairs = pairs.moved(first_doc)
@@ -209,6 +210,7 @@ class _OwnPairs:
     def pairs(
         self, split: Split, before: int | None = None, docs: tuple[int, int] | None = None
     ) -> ComparedPairs:
+        """Return the pairs of the shard, with its document numbers; see `PairSink.pairs`."""
         part = self.parts[split]
         first_doc = self._first_doc(split)
         low, high = (0, part.n_docs) if docs is None else docs

@@ -91,8 +91,8 @@ def neighbours(part: SortedPart) -> I64:
     """
     queries = part.queries
     i, j = all_pairs(queries.offsets)
-    # Number the different (query, grade) in ascending order: the numbers of adjacent grades of a
-    # query differ by 1.
+    # Number the combinations of query and grade in ascending order: the numbers of adjacent grades
+    # of a query differ by 1.
     query_and_grade = packed(queries.query_of_docs(), queries.grades)
     number = np.searchsorted(np.unique(query_and_grade), query_and_grade)
     is_adjacent = np.abs(number[i] - number[j]) == 1
@@ -434,8 +434,9 @@ def answered(queries: Queries, key: I64) -> Queries:
     judged = Pairs.empty() if queries.judged is None else queries.judged
     judged_keys = np.sort(unordered(judged.winner, judged.loser))
     i, j = unpacked(key[~is_in(key, judged_keys)])
-    answers = queries.judge(queries, i, j) if len(i) else []
-    p = np.asarray(answers, np.float64)
+    p: F64 = np.empty(0)
+    if len(i):
+        p = np.asarray(queries.judge(queries, i, j), np.float64)
     if p.shape != i.shape:
         raise DataError(
             f"{queries.source}: the judge was asked about {len(i)} pairs of documents, and its "
@@ -462,7 +463,7 @@ def all_pairs(offsets: I64) -> tuple[I64, I64]:
 
 
 def pairs_of_grades(part: Queries) -> ComparedPairs:
-    """Make a table of all pairs of documents of one query whose grades differ, `in_order`."""
+    """Pair all documents of each query whose grades differ, the better document first."""
     i, j = all_pairs(part.offsets)
     return answered_pairs(part, unordered(i, j))
 
@@ -477,12 +478,15 @@ def _new_random(part: SortedPart) -> I64:
 
 
 def _lowest(part: SortedPart, values: F32 | F64, n_own: int) -> I64:
-    """Find the `part.number` lowest values of all processes; return indexes of this process's.
+    """Find this process's candidates among the `part.number` candidates with the lowest values.
 
     Args:
         part: the input of the strategy.
         values: the values of the candidates of all processes, process by process.
         n_own: the number of candidates of this process.
+
+    Returns:
+        Indexes into the candidates of this process.
     """
     lowest = np.argsort(values, kind="stable")[: part.number]
     own_indexes = lowest - before(part.queries, n_own)
@@ -490,7 +494,7 @@ def _lowest(part: SortedPart, values: F32 | F64, n_own: int) -> I64:
 
 
 def _shares_below(values: F32 | I64) -> F64:
-    """Compute for each value the share, 0 to 1, of all values that are lower, (m,).
+    """Compute, for each of m values, the share of the values that are lower, from 0 to 1.
 
     >>> _shares_below(np.array([7, 3, 7, 9]))
     array([0.25, 0.  , 0.25, 0.75])

@@ -21,8 +21,8 @@ from sortnet.learning.mini_batches import pairs_in_epoch
 STEPS = 16  # least number of steps of an epoch, if the settings name no batch size
 LARGEST_BATCH = 8192  # largest default batch size, in pairs
 SMALLEST_BATCH = 32  # smallest default batch size, in pairs
-# The default number of epochs is so large that a run processes `_VISITS` documents, counting a
-# document once an epoch, and makes `_ALL_STEPS` steps; it is at least `_FEWEST_EPOCHS`.
+# The default number of epochs is the number in which a run makes `_ALL_STEPS` steps, and processes
+# `_VISITS` documents, where each document counts once an epoch. It is at least `_FEWEST_EPOCHS`.
 _VISITS = 300_000
 _ALL_STEPS = 320
 _FEWEST_EPOCHS = 3

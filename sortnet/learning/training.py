@@ -483,6 +483,7 @@ def _learning_rates(
         return rates
     steps_a_decay = settings.lr_decay_epochs * share.epoch
     last_step = share.first - 1
+    # A schedule that continues reads the two rates, which the share before left, in the optimiser.
     for group in optimizer.param_groups:
         group["initial_lr"] = settings.lr
         group["lr"] = settings.lr * settings.lr_decay ** max(0, last_step // steps_a_decay)

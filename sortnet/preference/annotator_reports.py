@@ -23,7 +23,7 @@ from sortnet.preference.vote_arrays import Votes
 FEW = 20  # with fewer answers there is no verdict on an annotator
 TOO_FAST = 0.7  # seconds: whoever answers half of the questions faster can hardly have read them
 _ENOUGH_TIMES = 5  # number of measured times that are needed to say "too fast"
-# Bounds of the verdicts. A value counts as below or above a bound if its whole 90 % interval is.
+# Bounds of the verdicts. A value is below a bound only if its whole 90 % interval is below it.
 ONE_SIDE = 0.8  # a share of answers for one side above 0.8 is "always left" or "always right"
 INVERTED = -0.5  # a reliability below 0, whose interval starts below -0.5, is "inverted"
 RANDOM = 0.2  # a reliability below 0.95, whose interval starts below 0.2, is "answers at random"
@@ -134,9 +134,10 @@ def annotator_reports(
 
 
 class _Counts:
-    """Counts of the judgements by annotator: one row for each, and a last row of zeros.
+    """Counts of the judgements by annotator.
 
-    The last row is for annotators without judgements. The counts have a rows.
+    Arrays have a row for each annotator, and a last row of zeros for unknown annotators: a rows
+    together.
 
     Attributes:
         table: the judgements.
@@ -198,7 +199,7 @@ class _Agreements(NamedTuple):
     def summed(
         cls, annotator: I64, compared: F64, same: F64, expected_share: F64, n: int
     ) -> _Agreements:
-        """Sum the comparisons of each answer by annotator.
+        """Sum the comparisons of each annotator's answers.
 
         Args:
             annotator: (m,) number of the annotator of each answer.
@@ -214,13 +215,16 @@ class _Agreements(NamedTuple):
         )
 
     def share(self, row: int) -> float | None:
-        """Return the share of an annotator's comparisons that are equal; None without any."""
+        """Return the share of equal answers in an annotator's comparisons.
+
+        None without comparisons.
+        """
         if not self.compared[row]:
             return None
         return float(self.same[row] / self.compared[row])
 
     def expected_share(self, row: int) -> float | None:
-        """Return the share that is expected to be equal if average annotators answer.
+        """Return the share of equal answers that is expected if average annotators answer.
 
         None without comparisons.
         """
@@ -232,7 +236,15 @@ class _Agreements(NamedTuple):
 def _report(
     name: str, number: int | None, counts: _Counts, posterior: Posterior, study: Study
 ) -> AnnotatorReport:
-    """Report on one annotator, whose number in the posterior is None for unknown annotators."""
+    """Report on one annotator.
+
+    Args:
+        name: name of the annotator.
+        number: number of the annotator in the posterior; None if the posterior lacks the annotator.
+        counts: the counts of all judgements.
+        posterior: posterior of the scores.
+        study: present state of the study.
+    """
     table = counts.table
     row = counts.row(name)
     answer_rows = counts.answer_rows[row]
@@ -446,7 +458,7 @@ def _agreements(
 
 
 def _expected_agreement(votes: SharedVotes, posterior: Posterior, pairs: I64) -> F64:
-    """Compute the probability that two average annotators answer a pair alike.
+    """Compute the probability that two average annotators give the same answer about a pair.
 
     The probability is E[p² + (1 - p)²] with p = Φ(s_i - s_j), where the expectation is over the
     scores s of the two items. It is computed by Gauss-Hermite quadrature.
@@ -519,5 +531,14 @@ def _is_informed(table: Judgements, rows: I64, n: int, study: Study, features: b
 
 
 def _sum_by_annotator(annotator: I64, values: F64 | Bool, n: int) -> F64:
-    """Sum (m,) values by the number of their annotator, to (n,) sums."""
+    """Sum the values of each annotator.
+
+    Args:
+        annotator: (m,) the number of the annotator of each value.
+        values: (m,) the values.
+        n: number of annotators.
+
+    Returns:
+        (n,) the sums.
+    """
     return np.asarray(np.bincount(annotator, values, n), np.float64)

@@ -1,4 +1,4 @@
-"""Choose the next question of a session: first what kind of question, then the items."""
+"""Choose the next question of a session: first the kind of question, then the items."""
 
 from __future__ import annotations
 
@@ -165,7 +165,7 @@ class SessionAsking:
         return is_free
 
     def _may_be_asked(self, judgement: Judgement, taken: Collection[Pair]) -> bool:
-        """Whether the question of a judgement may be asked again: no pair is taken or forbidden."""
+        """Whether a judgement's question may be asked again, as no pair is taken or forbidden."""
         return all(pair not in taken and pair in self._pairs for pair in judgement.pairs)
 
     def view(self, annotator: str, free: Free, taken: Collection[Pair] = ()) -> View:
@@ -213,7 +213,7 @@ class SessionAsking:
         return None
 
     def _choose_holdout(self, request: _Request) -> Question | None:
-        """Choose a random pair, half of the time one that another annotator has answered."""
+        """Choose a random pair; half of these pairs have been answered by another annotator."""
         rng = request.rng
         holdout_pairs = self._history.holdout_pairs(request.annotator)
         shared_pairs = [pair for pair in holdout_pairs if request.free(*pair)]
@@ -257,7 +257,7 @@ class SessionAsking:
         return self._question(request, items, "gold", 1 / len(gold_pairs))
 
     def _choose_overlap(self, request: _Request) -> Question | None:
-        """Choose the oldest question that fewer people have answered than the study's overlap."""
+        """Choose the oldest question that fewer annotators have answered than the study wants."""
         if self._study.overlap <= 1:
             return None
         for items in self._history.answered_by_few(self._study.overlap):
@@ -269,8 +269,8 @@ class SessionAsking:
         self, request: _Request, items: Sequence[int], strategy: str, probability: float = 1.0
     ) -> Question:
         """Make a question about the items, in the order in which this annotator sees them."""
-        places = self._in_places(request.annotator, sorted(items))
-        return self._question_in_places(places, strategy, probability)
+        items_in_places = self._in_places(request.annotator, sorted(items))
+        return self._question_in_places(items_in_places, strategy, probability)
 
     def _question_in_places(
         self, items: Sequence[int], strategy: str, probability: float

@@ -98,7 +98,7 @@ class Question:
 
     @property
     def items(self) -> tuple[int, ...]:
-        """The items in the order of their places."""
+        """The items in the order in which the question shows them."""
         return self.left, self.right, *self.further
 
     @property
@@ -161,7 +161,8 @@ class Question:
         >>> Question(3, 1, "bald", 1.0).answered("ana", "left").strategy
         'bald'
         """
-        return Judgement(annotator, answer=answer, **vars(self), **facts)
+        fields_of_question = vars(self)
+        return Judgement(annotator, answer=answer, **fields_of_question, **facts)
 
 
 def pair_of_two(items: tuple[int, ...]) -> Pair:
@@ -265,7 +266,7 @@ class Judgement:
 
     @property
     def items(self) -> tuple[int, ...]:
-        """The items in the order of their places."""
+        """The items in the order in which the question shows them."""
         return self.left, self.right, *self.further
 
     @property

@@ -121,8 +121,8 @@ def _simulated_answers(
     rng = np.random.default_rng(seed)
     left = judgements.left[rows]
     right = judgements.right[rows]
-    # Annotators who have answered only since the fit are not in the posterior: they all get the
-    # number n, which `padded` makes an average annotator.
+    # The posterior lacks annotators who gave their first answer after the fit. They all get the
+    # number n, and `padded` adds an average annotator with this number.
     n = len(posterior.reliability)
     annotators = posterior.annotators.padded(max(n, 1) + 1)
     annotator = np.minimum(judgements.annotator[rows], n)
@@ -161,6 +161,7 @@ def _count_cycles(triples: I64, pair: I64, better: F64) -> CycleTest:
     majority_of_pair = np.bincount(pair, better - 0.5)  # above 0: for the lower number
     majorities = majority_of_pair[triples]
     is_decided = (majorities != 0).all(axis=0)
-    ab, bc, ac = majorities[:, is_decided] > 0
+    prefers_first = majorities[:, is_decided] > 0
+    ab, bc, ac = prefers_first
     n_cyclic = int(cyclic(ab, bc, ac).sum())
     return CycleTest(triples=int(is_decided.sum()), cyclic=n_cyclic)

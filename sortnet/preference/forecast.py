@@ -164,11 +164,7 @@ class _Sample:
 def _draw_sample(
     posterior: Posterior, groups: Groups, goal: Goal, rng: np.random.Generator
 ) -> _Sample:
-    """Take groups in random order until there are 40 items; of the last group, take a part.
-
-    The part is random. If the goal is a top, the part has the items of which it is least certain
-    whether they belong to the top.
-    """
+    """Take groups in random order until there are 40 items; of the last group, take a part."""
     # In a smaller group there is nothing to ask.
     larger_groups = [members for members in groups.members if len(members) > max(goal.top, 1)]
     q = among_top(posterior, groups, goal.top) if goal.top else None
@@ -182,26 +178,60 @@ def _draw_sample(
         if n_free < 2:
             break
         top = goal.top
-        if len(members) > n_free and q is None:
-            members = rng.choice(members, n_free, replace=False)
-        elif len(members) > n_free and q is not None:
-            least_certain_first = np.argsort(-_uncertainty(q[members]), kind="stable")
-            members = members[least_certain_first[:n_free]]
-            n_expected_in_top = round(float(q[members].sum()))
-            top = min(max(n_expected_in_top, 1), n_free - 1)
+        if len(members) > n_free:
+            members, top = _part_of_group(members, n_free, q, rng)
         items_of_groups.append(members)
         tops.append(top)
         indices_of_groups.append(np.arange(n_items, n_items + len(members)))
         n_items += len(members)
     items = np.concatenate(items_of_groups)
-    all_items = np.concatenate(larger_groups)
-    if q is None:
-        ratio = len(all_items) / n_items
-    else:
-        # Answers are needed where it is uncertain whether items belong to the top.
-        uncertainty_of_sample = max(np.sum(_uncertainty(q[items])), 1e-9)
-        ratio = max(float(np.sum(_uncertainty(q[all_items])) / uncertainty_of_sample), 1.0)
+    ratio = _answers_per_simulated_answer(items, np.concatenate(larger_groups), q)
     return _Sample(items, tuple(indices_of_groups), tuple(tops), ratio)
+
+
+def _part_of_group(
+    members: I64, size: int, q: F64 | None, rng: np.random.Generator
+) -> tuple[I64, int]:
+    """Choose some members of a group to simulate.
+
+    If the goal is a top, the members are chosen of which it is least certain whether they belong to
+    the top; else they are random.
+
+    Args:
+        members: the items of the group.
+        size: number of items to choose.
+        q: (n,) the probability that each item is among the top; None if the goal is the whole
+            order.
+        rng: draws random members.
+
+    Returns:
+        The chosen items, and the number of top items that are expected among them; 0 if the goal is
+        the whole order.
+    """
+    if q is None:
+        return rng.choice(members, size, replace=False), 0
+    least_certain_first = np.argsort(-_uncertainty(q[members]), kind="stable")
+    chosen = members[least_certain_first[:size]]
+    n_expected_in_top = round(float(q[chosen].sum()))
+    return chosen, min(max(n_expected_in_top, 1), size - 1)
+
+
+def _answers_per_simulated_answer(items: I64, all_items: I64, q: F64 | None) -> float:
+    """Estimate how many answers of a session one answer about the simulated items stands for.
+
+    Answers are needed for each item; if the goal is a top, where it is uncertain whether an item
+    belongs to the top.
+
+    Args:
+        items: the simulated items.
+        all_items: the items of the session.
+        q: (n,) the probability that each item is among the top; None if the goal is the whole
+            order.
+    """
+    if q is None:
+        return len(all_items) / len(items)
+    uncertainty_of_items = max(np.sum(_uncertainty(q[items])), 1e-9)
+    return max(float(np.sum(_uncertainty(q[all_items])) / uncertainty_of_items), 1.0)
 
 
 def _uncertainty(q: F64) -> F64:
@@ -256,18 +286,14 @@ class _Sessions:
         factor_of_scores = np.sqrt(factor)[:, None]
         items = sample.items
         draws = rng.integers(len(posterior.draws), size=SIMULATIONS)
-        # (simulations, items) true scores and expected scores
+        # True scores and expected scores, (simulations, items).
         self._truth: F64 = factor_of_scores * posterior.draws[np.ix_(draws, items)]
         self._mean: F64 = factor_of_scores * posterior.mean[items]
-        if posterior.covariance is None:
-            covariance = np.cov(posterior.draws[:, items], rowvar=False)
-        else:
-            covariance = posterior.covariance[np.ix_(items, items)]
-        # (simulations, items, items)
-        self._covariance: F64 = factor[:, None, None] * covariance
+        # Covariances of the scores, (simulations, items, items).
+        self._covariance: F64 = factor[:, None, None] * _covariance_of_items(posterior, items)
         self._first, self._second = sample.pairs()
         n_pairs = len(self._first)
-        # (items, pairs) whether an item belongs to a pair
+        # Whether an item belongs to a pair, (items, pairs).
         self._has_item: Bool = np.zeros((len(items), n_pairs), np.bool_)
         self._has_item[self._first, np.arange(n_pairs)] = True
         self._has_item[self._second, np.arange(n_pairs)] = True
@@ -318,7 +344,8 @@ class _Sessions:
         Returns:
             (simulations, pairs) means, (simulations, pairs) variances.
         """
-        first, second = self._first, self._second
+        first = self._first
+        second = self._second
         variance_of_scores = np.diagonal(self._covariance, axis1=1, axis2=2)
         variance = (
             variance_of_scores[:, first]
@@ -414,7 +441,7 @@ class _Sessions:
             self._observe(first, second)
 
     def _observe(self, first: I64, second: I64) -> None:
-        """Draw an answer about a pair in each simulation, and update the Gaussian by the answer.
+        """Draw an answer about a pair in each simulation, and update the simulated posterior by it.
 
         The update is moment matching, as in `Posterior.observe`: with the slope and the weight of
         the log-likelihood of the difference z = c (s_first - s_second),
@@ -435,7 +462,7 @@ class _Sessions:
         gain = c * (covariance[rows, :, first] - covariance[rows, :, second])
         mean = c * (self._mean[rows, first] - self._mean[rows, second])
         variance = np.maximum(c * (gain[rows, first] - gain[rows, second]), 1e-12)
-        noise = np.sqrt(1 + variance)  # of the answer, and of what is not known of the scores
+        noise = np.sqrt(1 + variance)  # sd of the answer's noise and the unknown scores together
         if self._measuring is None:
             blind = np.zeros(SIMULATIONS)  # simulated annotators give no answer blindly
             likelihood = answers(mean / noise, target, self._tie / noise, blind, 0.0)
@@ -446,6 +473,13 @@ class _Sessions:
         self._mean += gain * (likelihood.slope / noise)[:, None]
         weighted_gain = gain * (likelihood.weight / noise**2)[:, None]
         covariance -= gain[:, :, None] * weighted_gain[:, None, :]
+
+
+def _covariance_of_items(posterior: Posterior, items: I64) -> F64:
+    """Return the covariance of the scores of some items, estimated from draws if necessary."""
+    if posterior.covariance is None:
+        return np.asarray(np.cov(posterior.draws[:, items], rowvar=False))
+    return posterior.covariance[np.ix_(items, items)]
 
 
 def _typical_reliability(posterior: Posterior) -> float:

@@ -30,7 +30,7 @@ from sortnet.preference.shared_votes import SharedVotes
 from sortnet.preference.vote_arrays import Votes
 
 _FEW_JOINS = 64  # up to this number, new pairs join components one by one
-_LAST = 20  # an annotator's last answers, which show whether the next answer is a measurement
+_LAST = 20  # the last 20 answers show whether an annotator's next answer is a measurement
 _SKIP = ANSWERS.index("skip")
 
 
@@ -86,13 +86,13 @@ class History:
         self.events.extend(new)
         undone_rows = self._undone_rows(start)
         new_rows = np.arange(start, len(self.events))
-        usable_rows = self._count(new_rows, 1)
+        usable_rows = self._count(new_rows, by=1)
         # One pair more than is joined one by one is enough: then components are recomputed anyway.
         n_to_join = max(_FEW_JOINS + 1 - len(self._unjoined), 0)
         new_pairs = self._pairs_of(usable_rows[:n_to_join]).pair
         self._unjoined += map(pair_of, new_pairs.tolist())
         if len(undone_rows):
-            undone_usable_rows = self._count(undone_rows, -1)
+            undone_usable_rows = self._count(undone_rows, by=-1)
             if len(undone_usable_rows):
                 self._component = None
         for name in self._logs.keys() & new.annotators.keys():
@@ -168,7 +168,7 @@ class History:
         is_skip = (self.events.answer[rows] == _SKIP) & self.events.live[rows]
         skip_rows = rows[is_skip]
         for row, pairs in zip(skip_rows.tolist(), self._pair_lists(skip_rows), strict=True):
-            # The skip itself is counted once for each of its pairs.
+            # The skip itself counts once for each pair, and a later answer would count again.
             if all(log.pairs[pair] == 1 for pair in pairs):
                 yield self.events[row]
 
@@ -324,12 +324,11 @@ class History:
     def _check_items(self, new: Judgements) -> None:
         """Raise JudgementError if an event is about an unknown item."""
         low, high = new.pairs()
-        unknown_items = (
-            *low[low < 0],
-            *high[high >= self.n_items],
-            *new.further[new.further >= self.n_items],
-        )
-        if unknown_items:
+        too_low = low[low < 0]
+        too_high = high[high >= self.n_items]
+        further_too_high = new.further[new.further >= self.n_items]
+        unknown_items = np.concatenate((too_low, too_high, further_too_high))
+        if len(unknown_items):
             raise JudgementError(f"there is no item {unknown_items[0]} among {self.n_items}")
 
     def _undone_rows(self, start: int) -> I64:
@@ -357,7 +356,7 @@ class History:
             check_undo(first_invalid, earlier)
         return undone_rows
 
-    def _count(self, rows: I64, by: int) -> I64:
+    def _count(self, rows: I64, *, by: int) -> I64:
         """Add the votes in the given rows to the counts, or subtract them.
 
         Args:
@@ -386,7 +385,7 @@ class History:
         return ABOUT_ORDER[self.events.answer[rows]]
 
     def _is_usable(self, rows: I64) -> Bool:
-        """Whether each of the rows is a vote that may choose questions: outside the hold-out."""
+        """Whether each of the rows is a vote outside the hold-out, which may choose questions."""
         holdout = self.events.strategies.get(HOLDOUT, -1)
         is_usable: Bool = self._is_vote(rows) & (self.events.strategy[rows] != holdout)
         return is_usable
@@ -444,8 +443,9 @@ class History:
     def _votes_of_pairs(self, rows: I64, *, soft: bool) -> Votes:
         """Make votes of the given rows, which are about pairs; see `_votes`.
 
-        What a probability p counts as depends on the annotator: a share of votes is the target
-        itself; a measurement is stored as probit(p), beside the word; an ignored p leaves the word.
+        What a probability p counts as depends on the annotator. A share of votes is the target
+        itself. A measurement is stored as probit(p), beside the target of the word `left` or
+        `right`. If p is ignored, only the word counts.
         """
         events = self.events
         annotator = events.annotator[rows]
@@ -469,7 +469,12 @@ class History:
         return replace(votes, probit=np.where(is_measured, probit, np.nan))
 
     def _answer_rows(self, rows: I64) -> tuple[I64, Bool]:
-        """Find the row of the answer that each event gives or undoes, and mark the undos."""
+        """Find the answer that each event is about.
+
+        Returns:
+            The row of the event itself, or for an undo the row of the undone answer; and whether
+            each event is an undo.
+        """
         is_undo = self.events.answer[rows] == UNDO
         answer_rows = rows.copy()
         answer_rows[is_undo] = self.events.places(self.events.undoes[rows[is_undo]])
@@ -485,7 +490,7 @@ class History:
         return self._logs[annotator]
 
     def _update_log(self, log: AnnotatorLog, rows: I64) -> None:
-        """Add events to the log of the annotator whose events they are."""
+        """Add events of an annotator to the annotator's log."""
         answer_rows, is_undo = self._answer_rows(rows)
         events = zip(
             answer_rows.tolist(),

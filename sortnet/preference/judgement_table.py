@@ -218,22 +218,22 @@ class Judgements(Sequence[Judgement]):
 
     @property
     def live(self) -> Bool:
-        """(m,) whether each judgement is not undone; an undo is live, too."""
+        """Mask (m,) of the events that are not undone, undos included."""
         return self.undone > self._n
 
     @property
     def is_set(self) -> Bool:
-        """(m,) whether each judgement is about more than two items."""
+        """Mask (m,) of the judgements about more than two items."""
         return self.further[:, 0] >= 0
 
     @property
     def is_vote(self) -> Bool:
-        """(m,) whether each judgement is an answer about the order of two items, and not undone."""
+        """Mask (m,) of the answers about the order of two items that are not undone."""
         return self.live & ~np.isnan(TARGET[self.answer])
 
     @property
     def is_answer(self) -> Bool:
-        """(m,) whether each judgement is an answer about the order of items, and not undone."""
+        """Mask (m,) of the answers about the order of any number of items that are not undone."""
         return self.live & ABOUT_ORDER[self.answer]
 
     @property
@@ -257,10 +257,11 @@ class Judgements(Sequence[Judgement]):
         return np.minimum(self.left, self.right), np.maximum(self.left, self.right)
 
     def for_low(self) -> F64:
-        """Return (m,) whether each answer prefers the item with the lower number.
+        """Return which of two items each answer prefers, by the numbers of the items.
 
-        The value is 1 if it does, 0 if it prefers the other item, ½ for a tie, and NaN if the
-        judgement is no answer about the order of two items.
+        Returns:
+            (m,) 1 if the item with the lower number is preferred, 0 if the other item is, ½ for a
+            tie; NaN if the judgement is no answer about the order of two items.
         """
         target = TARGET[self.answer]
         return np.where(self.left < self.right, target, 1 - target)
@@ -284,7 +285,7 @@ class Judgements(Sequence[Judgement]):
         return np.where(np.isnan(p) | np.isnan(word), word, p)
 
     def by(self, annotator: str) -> Bool:
-        """Return (m,) whether each judgement is by this annotator."""
+        """Return a mask (m,) of the judgements by this annotator."""
         is_theirs: Bool = self.annotator == self.annotators.get(annotator, -1)
         return is_theirs
 
@@ -327,10 +328,10 @@ class Judgements(Sequence[Judgement]):
         """
         if not self._n:
             return np.full(len(numbers), -1)
-        order = None if self._numbers_ascend else np.argsort(self.number, kind="stable")
-        rows = np.searchsorted(self.number, numbers, side="right", sorter=order) - 1
-        if order is not None:
-            rows = order[rows]
+        by_number = None if self._numbers_ascend else np.argsort(self.number, kind="stable")
+        # The last judgement whose number is not above the wanted number.
+        place = np.searchsorted(self.number, numbers, side="right", sorter=by_number) - 1
+        rows = place if by_number is None else by_number[place]
         return np.where(self.number[rows] == numbers, rows, -1)
 
     def values(self, name: str, start: int = 0, end: int | None = None) -> list[Any]:
@@ -369,13 +370,8 @@ class Judgements(Sequence[Judgement]):
         """
         start = self._n
         end = start + len(new)
-        last_number = int(self.number[-1]) if start else 0
-        for name, column in self._columns.items():
-            if end > len(column):
-                # Spare rows are allocated, so that most calls copy only the new judgements.
-                larger_column = _empty_column(name, max(end, len(column) * 9 // 8 + 64))
-                larger_column[:start] = column[:start]
-                self._columns[name] = larger_column
+        for name in self._columns:
+            self._allocate_rows(name, end)
             self._columns[name][start:end] = new._column(name)
         # The same name may have another number in the new table.
         for name, names, new_names in (
@@ -386,11 +382,24 @@ class Judgements(Sequence[Judgement]):
         for name, texts in new.texts.items():
             self.texts[name].update({start + row: text for row, text in texts.items()})
         self._n = end
-        new_numbers = self.number[start:]
-        for row in np.flatnonzero(new_numbers == 0).tolist():
-            number_before = new_numbers[row - 1] if row else last_number
-            new_numbers[row] = number_before + 1
+        self._number_rows(start)
         self._mark_undone(start)
+
+    def _allocate_rows(self, name: str, n: int) -> None:
+        """Make a column at least n rows long, with spare rows so that this is seldom needed."""
+        column = self._columns[name]
+        if n > len(column):
+            larger_column = _empty_column(name, max(n, len(column) * 9 // 8 + 64))
+            larger_column[: self._n] = column[: self._n]
+            self._columns[name] = larger_column
+
+    def _number_rows(self, start: int) -> None:
+        """Give the next number to each judgement from row `start` on that has no number."""
+        number = self.number
+        unnumbered_rows = start + np.flatnonzero(number[start:] == 0)
+        for row in unnumbered_rows.tolist():
+            number_before = number[row - 1] if row else 0
+            number[row] = number_before + 1
 
     def cut(self, n: int) -> None:
         """Remove the judgements after the first n, and the names that only they have."""

@@ -50,7 +50,7 @@ def in_doubt(posterior: Posterior, judgements: Judgements, most: int) -> list[Do
     low = votes.low[votes.starts]
     high = votes.high[votes.starts]
     mean, variance = posterior.difference(low, high)
-    p_low = ndtr(mean / np.sqrt(variance))  # the item with the lower number is better
+    p_low = ndtr(mean / np.sqrt(variance))  # probability that the lower number is better
     disagreement_of_pair = disagreement(votes)
     most_doubtful_first = np.lexsort((np.abs(p_low - 0.5), -disagreement_of_pair))
     doubts = []

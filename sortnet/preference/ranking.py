@@ -76,7 +76,7 @@ class SessionRanking:
         self._holdout = holdout
         self._set_size = set_size
         self._seed = seed
-        self._forecasting = threading.Lock()
+        self._forecasting = threading.Lock()  # held while a thread makes a forecast
         self._forecast: Forecast | None = None
         self._forecast_at = -1  # number of events that were fitted for the forecast
 
@@ -103,12 +103,14 @@ class SessionRanking:
             last_forecast = self._forecast
         # The lock is free again, so that a question does not wait for the rest.
         state = progress(posterior, self._groups, self._goal, seed=self._seed)
-        n_left = questions_left(last_forecast, answered, n_free)
-        stop, why = whether_to_stop(state, self._goal, n_free, check, n_left)
+        n_left_by_forecast = questions_left(last_forecast, answered, n_free)
+        stop, why = whether_to_stop(state, self._goal, n_free, check, n_left_by_forecast)
+        is_contradicted = state.reached and check.n >= ENOUGH_CHECKS and not check.passed
+        n_left = n_left_by_forecast
         if stop:
             n_left = Left(0, 0, 0)
-        elif state.reached and check.n >= ENOUGH_CHECKS:
-            # The check contradicts the model, and nobody knows how many answers change that.
+        elif is_contradicted:
+            # Nobody knows how many answers it takes until the check agrees with the model.
             n_left = Left(None, None, None)
         standings: tuple[GroupStanding, ...] = ()
         if len(self._groups) > 1:

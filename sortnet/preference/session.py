@@ -159,12 +159,12 @@ class Session:
 
     @property
     def due(self) -> bool:
-        """Whether so many events came since the last fit that `refit` should be called."""
+        """Whether `refit` should be called, because many events came since the last fit."""
         return self._fitting.due
 
     @property
     def quick(self) -> bool:
-        """Whether `refit` takes only a few milliseconds: the model is small, and trains no net."""
+        """Whether `refit` takes only a few milliseconds: a small model, and no net to train."""
         return self._fitting.quick
 
     def tell(self, judgement: Judgement) -> None:
@@ -195,7 +195,7 @@ class Session:
             return self._history.events[-1]
 
     def last(self, annotator: str) -> Judgement | None:
-        """The annotator's last answer that is not undone; None if there is no such answer."""
+        """Return the annotator's last answer that is not undone; None without such an answer."""
         with self._lock:
             return self._history.last(annotator)
 
@@ -364,25 +364,25 @@ class Session:
         return self._fitting.better_without(annotator)
 
     def widened_by(self) -> str | None:
-        """The annotator whose answers made the intervals wider in the last fit, or None.
+        """Name the annotator whose answers made the intervals wider in the last fit.
 
-        See `widening`.
+        None if nobody's answers did; see `widening`.
         """
         return self._fitting.widened_by()
 
     def answered(self, annotator: str) -> int:
-        """The number of an annotator's answers that compare items and are not undone."""
+        """Count an annotator's answers that compare items and are not undone."""
         with self._lock:
             return self._history.answered(annotator)
 
     def judgements(self) -> Judgements:
-        """All events, including undos."""
+        """Return a table of all events, including undos."""
         with self._lock:
             return self._history.events.so_far()
 
 
 def _strategies_named(name: str, goal: Goal) -> tuple[Strategy, ...]:
-    """Look up the strategies by name; `default` is another strategy if the goal is a top k."""
+    """Look up the strategies by name; if the goal is a top k, `default` is `top_pair`."""
     if name not in STRATEGIES:
         known_names = ", ".join(STRATEGIES)
         raise JudgementError(f"unknown strategy {name!r}; known are {known_names}")

@@ -39,7 +39,7 @@ def worth_in_pairs(set_size: int) -> float:
     on the scores. It is 4 / π for a pair. An answer about a set of k items is a choice of the best
     of k items and a choice of the worst of the rest, with the factors f and g of the softmax:
 
-        4 / π worth = f² (1 - 1 / k) + g² (1 - 1 / (k - 1))
+        worth = (f² (1 - 1 / k) + g² (1 - 1 / (k - 1))) π / 4
 
     >>> [round(worth_in_pairs(size), 1) for size in (2, 3, 4, 6)]
     [1.0, 2.7, 3.7, 5.1]
@@ -57,7 +57,7 @@ def are_free(items: Sequence[int], free: Free) -> bool:
 
 
 def grown_set(view: View, pair: Pair, size: int, rng: np.random.Generator) -> tuple[int, ...]:
-    """Extend a pair to a set, one by one by the item that makes the answer most informative.
+    """Extend a pair to a set, each time by the item that makes the answer most informative.
 
     The answer names the best and the worst item, see `set_information`. If the goal is a top, the
     information is multiplied by the worth of the items for the top, as in `top_pair`.
@@ -77,8 +77,8 @@ def grown_set(view: View, pair: Pair, size: int, rng: np.random.Generator) -> tu
     items: tuple[int, ...] = pair
     if size <= 2:
         return items
-    n_draws = len(view.posterior.draws)
-    draws = view.posterior.draws[:: max(n_draws // _DRAWS, 1)]
+    every_nth = max(len(view.posterior.draws) // _DRAWS, 1)
+    draws = view.posterior.draws[::every_nth]
     candidates = _candidates(view, pair, rng)
     while len(items) < size:
         candidates = [item for item in candidates if _extends(items, item, view.free)]
@@ -86,7 +86,8 @@ def grown_set(view: View, pair: Pair, size: int, rng: np.random.Generator) -> tu
             break
         sets = np.array([(*items, candidate) for candidate in candidates])
         worth = set_information(draws, sets) * _worth_of_sets(view, sets)
-        items = (*items, candidates[int(worth.argmax())])
+        best_candidate = candidates[int(worth.argmax())]
+        items = (*items, best_candidate)
     return items
 
 
@@ -125,13 +126,14 @@ def _candidates(view: View, pair: Pair, rng: np.random.Generator) -> list[int]:
     if len(members) <= _CANDIDATES:
         return [int(item) for item in members]
     sample = members[rng.integers(len(members), size=_SAMPLE)]
-    n_of_each_sort = _CANDIDATES // 8
-    random_items = sample[:n_of_each_sort]
-    rare_items = sample[np.argsort(view.seen[sample], kind="stable")[:n_of_each_sort]]
-    sorts = [random_items, rare_items, *(_neighbours(view, item) for item in pair)]
+    n_each = _CANDIDATES // 8
+    random_items = sample[:n_each]
+    fewest_answers_first = np.argsort(view.seen[sample], kind="stable")
+    rare_items = sample[fewest_answers_first[:n_each]]
+    parts = [random_items, rare_items, *(_neighbours(view, item) for item in pair)]
     if view.among_top is not None:
-        sorts.append(_drawn_for_top(view.among_top[members], members, rng))
-    candidates = np.concatenate(sorts)
+        parts.append(_drawn_for_top(view.among_top[members], members, rng))
+    candidates = np.concatenate(parts)
     is_within = view.groups.of[candidates] == group
     return [int(item) for item in np.unique(candidates[is_within])]
 

@@ -17,8 +17,8 @@ from sortnet.preference.groups import Groups, GroupStanding
 from sortnet.preference.posterior import Draws, Posterior
 
 ENOUGH_CHECKS = 8  # hold-out answers needed for a check
-NO_HOLDOUT = 30  # 30 answers without a hold-out answer were imported, not asked by a session
-_WIDEST = 3.0  # a range of questions ends at most at 3 times its start
+NO_HOLDOUT = 30  # 30 answers or more, none of them of the hold-out, are imported votes
+_WIDEST = 3.0  # the end of a range of questions is at most 3 times the start
 _MANY_PAIRS = 20_000  # the share of wrong pairs is estimated from at most this number of pairs
 _MANY_PAIRS_OF_GROUP = 200  # a group's share is estimated from this number, even with many groups
 
@@ -86,9 +86,9 @@ class Remaining:
         """
         if self.questions is None:
             return None
-        half_width = _WIDEST**0.5  # as a factor
-        low = int(self.questions / half_width + 1)
-        high = int(self.questions * half_width)
+        factor_each_way = _WIDEST**0.5
+        low = int(self.questions / factor_each_way + 1)
+        high = int(self.questions * factor_each_way)
         if self.fewest is not None:
             low = max(low, self.fewest)
         if self.most is not None:
@@ -201,8 +201,8 @@ def questions_left(forecast: Forecast | None, answered: int, n_free: int) -> Lef
 def _at_most(number: int | None, limit: int) -> int | None:
     """Return the smaller of a number and a limit.
 
-    An unknown number, None, is larger than `MANY`. So it is above any limit below `MANY`; with a
-    larger limit the result is unknown, too.
+    A forecast says "not known", None, instead of a number above `MANY`. So an unknown number is
+    above any limit below `MANY`; with a larger limit the result is unknown, too.
     """
     if number is None:
         return limit if limit < MANY else None
@@ -243,7 +243,7 @@ def progress(posterior: Posterior, groups: Groups, goal: Goal, *, seed: int = 0)
     n_of_largest_group = max(len(members) for members in groups.members)
     if goal.top >= n_of_largest_group:
         summary = f"all items are of the top {goal.top}"
-        return Progress(0.0, True, summary, summary, is_final=True)
+        return Progress(wrong=0.0, reached=True, summary=summary, details=summary, is_final=True)
     if goal.top:
         return _progress_of_top(posterior, groups, goal)
     if groups.n_pairs <= _MANY_PAIRS:
@@ -362,7 +362,7 @@ def _wrong_share_of_group(
     """
     if len(members) < 2:
         return 0.0
-    group = Groups(None, len(members))
+    group = Groups(None, len(members))  # its items are the places of the members
     i, j = group.every() if group.n_pairs <= most_pairs else group.draw(rng, most_pairs)
     return wrong_share(*posterior.difference(members[i], members[j]), posterior.tie)
 

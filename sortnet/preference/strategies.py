@@ -121,7 +121,7 @@ class MergePass:
             self._wait_for_answer(parent)
 
     def _wait_for_answer(self, merge: _Merge) -> None:
-        """Make the comparison of the first items of both runs pending."""
+        """Add the comparison of the first items of both runs to the pending comparisons."""
         a, b = (run[0] for run in merge.runs)
         self._waiting[unordered_pair(a, b)] = merge
 
@@ -380,7 +380,7 @@ def _worthiest_pair(
 
 
 def _descending(worth: F64) -> Iterator[int]:
-    """Yield the indices of a worth in descending order.
+    """Yield the indices of an array of worths, the highest worth first.
 
     The 32 best are found without a sort. The others are sorted only if they are needed.
     """

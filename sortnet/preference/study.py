@@ -65,7 +65,7 @@ _LARGEST_AMOUNT = {
 }
 _SMALLEST_AMOUNT = {"overlap": 1, "set-size": 2}  # the smallest amount of all other kinds is 0
 _WHOLE = ("overlap", "top", "set-size")  # kinds whose amount is a whole number
-# The decisions what the probabilities of an annotator are, with the name in `PROBABILITIES`.
+# Kinds of decisions on what an annotator's probabilities are, with the name in `PROBABILITIES`.
 ABOUT_P = {f"p-{name}": name for name in PROBABILITIES}
 LONGEST = {"question": 500, "instructions": 50_000}  # most characters of the text, by kind
 AMOUNTS = tuple(_LARGEST_AMOUNT)  # kinds that set a number
@@ -293,11 +293,11 @@ class Study:
         return ""
 
     def asks_alike(self, other: Study) -> bool:
-        """Whether a session asks the same questions and ranks the same under both studies."""
+        """Whether a session asks the same questions and ranks the same under another study."""
         return all(getattr(self, name) == getattr(other, name) for name in _FIELDS_OF_SESSION)
 
     def wanted(self) -> Goal:
-        """Return the goal of the session, with the default where none is set."""
+        """Return the goal of the session; the default goal if the study sets none."""
         return Goal(self.goal or WRONG, self.top)
 
 
@@ -318,6 +318,7 @@ def study_of(decisions: Iterable[Decision], before: Study | None = None) -> Stud
         before: the state that the decisions change. If None, it is the state without any decision.
     """
     study = Study() if before is None else before
+    # {field of `Study`: {subject: decision in force}}
     decisions_in_force: dict[str, Any] = {
         switch.field: dict(getattr(study, switch.field)) for switch in _SWITCHES.values()
     }
@@ -340,7 +341,7 @@ def study_of(decisions: Iterable[Decision], before: Study | None = None) -> Stud
             quotas[decision.annotator] = int(amount)
         elif kind == "worst":
             values[kind] = bool(amount)
-        else:
+        else:  # the kind is the name of a field that is set to the amount
             field_name = kind.replace("-", "_")
             values[field_name] = int(amount) if kind in _WHOLE else amount
     values["probabilities"] = probabilities

@@ -35,7 +35,7 @@ class _Ensemble:
 
 @dataclass(frozen=True, eq=False)
 class _WeakRankers:
-    """The weak rankers: one sorts by each feature column, another by the column's negative."""
+    """The weak rankers; each sorts by a feature or by the negative of a feature."""
 
     part: Queries  # the training queries
     metric: Metric

@@ -108,16 +108,16 @@ class Ranker(ABC):
         return {"depends_on_query": self.depends_on_query}
 
     def order(self, queries: Queries) -> I64:
-        """Sort each query: document numbers (n_docs,), query by query, the best document first.
+        """Sort each query; return document numbers (n_docs,), query by query, the best first.
 
         Raises:
-            ModelError: if the features are not the features that the ranker was fitted on, or a
+            ModelError: if the features are not the features that the ranker was fitted on, or if a
                 score is no number.
         """
         return self._by_scores(queries, arrangement(queries))
 
     def margins(self, queries: Queries, i: ArrayLike, j: ArrayLike) -> F32:
-        """Compute the margins (m,) of document i[k] over document j[k]: above 0, i[k] is better.
+        """Compute the margins (m,) of m documents i over documents j: above 0, i is better.
 
         A margin may depend on all documents of the query, see `depends_on_query`.
         """
@@ -251,9 +251,13 @@ def scaling_setting(default: str) -> Any:
 
 
 def order_by(queries: Queries, scores: F32 | F64, start: I64 | None = None) -> I64:
-    """Sort the documents by score, query by query, the best first, (n_docs,).
+    """Sort the documents of each query by score; return their numbers (n_docs,), the best first.
 
-    Documents with equal scores stay in the order of `start`, by default the order of their numbers.
+    Args:
+        queries: the queries, which stay one after another in the result.
+        scores: (n_docs,) higher is better.
+        start: (n_docs,) document numbers in an order that documents with equal scores keep; None:
+            the order of their numbers.
     """
     start = np.arange(queries.n_docs) if start is None else start
     query = queries.query_of_docs()
@@ -263,5 +267,5 @@ def order_by(queries: Queries, scores: F32 | F64, start: I64 | None = None) -> I
 if not TYPE_CHECKING:  # type checkers shall refuse names that this module does not have
 
     def __getattr__(name: str) -> Any:
-        """Find a function that was in this module up to version 0.4."""
+        """Find a function that this module had up to version 0.4, and warn of its old name."""
         return moved_function(__name__, name)

@@ -115,7 +115,7 @@ def choose(
 def first_best(
     candidates: Sequence[Config], outcome: Callable[[Config], F64], sure: float = _SURE
 ) -> Config:
-    """Choose the candidate with the best mean outcome, but the first unless the gain is sure.
+    """Choose the candidate with the best mean outcome, or the first one if the gain is not sure.
 
     The gain over the first candidate is sure if the mean difference of the two candidates'
     outcomes, query by query, is more than `sure` standard errors.

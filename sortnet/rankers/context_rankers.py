@@ -158,6 +158,7 @@ class DenseSettings(ContextSettings):
         return super().fixed | _FIXED[self.architecture]
 
     def net(self, n_columns: int) -> FateNet | FetaNet:
+        """Make the net of the architecture with random weights, in evaluation mode."""
         units = self.fixed["units"] if self.units is None else self.units
         if self.architecture == "fate":
             return FateNet(n_columns, hidden=self.layers, units=units, seed=self.seed).eval()
@@ -171,6 +172,7 @@ class DenseSettings(ContextSettings):
         ).eval()
 
     def scores_of(self, net: nn.Module, part: Queries) -> Tensor:
+        """Compute the net's scores (n_docs,) of scaled queries, a run of queries at a time."""
         scores = [torch.empty(0)]
         for first, last in runs_of_queries(part.offsets, _DOCUMENTS):
             features = part.features[part.offsets[first] : part.offsets[last]]
@@ -185,5 +187,6 @@ class DenseSettings(ContextSettings):
         return layers
 
     def least_numbers(self, n_columns: int) -> int:
+        """Count the weights between the layers of both nets, without biases and outputs."""
         widths = (n_columns, *self.layers)
         return 2 * sum(n_inputs * n_units for n_inputs, n_units in pairwise(widths))

@@ -87,7 +87,8 @@ class ListwiseSettings(NetSettings):
         """
         longest = int(T.sizes.max())
         refuse_too_large(_BYTES * longest**2, f"the pairs of a query of {longest} documents")
-        net = self.make(T.n_features)(self.seed).members[0]
+        make_net = self.make(T.n_features)
+        net = make_net(self.seed).members[0]  # a DirectRanker is its own only member
 
         def score(part: Queries) -> Tensor:
             return net.embed(torch.from_numpy(part.features))[:, 0]

@@ -40,7 +40,7 @@ _TREES = "comparator.0."  # prefix of the names of the weights of trees
 
 @dataclass(frozen=True, eq=False)
 class Model(Ranker):
-    """Ranker that scales the features of documents, then sorts with a comparator.
+    """Ranker that scales the features of documents, then sorts the documents by a comparator.
 
     Attributes:
         config: the settings of the training.
@@ -63,7 +63,7 @@ class Model(Ranker):
         return sort(self.comparator, self.scaler.scale_lazily(queries))
 
     def order(self, queries: Queries) -> I64:
-        """Sort each query: document numbers (n_docs,), query by query, the best document first."""
+        """Sort each query; return document numbers (n_docs,), query by query, the best first."""
         return self.sort(queries).order
 
     def scores(self, queries: Queries) -> F32:
@@ -103,7 +103,7 @@ class Model(Ranker):
         queries. If a margin is the difference of two scores, the mean margins order documents as
         the comparator does; an intransitive comparator may order them in another way.
 
-        Cost: n^2 comparisons for a query of n documents, of which 2^17 or n are in memory.
+        Cost: n^2 comparisons for a query of n documents; 2^17 or n comparisons are in memory.
         """
         comparator: Comparator = self.comparator
         prepared = comparator.prepare(self.scaled(queries).features)
@@ -160,6 +160,7 @@ class Model(Ranker):
         return margin_of(trainable(self.comparator))
 
     def repeatable(self, queries: Queries) -> tuple[Queries, Callable[[Queries], I64], I64]:
+        """Prepare sorting scaled documents many times, see `Ranker.repeatable`."""
         # The features are scaled once, before they are shuffled within a query. With every scaling
         # the result is the same as if they were shuffled first.
         scaled = self.scaler(queries)
@@ -188,6 +189,7 @@ class Model(Ranker):
         return weights_of(self.comparator, "comparator")
 
     def facts(self) -> dict[str, Any]:
+        """List the entries of model.json that depend on the ranker: the kind of its comparator."""
         kind = "trees"
         if not isinstance(self.comparator, FittedTrees):
             from sortnet.comparators.make import kind_of
@@ -267,7 +269,7 @@ def _comparator(saved: Saved, config: Config, n_columns: int, make_for: MakeFor 
 
 
 def _take_trees(saved: Saved, config: Config, n_columns: int) -> FittedTrees:
-    """Make the trees from the arrays of a saved model."""
+    """Make a comparator of trees from the arrays of a saved model."""
     flat = config.with_defaults.flat()
     committee = int(flat["committee"])
     shapes = weight_shapes(n_columns, committee, int(flat["trees"]), int(flat["depth"]))

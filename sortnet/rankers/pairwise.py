@@ -103,7 +103,7 @@ class NetSettings(Settings):
         return filled(self.make(n_columns), "comparator", saved.tensors, saved.weights)
 
     def least_numbers(self, n_columns: int) -> int:
-        """Compute a lower bound on the number of the net's weights, for `refuse_few`."""
+        """Count the weights between the hidden layers: fewer than all weights of the net."""
         widths = (n_columns, *(self.hidden or ()))
         return sum(n_inputs * n_units for n_inputs, n_units in pairwise(widths))
 
@@ -133,16 +133,18 @@ class PairwiseSettings(NetSettings):
     training: Training = field(default_factory=Training)
 
     def feature_part(self, n_columns: int, seed: int) -> nn.Module | None:
+        """Make the polynomial if the setting `part` asks for it; None: use the hidden layers."""
         return Polynomial(n_columns, self.degree) if self.part == "polynomial" else None
 
     def least_numbers(self, n_columns: int) -> int:
+        """Count the weights of the hidden layers, or the products of 1 to `degree` features."""
         if self.part == "net":
             return super().least_numbers(n_columns)
-        # The number of products of 1 to `degree` features.
         return comb(n_columns + self.degree, self.degree) - 1
 
     @property
     def takes_judged(self) -> bool:  # type: ignore[override]
+        """Whether the ranker learns from judged pairs: only if it learns from all pairs."""
         return self.pairs_from == "all"
 
     def solve(

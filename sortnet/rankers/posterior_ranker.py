@@ -72,6 +72,7 @@ class PosteriorRanker(Ranker):
         return self.comparator.prefer(prepared, np.asarray(i), np.asarray(j))
 
     def differentiable(self) -> Margin:
+        """Return the margin of two scaled documents as a torch function."""
         import torch
 
         mean = torch.from_numpy(self.comparator.mean)

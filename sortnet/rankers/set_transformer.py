@@ -97,21 +97,13 @@ class SetSettings(ContextSettings):
         Raises:
             DataError: if the attention among the documents of a query does not fit into memory.
         """
-        width, heads, _ = self._sizes
         order = np.argsort(part.sizes, kind="stable")
         order = order[part.sizes[order] > 0]
         docs = [np.empty(0, np.int64)]
         scores = [torch.empty(0)]
         while len(order):
             longest = int(part.sizes[order[-1]])
-            if longest > _MANY and not self.points:
-                refuse_too_large(
-                    _BYTES * heads * longest**2,
-                    f"{part.source}: the attention among {longest} documents of a query",
-                )
-            n_attended = self.points or longest
-            numbers_a_query = longest * max(width, heads * n_attended)
-            n_queries = max(1, _NUMBERS // numbers_a_query)
+            n_queries = self._queries_at_once(longest, part.source)
             batch = order[::-1][:n_queries]  # begins with the longest query that is left
             order = order[:-n_queries]
             numbers, is_document = padded(part, batch)
@@ -122,7 +114,24 @@ class SetSettings(ContextSettings):
         number_order = np.argsort(np.concatenate(docs))
         return torch.cat(scores)[torch.from_numpy(number_order)]
 
+    def _queries_at_once(self, longest: int, source: str) -> int:
+        """Compute how many queries of at most `longest` documents are scored together.
+
+        Raises:
+            DataError: if the attention among the documents of one query does not fit into memory.
+        """
+        width, heads, _ = self._sizes
+        if longest > _MANY and not self.points:
+            refuse_too_large(
+                _BYTES * heads * longest**2,
+                f"{source}: the attention among {longest} documents of a query",
+            )
+        n_attended = self.points or longest
+        numbers_a_query = longest * max(width, heads * n_attended)
+        return max(1, _NUMBERS // numbers_a_query)
+
     def least_numbers(self, n_columns: int) -> int:
+        """Count the weights of the embedding, and a square matrix of weights for each layer."""
         width, _, layers = self._sizes
         return width * (n_columns + layers * width)
 

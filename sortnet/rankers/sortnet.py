@@ -97,13 +97,15 @@ def fit(
     if not are_checked:
         config = checked_config(train, vali, config)
     config = _choose_settings(train, vali, config, make_for, group, progress)
+
     if from_model is None:
         scaler = fit_scaler(str(config.scaling), train, seed=config.seed)
     else:
         config = with_epochs(train, config)
         scaler = from_model.scaler
         state = state or State(0, first_comparator(from_model.comparator, config), is_trained=True)
-        info = {"from": {"run": from_model.info.get("run")}, **(info or {})}
+        run_of_model = from_model.info.get("run")
+        info = {"from": {"run": run_of_model}, **(info or {})}
 
     best_model = partial(_best_model, config=config, scaler=scaler, train=train, info=info)
 
@@ -119,6 +121,7 @@ def fit(
         """Scale the queries of this process."""
         return scaler(sharded(queries, group), halved=halved)
 
+    # Saving comes before the user's callbacks, which may read the saved model.
     first_callbacks: list[Callback] = [save_if_better]
     if halved:
         first_callbacks.append(_return_freed_memory)

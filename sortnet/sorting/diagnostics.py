@@ -15,15 +15,18 @@ from sortnet.core.shard import offsets_of_all, own, summed
 from sortnet.errors import ComparatorError
 from sortnet.sorting.sort import arrangement, refuse_nan, sort
 
-_SHUFFLES = 5
-# Edges between the bins of |margin|: the first bin starts at 0, and the last bin has no upper edge.
-_LEAST_EXPONENT, _GREATEST_EXPONENT = -12, 6
+_SHUFFLES = 5  # number of shuffles that `rank_changes` sorts
+# Edges between the bins of |margin| are powers of 2. The first bin starts at 0, and the last bin
+# has no upper edge.
+_LEAST_EXPONENT = -12
+_GREATEST_EXPONENT = 6
 _LAST_BIN = _GREATEST_EXPONENT - _LEAST_EXPONENT + 1
 MARGIN_EDGES = tuple(2.0**k for k in range(_LEAST_EXPONENT, _GREATEST_EXPONENT + 1))
 RANK_BINS = ("1", "2", "3", "4", "5", "6-7", "8-10", "11-20", "21-50", "51+")
-_LAST_RANKS = (1, 2, 3, 4, 5, 7, 10, 20, 50)
+_LAST_RANKS = (1, 2, 3, 4, 5, 7, 10, 20, 50)  # the last rank of each bin but the last bin
+# The bin of the document at each place, from place 0, rank 1; all later places are in the last bin.
 _BIN_OF_PLACE = np.searchsorted(_LAST_RANKS, np.arange(1, 52)).astype(np.int8)
-_TRIPLES = 500  # this number of triples measures a share of 1 % to within 0.4 %
+_TRIPLES = 500  # 500 triples measure a share of 1 % with a standard error of 0.4 %
 
 
 @dataclass(frozen=True)
@@ -31,8 +34,8 @@ class CyclicTriples:
     """Result of `cyclic_triples`.
 
     Attributes:
-        share: cyclic triples among the checked triples, 0 to 1 (0 if no triple was checked).
-        sampled: number of checked triples.
+        share: the share of cycles among the checked triples, 0 to 1; 0 if no triple was checked.
+        sampled: the number of checked triples.
     """
 
     share: float
@@ -41,13 +44,13 @@ class CyclicTriples:
 
 @dataclass(frozen=True)
 class RankChange:
-    """Distances that documents move between the main ranking and another ranking.
+    """Differences of ranks between the ranking of `sort` and another ranking, see `rank_changes`.
 
     Attributes:
-        against: name of the other ranking, `shuffle 1` to `shuffle 5` or `quicksort`.
-        mean: mean distance in ranks over all documents.
-        max: largest distance.
-        share: share of documents with a different rank, 0 to 1.
+        against: the name of the other ranking, `shuffle 1` to `shuffle 5` or `quicksort`.
+        mean: the mean difference of a document's two ranks.
+        max: the largest difference of a document's two ranks.
+        share: the share of documents with different ranks, 0 to 1.
     """
 
     against: str
@@ -59,15 +62,17 @@ class RankChange:
 def cyclic_triples(
     comparator: Comparator, queries: Queries, *, samples: int = 10_000
 ) -> CyclicTriples:
-    """Share of triples i, j, k of one query with i before j, j before k, but k before i.
+    """Measure the share of cycles: triples of a query with i before j, j before k, but k before i.
 
-    Triples are drawn uniformly, with replacement, from the triples of all queries; if there are at
-    most `samples`, each is checked once. A triple with a tie (margin 0) is not a cycle.
-    A transitive comparator has share 0, a comparator that tosses coins 1/4. Of a shard the share
-    is that of the whole.
+    Triples are drawn uniformly, with replacement, from the triples of all queries. If there are at
+    most `samples` triples, each is checked once. A triple with a tie (margin 0) is not a cycle. A
+    transitive comparator has share 0, a comparator that tosses coins has share 1/4. If several
+    processes share the queries, the share is over all queries.
 
     Args:
+        comparator: the comparator.
         queries: scaled documents, at most 2 million per query.
+        samples: the largest number of triples to check.
 
     Raises:
         ComparatorError: if a margin is not a number.
@@ -89,21 +94,32 @@ def cyclic_triples(
     if isinstance(form, Score):  # an order by scores has no cycles
         return CyclicTriples(0.0, n_triples)
     triples = own(queries, all_triples)
-    triples = triples[(triples[:, 0] >= 0) & (triples[:, 0] < queries.n_docs)]
-    n_cyclic = int(summed(queries, np.count_nonzero(_are_cyclic(comparator, queries, triples))))
+    is_own = (triples[:, 0] >= 0) & (triples[:, 0] < queries.n_docs)
+    are_cyclic = _are_cyclic(comparator, queries, triples[is_own])
+    n_cyclic = int(summed(queries, np.count_nonzero(are_cyclic)))
     return CyclicTriples(n_cyclic / max(n_triples, 1), n_triples)
 
 
 def _are_cyclic(comparator: Comparator, queries: Queries, triples: I64) -> Bool:
-    """Whether (m,) each triple is a cycle: i before j before k before i, or the reverse."""
+    """Check which triples are cycles: i before j before k before i, or the reverse.
+
+    Args:
+        comparator: the comparator.
+        queries: the queries.
+        triples: (m, 3) document numbers.
+
+    Returns:
+        A mask, (m,).
+    """
     if not len(triples):
         return np.empty(0, np.bool_)
     documents, inverse = np.unique(triples, return_inverse=True)
     prepared = comparator.prepare(queries.features[documents])
-    local = inverse.reshape(triples.shape)
+    prepared_triples = inverse.reshape(triples.shape)  # numbers of prepared documents
     signs = []
-    for side in range(3):
-        i, j = local[:, side], local[:, (side + 1) % 3]
+    for column in range(3):
+        i = prepared_triples[:, column]
+        j = prepared_triples[:, (column + 1) % 3]
         margin = comparator.prefer(prepared, i, j)
         refuse_nan(margin, queries, documents[i])
         signs.append(np.sign(margin))
@@ -112,15 +128,15 @@ def _are_cyclic(comparator: Comparator, queries: Queries, triples: I64) -> Bool:
 
 
 def rank_changes(comparator: Comparator, queries: Queries) -> list[RankChange]:
-    """Measure how far documents move if the sort starts from a shuffle, or is a quicksort.
+    """Measure how the ranking changes from another starting order, or by another sort.
 
-    The default ranking is compared with the rankings from five random starts, then with the ranking
-    by a quicksort from the same start. Documents of a query with the same features count as
-    interchangeable. Other documents that tie do not, so moves come from ties and from cycles. A
-    strict order has no moves.
+    The ranking of `sort` is compared with the rankings from five random orders, and with the
+    ranking of a quicksort. Documents of a query with the same features count as interchangeable.
+    Ranks of other documents may change because of ties and of cycles. A comparator that is a strict
+    order changes no rank.
 
     Returns:
-        One row per ranking, as pandas.DataFrame takes them.
+        One row per ranking; `pandas.DataFrame` makes a table of the rows.
 
     Raises:
         ComparatorError: if a margin is not a number.
@@ -136,23 +152,28 @@ def rank_changes(comparator: Comparator, queries: Queries) -> list[RankChange]:
     """
     rng = np.random.default_rng(0)
     classes = _equality_classes(queries)
-    orders = {
-        f"shuffle {k}": sort(comparator, queries, start=shuffled(queries, rng)).order
-        for k in range(1, _SHUFFLES + 1)
-    }
+    orders = {}
+    for k in range(1, _SHUFFLES + 1):
+        start = shuffled(queries, rng)
+        orders[f"shuffle {k}"] = sort(comparator, queries, start=start).order
     orders["quicksort"] = quicksort(comparator, queries, start=arrangement(queries)).order
-    main = _places(sort(comparator, queries).order, classes)
-    return [_change(name, main, _places(order, classes)) for name, order in orders.items()]
+    main_places = _places(sort(comparator, queries).order, classes)
+    return [_change(name, main_places, _places(order, classes)) for name, order in orders.items()]
 
 
 def quicksort(comparator: Comparator, queries: Queries, *, start: I64 | None = None) -> Sorting:
-    """Sort every query by quicksort, all queries at once; any comparator gives a permutation.
+    """Sort every query by quicksort, all queries at once.
 
-    Every part of a level is split by its pivot, the middle document, with one call of `prefer` per
-    level. Ties stay on their side of the pivot.
+    At first each query is a part. A level compares all documents of every part with the middle
+    document of the part, its pivot, by a single call of `prefer`. Then the documents that beat the
+    pivot, the pivot and the other documents are parts of their own. A document that ties with the
+    pivot stays on its side. The result is a permutation even if the comparator is not transitive.
 
     Args:
-        start: (n_docs,) document numbers, by query, to sort from; by default in row order.
+        comparator: the comparator.
+        queries: the queries.
+        start: (n_docs,) document numbers, query by query, in the order before the sort; by default
+            the order of the rows.
 
     Raises:
         ComparatorError: if a margin is not a number, or `start` has a wrong length.
@@ -172,32 +193,44 @@ def quicksort(comparator: Comparator, queries: Queries, *, start: I64 | None = N
         raise ComparatorError(f"start has {len(order)} documents, the data {queries.n_docs}")
     batches = [(np.empty(0, np.int32), np.empty(0, np.int32), np.empty(0, np.float32))]
     prepared = comparator.prepare(queries.features) if queries.n_docs else None
-    # The part that each place belongs to, as a number. A part is a run of documents that are not
-    # yet sorted among each other.
-    part = queries.query_of_docs()
-    while (np.diff(part) == 0).any():
-        place = np.arange(len(part))
-        first, sizes = np.unique(part, return_index=True, return_counts=True)[1:]
-        pivot = np.repeat(first + sizes // 2, sizes)
-        is_compared = (place != pivot) & (np.repeat(sizes, sizes) > 1)
-        places = np.flatnonzero(is_compared)
-        pivots = pivot[places]
-        i, j = order[places].astype(np.int32), order[pivots].astype(np.int32)
+    # `order` has the documents in their current places. `part` has the number of the part that each
+    # place belongs to; the places of a part are a run.
+    part: I32 | I64 = queries.query_of_docs()
+    while (np.diff(part) == 0).any():  # some part has two documents
+        places, pivots = _places_and_pivots(part)
+        i = order[places].astype(np.int32)
+        j = order[pivots].astype(np.int32)
         margin = comparator.prefer(prepared, i, j)
         refuse_nan(margin, queries, i)
         batches.append((i, j, margin))
-        side = np.zeros(len(part), np.int64)  # -1 before the pivot, 0 the pivot, 1 behind it
+        side = np.zeros(len(part), np.int64)  # -1: before the pivot, 0: the pivot, 1: after it
         side[places] = np.where(margin == 0, np.sign(places - pivots), -np.sign(margin))
-        key = 3 * part + side
-        by_side = np.argsort(key, kind="stable")
+        part_and_side = 3 * part + side
+        by_side = np.argsort(part_and_side, kind="stable")
         order = order[by_side]
-        part = np.unique(key[by_side], return_inverse=True)[1].astype(np.int64)
+        _, part_numbers = np.unique(part_and_side[by_side], return_inverse=True)
+        part = part_numbers.astype(np.int64)
     i, j, margins = (np.concatenate(column) for column in zip(*batches, strict=True))
     return Sorting(order, ComparedPairs.of(i, j, margin=margins))
 
 
+def _places_and_pivots(part: I32 | I64) -> tuple[I64, I64]:
+    """Find the places that a level of `quicksort` compares with the middle place of their part.
+
+    Args:
+        part: (n_docs,) the number of the part of each place, ascending.
+
+    Returns:
+        (m,) the places, but the middle places themselves, and (m,) the middle place of their part.
+    """
+    _, first, sizes = np.unique(part, return_index=True, return_counts=True)
+    pivot_of_place = np.repeat(first + sizes // 2, sizes)
+    places = np.flatnonzero(np.arange(len(part)) != pivot_of_place)
+    return places, pivot_of_place[places]
+
+
 def shuffled(queries: Queries, rng: np.random.Generator) -> I64:
-    """Shuffle the documents (n_docs,) within each query; queries stay one after another.
+    """Shuffle the documents within each query; return document numbers, (n_docs,), by query.
 
     >>> q = Queries.from_arrays([[1.0], [3.0], [2.0]], qid=[1, 1, 2])
     >>> sorted(shuffled(q, np.random.default_rng(0)).tolist())
@@ -207,12 +240,21 @@ def shuffled(queries: Queries, rng: np.random.Generator) -> I64:
 
 
 def _triples(offsets: I64, samples: int, rng: np.random.Generator) -> I64:
-    """Document numbers (m, 3) of triples of one query: all triples, or `samples` random triples.
+    """Choose triples of documents of one query: all triples, or `samples` random triples.
 
-    Triples have numbers, query by query, and within a query by the combinatorial number system.
+    All triples are numbered, query by query. Within a query the triple first < second < third has
+    the number C(first, 1) + C(second, 2) + C(third, 3), by the combinatorial number system.
+
+    Args:
+        offsets: (n_queries + 1,) the number of each query's first document, and the end.
+        samples: the largest number of triples.
+        rng: the generator of random triples.
+
+    Returns:
+        (m, 3) document numbers.
     """
     sizes = np.diff(offsets)
-    # choose2[n] and choose3[n] are the numbers of pairs and of triples of n documents.
+    # choose2[n] = C(n, 2) and choose3[n] = C(n, 3), the numbers of pairs and triples.
     n = np.arange(sizes.max(initial=0) + 1, dtype=np.int64)
     choose2 = n * (n - 1) // 2
     choose3 = np.cumsum(choose2) - choose2
@@ -221,6 +263,7 @@ def _triples(offsets: I64, samples: int, rng: np.random.Generator) -> I64:
     number = np.arange(total) if total <= samples else rng.integers(total, size=samples)
     query = np.searchsorted(ends, number, side="right")
     number_in_query = number - (ends[query] - choose3[sizes[query]])
+    # The third document is the largest with C(third, 3) <= the number, and so on with the rest.
     third = np.searchsorted(choose3, number_in_query, side="right") - 1
     number_of_pair = number_in_query - choose3[third]
     second = np.searchsorted(choose2, number_of_pair, side="right") - 1
@@ -229,37 +272,56 @@ def _triples(offsets: I64, samples: int, rng: np.random.Generator) -> I64:
 
 
 def _equality_classes(queries: Queries) -> I64:
-    """Class number (n_docs,) of each document; a query's documents with equal features share it."""
+    """Number the classes of equal documents: documents of a query with the same features.
+
+    Returns:
+        (n_docs,) the number of each document's class.
+    """
     bits = (queries.features + np.float32(0)).view(np.int32)  # -0.0 becomes 0.0
     rows = np.column_stack((queries.query_of_docs().astype(np.int32), bits))
-    groups: I64 = np.unique(rows.view(f"V{4 * rows.shape[1]}")[:, 0], return_inverse=True)[1]
-    return groups
+    rows_as_bytes = rows.view(f"V{4 * rows.shape[1]}")[:, 0]
+    _, classes = np.unique(rows_as_bytes, return_inverse=True)
+    numbers: I64 = classes
+    return numbers
 
 
 def _places(order: I64, classes: I64) -> I64:
-    """Place (n_docs,) of each document; equal documents get their places by document number."""
+    """Find the place of each document in a ranking, (n_docs,).
+
+    The documents of a class exchange places, so that their places ascend by document number.
+
+    Args:
+        order: (n_docs,) the ranking, document numbers query by query.
+        classes: (n_docs,) the result of `_equality_classes`.
+    """
     place = np.empty_like(order)
     place[order] = np.arange(len(order))
-    docs_by_number = np.argsort(classes, kind="stable")  # class by class
-    docs_by_place = np.lexsort((place, classes))  # class by class
+    docs_by_number = np.argsort(classes, kind="stable")  # class by class, then by document number
+    docs_by_place = np.lexsort((place, classes))  # class by class, then by place
     place_by_number = np.empty_like(place)
     place_by_number[docs_by_number] = place[docs_by_place]
     return place_by_number
 
 
-def _change(against: str, main: I64, places: I64) -> RankChange:
-    """Summarise how far documents move between two rankings, given their places in both."""
-    if not len(main):
+def _change(against: str, main_places: I64, other_places: I64) -> RankChange:
+    """Summarise how far documents move between the main ranking and the ranking `against`.
+
+    Args:
+        against: the name of the other ranking.
+        main_places, other_places: (n_docs,) the places of the documents in both rankings.
+    """
+    if not len(main_places):
         return RankChange(against, 0.0, 0, 0.0)
-    moved = np.abs(main - places)
-    return RankChange(against, float(moved.mean()), int(moved.max()), float((moved > 0).mean()))
+    distance = np.abs(main_places - other_places)
+    share = float((distance > 0).mean())
+    return RankChange(against, float(distance.mean()), int(distance.max()), share)
 
 
 class Tally:
-    """Counts of margins, and of the ranks of mistakes, which grow sort by sort.
+    """Counts of comparisons by margin, and of comparisons by ranks, which grow sort by sort.
 
-    Only compared pairs that have a right order are counted. So the sums over `margins` and over
-    `ranks["compared"]` are equal.
+    Only comparisons for which the judge prefers a document are counted. So the sums over the counts
+    `margins` and `ranks["compared"]` of `facts` are equal.
 
     >>> q = Queries.from_arrays([[0.0], [0.0], [0.0]], [2, 0, 1])
     >>> compared = ComparedPairs.of([0, 1, 2], [1, 2, 0], margin=[-1, 0.5, 0.5], answer=[1, 0, 0])
@@ -271,43 +333,45 @@ class Tally:
 
     def __init__(self, queries: Queries) -> None:
         self._queries = queries
-        self._bins = np.empty(queries.n_docs, np.int8)  # the number in RANK_BINS of each rank
+        self._bins = np.empty(queries.n_docs, np.int8)  # the bin in RANK_BINS of each document
+        # Both arrays have row 0 for right and row 1 for wrong comparisons.
         self._margins = np.zeros((2, len(MARGIN_EDGES) + 1), np.int64)
         self._ranks = np.zeros((2, len(RANK_BINS), len(RANK_BINS)), np.int64)
 
     def see(self, docs: slice, order: I64, compared: ComparedPairs) -> None:
-        """Count the judged comparisons of one sort.
+        """Count the judged comparisons of a sort of some queries.
 
         Args:
-            docs: the documents of these queries.
-            order: their ranking.
+            docs: the documents of the queries.
+            order: the ranking of the queries, document numbers query by query.
             compared: the judged comparisons.
         """
         offsets = self._queries.offsets
         first, last = np.searchsorted(offsets, (docs.start, docs.stop), side="right") - 1
-        starts, sizes = offsets[first:last], self._queries.sizes[first:last]
-        place = np.arange(docs.start, docs.stop) - np.repeat(starts, sizes)
-        self._bins[order] = _BIN_OF_PLACE[np.minimum(place, len(_BIN_OF_PLACE) - 1)]
+        starts = offsets[first:last]
+        sizes = self._queries.sizes[first:last]
+        place_in_query = np.arange(docs.start, docs.stop) - np.repeat(starts, sizes)
+        self._bins[order] = _BIN_OF_PLACE[np.minimum(place_in_query, len(_BIN_OF_PLACE) - 1)]
         bits = np.ascontiguousarray(compared.margin, np.float32).view(np.int32)
-        ordered = compared.answered & (compared.answer != 0.5)
+        is_decided = compared.answered & (compared.answer != 0.5)
         _tally(
-            compared.i, compared.j, bits, ordered, compared.wrong,
+            compared.i, compared.j, bits, is_decided, compared.wrong,
             self._bins, self._margins, self._ranks,
         )  # fmt: skip
 
     def facts(self, comparator: Comparator) -> dict[str, Any]:
         """Return the counts, and the share of cycles of the comparator that made the sorts.
 
-        Of a shard, both are of the whole.
+        If several processes share the queries, the counts and the share are over all queries.
 
         Returns:
             A dict for JSON:
-            `margins`: {"right" | "wrong": 20 counts of |margin|}; between the bins are
-                `MARGIN_EDGES`, 2^-12 to 2^6, and a bin includes its lower edge;
-            `ranks`: {"compared" | "wrong": 10 x 10 counts}; the row is the bin of `RANK_BINS` of
-                the document ranked higher, the column that of the document ranked lower;
-            `cycles`: {"share": share of cyclic triples, "sampled": number of checked triples, at
-                most 500}.
+            `margins`: {"right" | "wrong": 20 counts, one for each bin of |margin|}. The edges
+                between the bins are `MARGIN_EDGES`, 2^-12 to 2^6; a bin includes its lower edge.
+            `ranks`: {"compared" | "wrong": 10 x 10 counts}. The row is the bin in `RANK_BINS` of
+                the document that is ranked higher, the column the bin of the other document.
+            `cycles`: {"share": the share of cyclic triples, "sampled": the number of checked
+                triples, at most 500}.
         """
         margins = summed(self._queries, self._margins)
         ranks = summed(self._queries, self._ranks)
@@ -320,7 +384,7 @@ class Tally:
 
 
 def share_right(observed: Mapping[str, Any]) -> float:
-    """Share of right comparisons among all comparisons that a `Tally` counted; 0 if none.
+    """Compute the share of right comparisons from the facts of a `Tally`; 0 without comparisons.
 
     >>> share_right({"margins": {"right": [2, 1], "wrong": [1, 0]}})
     0.75
@@ -332,14 +396,24 @@ def share_right(observed: Mapping[str, Any]) -> float:
 
 @njit(cache=True, nogil=True)
 def _tally(
-    i: I32, j: I32, bits: I32, ordered: Bool, wrong: Bool, bins: Any, margins: I64, ranks: I64
+    i: I32, j: I32, bits: I32, is_decided: Bool, wrong: Bool, bins: Any, margins: I64, ranks: I64
 ) -> None:
-    """Count comparisons; `bits` are margins as raw float32 bits, whose exponent gives the bin."""
+    """Count comparisons by the bin of the margin, and by the bins of both documents' ranks.
+
+    Args:
+        i, j: (m,) numbers of the compared documents.
+        bits: (m,) the float32 margins as raw bits.
+        is_decided: (m,) whether the judge prefers a document; other comparisons are not counted.
+        wrong: (m,) whether the comparison is wrong.
+        bins: (n_docs,) the bin of each document's rank.
+        margins: (2, number of bins) counts, which grow; row 1 is for wrong comparisons.
+        ranks: (2, number of bins, number of bins) counts, which grow, with rows as in `margins`.
+    """
     for k in range(i.shape[0]):
-        if not ordered[k]:
+        if not is_decided[k]:
             continue
         is_wrong = int(wrong[k])
-        exponent = ((bits[k] >> 23) & 255) - 127
+        exponent = ((bits[k] >> 23) & 255) - 127  # 2^exponent <= |margin| < 2^(exponent + 1)
         bin_of_margin = exponent - _LEAST_EXPONENT + 1
         margins[is_wrong, min(max(bin_of_margin, 0), _LAST_BIN)] += 1
         bin_i, bin_j = bins[i[k]], bins[j[k]]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable, Hashable, Iterable, Iterator
+from functools import partial
 from typing import Any, Generic, Protocol, TypeVar, overload, runtime_checkable
 
 import numpy as np
@@ -16,26 +17,30 @@ from sortnet.errors import ComparatorError, DataError
 Name = TypeVar("Name", bound=Hashable)
 Document = TypeVar("Document")
 
-_GAP = 1 << 128  # room for at least 128 insertions at one spot before relabelling
+# Distance of neighbouring labels. Each insertion at the same place halves it, so that 128
+# insertions are possible before new labels are needed.
+_GAP = 1 << 128
 
 
 class LiveRanking(Generic[Name, Document]):
     """Ranked list, best first, that inserts a document with O(log n) comparisons.
 
-    A place is found by binary search with the comparator, once; then the document gets an integer
-    label between those of its neighbours, and the list is kept sorted by label. The comparator is
-    never called again for documents already placed, so that one that is not transitive or not
-    deterministic cannot corrupt the list: it only decides where new documents go.
+    The place of a new document is found once, by binary search with the comparator. Then the
+    document gets an integer label between the labels of its neighbours, and the list is sorted by
+    label. The comparator is never called again for two documents of the list. So a comparator that
+    is not transitive or not deterministic cannot corrupt the list: it only decides the places of
+    new documents.
 
     Args:
-        prefer: margin of its first document over its second; see `pairwise` for comparators.
-        ranked: (name, document) of documents already in order, best first; not compared.
+        prefer: a function that returns the margin of its first over its second document; `pairwise`
+            makes it from a comparator or a ranker.
+        ranked: (name, document) of the first documents, best first; they are not compared.
 
     Attributes:
-        comparisons: how often `prefer` was called.
+        comparisons: the number of calls of `prefer`.
 
     Raises:
-        DataError: on a name that occurs twice.
+        DataError: if a name occurs twice.
 
     >>> ranking = LiveRanking(lambda a, b: a - b, [("gold", 3.0), ("bronze", 1.0)])
     >>> ranking.insert("silver", 2.0)
@@ -60,14 +65,14 @@ class LiveRanking(Generic[Name, Document]):
     def insert(self, name: Name, document: Document) -> int:
         """Insert a new document, behind documents that tie with it; return its rank from 1.
 
-        Nothing changes if the comparator fails.
+        If the comparator raises an error, the list does not change.
 
         Raises:
-            DataError: if the name is there already.
+            DataError: if the name is in the list already.
             ComparatorError: if a margin is not a number.
 
-        Cost: at most ceil(log2(n + 1)) comparisons. Moving the list is O(log n), approximately;
-        after 128 insertions or more at one spot it is relabelled once, in O(n log n).
+        Cost: at most ceil(log2(n + 1)) comparisons, and about O(log n) to insert into the list.
+        After 128 or more insertions at one place all documents get new labels, in O(n log n).
         """
         self._refuse_known(name)
         place = self._search(document)
@@ -80,7 +85,7 @@ class LiveRanking(Generic[Name, Document]):
         """Remove a document and return it; all other documents keep their order.
 
         Raises:
-            DataError: if it is not there.
+            DataError: if the name is not in the list.
 
         >>> ranking = LiveRanking(lambda a, b: a - b, [("gold", 3.0), ("bronze", 1.0)])
         >>> ranking.remove("gold"), list(ranking)
@@ -94,10 +99,10 @@ class LiveRanking(Generic[Name, Document]):
         return self._documents.pop(name)
 
     def rank(self, name: Name) -> int:
-        """Rank of a document, 1 for the best.
+        """Return the rank of a document, 1 for the best.
 
         Raises:
-            DataError: if it is not there.
+            DataError: if the name is not in the list.
 
         Cost: O(log n), no comparisons.
         """
@@ -109,7 +114,7 @@ class LiveRanking(Generic[Name, Document]):
     @overload
     def __getitem__(self, place: slice) -> list[Name]: ...
     def __getitem__(self, place: int | slice) -> Name | list[Name]:
-        """Names by place, as in a list (0 is the best): `ranking[:10]`, `ranking[-1]`."""
+        """Return names by place, from 0 for the best, as in `ranking[:10]` or `ranking[-1]`."""
         names: Name | list[Name] = self._order[place]
         return names
 
@@ -127,16 +132,15 @@ class LiveRanking(Generic[Name, Document]):
         return f"LiveRanking({len(self)} documents, {self.comparisons} comparisons)"
 
     def _search(self, document: Document) -> int:
-        """Find the place of a new document by bisection, behind documents that beat or tie it."""
+        """Find the place of a new document by bisection, behind documents that beat it or tie."""
         low, high = 0, len(self._order)
         while low < high:
             middle = (low + high) // 2
+            other_name = self._order[middle]
             self.comparisons += 1
-            margin = self._prefer(document, self._documents[self._order[middle]])
+            margin = self._prefer(document, self._documents[other_name])
             if math.isnan(margin):
-                raise ComparatorError(
-                    f"the margin over document {self._order[middle]!r} is not a number"
-                )
+                raise ComparatorError(f"the margin over document {other_name!r} is not a number")
             if margin > 0:
                 high = middle
             else:
@@ -144,7 +148,7 @@ class LiveRanking(Generic[Name, Document]):
         return low
 
     def _label_between(self, place: int) -> int:
-        """Make a label for a new document at this place, between the labels of its neighbours."""
+        """Make a label for a new document at `place`, between the labels of its neighbours."""
         if not self._order:
             return 0
         if place == 0:
@@ -164,10 +168,12 @@ class LiveRanking(Generic[Name, Document]):
         self._order: Any = SortedKeyList(names, key=self._labels.__getitem__)
 
     def _refuse_known(self, name: Name) -> None:
+        """Raise DataError if the name is in the list."""
         if name in self._documents:
             raise DataError(f"document {name!r} is ranked already")
 
     def _refuse_unknown(self, name: Name) -> None:
+        """Raise DataError unless the name is in the list."""
         if name not in self._documents:
             raise DataError(f"document {name!r} is not ranked")
 
@@ -181,7 +187,7 @@ class LiveRanking(Generic[Name, Document]):
 
 
 @runtime_checkable
-class _Ranks(Protocol):
+class _Ranker(Protocol):
     """Interface of the rankers in `sortnet.rankers`, which this package must not import."""
 
     @property
@@ -190,15 +196,15 @@ class _Ranks(Protocol):
     def margins(self, queries: Queries, i: list[int], j: list[int], /) -> F32: ...
 
 
-def pairwise(of: _Ranks | Comparator) -> Callable[[F32, F32], float]:
+def pairwise(of: _Ranker | Comparator) -> Callable[[F32, F32], float]:
     """Make a function that returns the margin of two documents, given the features of both.
 
-    The function is the `prefer` of a `LiveRanking`.
+    A `LiveRanking` needs such a function as `prefer`. A warning is issued if a ranker's margins
+    depend on the other documents of a query.
 
     Args:
-        of: a ranker, such as `Model`, which takes unscaled features; or a comparator, which takes
-            scaled features. A warning is issued if a ranker's margins depend on the other documents
-            of the list.
+        of: a ranker, such as `Model`; the function then takes unscaled features. Or a comparator;
+            the function then takes scaled features.
 
     >>> class ByFirstFeature:
     ...     def prepare(self, X): return X[:, 0]
@@ -207,21 +213,25 @@ def pairwise(of: _Ranks | Comparator) -> Callable[[F32, F32], float]:
     >>> margin(np.array([3.0, 0.0]), np.array([1.0, 0.0]))
     2.0
 
-    Cost: prepares both documents for every comparison.
+    Cost: a comparison prepares both documents.
     """
-
-    if not isinstance(of, _Ranks):
-        return lambda a, b: _margin_by(of, a, b)
+    if not isinstance(of, _Ranker):
+        return partial(_margin_by_comparator, of)
     if of.depends_on_query:
         warnings.warn(
             "this ranker's margins depend on all documents of the list, not only on the two that "
             "are compared: train with a scaling that does not depend on it, such as normal",
             stacklevel=2,
         )
-    return lambda a, b: float(of.margins(Queries.from_arrays([a, b]), [0], [1])[0])
+    return partial(_margin_by_ranker, of)
 
 
-def _margin_by(comparator: Comparator, a: F32, b: F32) -> float:
-    """Margin of document a over document b by a comparator, given scaled features."""
+def _margin_by_ranker(ranker: _Ranker, a: F32, b: F32) -> float:
+    """Compute the margin of document a over document b by a ranker, given unscaled features."""
+    return float(ranker.margins(Queries.from_arrays([a, b]), [0], [1])[0])
+
+
+def _margin_by_comparator(comparator: Comparator, a: F32, b: F32) -> float:
+    """Compute the margin of document a over document b by a comparator, given scaled features."""
     prepared = comparator.prepare(np.stack([a, b]).astype(np.float32, copy=False))
     return float(comparator.prefer(prepared, np.array([0]), np.array([1]))[0])

@@ -1,6 +1,7 @@
-"""Merge sort of all queries at once, for any comparator: each step compares one batch of pairs.
+"""Merge sort of all queries at once, for any comparator: each step compares a batch of pairs.
 
-This module works with arrays; `sortnet.sorting.merge_sort_on_device` does the same with tensors.
+This module works with numpy arrays; `sortnet.sorting.merge_sort_on_device` does the same with
+tensors.
 """
 
 from __future__ import annotations
@@ -15,41 +16,52 @@ from sortnet.core import F32, I32, I64, Comparator
 def merge_sort_levels(
     comparator: Comparator, prepared: Any, order: I64, offsets: I64
 ) -> tuple[I64, I32, I32, F32]:
-    """Sort `order` within each query, best first; return the ranking and all comparisons.
+    """Sort the documents of each query, best first.
 
-    Runs of width 1, 2, 4, ... are merged in lockstep: a step compares the heads of every merge of
-    the level, in every query, with one call of `prefer`. At most n ceil(log2 n) comparisons and
-    2n steps for queries of n documents.
+    A level merges neighbouring runs of 1, 2, 4, ... sorted documents. All merges of a level, in all
+    queries, make their steps together: a step compares the first remaining documents of the two
+    runs of every merge, with a single call of `prefer`. Queries of n documents need at most
+    n ceil(log2 n) comparisons each, and 2n steps.
+
+    Args:
+        comparator: the comparator.
+        prepared: the prepared documents.
+        order: (n_docs,) document numbers, query by query, in the order before the sort.
+        offsets: (n_queries + 1,) where each query begins in `order`, and n_docs.
+
+    Returns:
+        The ranking, (n_docs,), and the columns i, j and margin of all comparisons.
     """
     nothing = np.empty(0, np.int64)
     batches = [(nothing, nothing, np.empty(0, np.float32))]
     longest = np.diff(offsets).max(initial=0)
     width = 1
     while width < longest:
-        # Each merge has the heads a and b of its two runs, the ends of both runs, and the next
-        # place to fill.
+        # For each merge, a and b are the places in `order` of the first remaining documents of its
+        # two runs, end_a and end_b the ends of the runs, and next_place the next place to fill.
         a, end_a, end_b = runs(offsets, width)
         b = end_a.copy()
         next_place = a.copy()
-        # At first each document is placed behind the whole other run. A comparison that the
-        # document wins corrects its place.
-        place = np.arange(len(order))
-        place[a[:, None] + np.arange(width)] += (end_b - end_a)[:, None]
+        # The new place of each document. At first each document of a first run is behind the whole
+        # second run. A step sets the final place of the document that it takes.
+        new_place = np.arange(len(order))
+        new_place[a[:, None] + np.arange(width)] += (end_b - end_a)[:, None]
         while len(a):
             i, j = order[a], order[b]
             margin = comparator.prefer(prepared, i, j)
             batches.append((i, j, margin))
-            takes_b = margin < 0  # a tie takes the first run's document
-            place[np.where(takes_b, b, a)] = next_place
+            takes_b = margin < 0  # in a tie the document of the first run goes first
+            new_place[np.where(takes_b, b, a)] = next_place
             a = a + ~takes_b
             b = b + takes_b
             next_place = next_place + 1
-            goes_on = (a < end_a) & (b < end_b)
-            a, end_a = a[goes_on], end_a[goes_on]
-            b, end_b = b[goes_on], end_b[goes_on]
-            next_place = next_place[goes_on]
+            # A merge is done when one of its runs is used up.
+            remains = (a < end_a) & (b < end_b)
+            a, end_a = a[remains], end_a[remains]
+            b, end_b = b[remains], end_b[remains]
+            next_place = next_place[remains]
         merged = np.empty_like(order)
-        merged[place] = order
+        merged[new_place] = order
         order = merged
         width *= 2
     i, j, margin = (np.concatenate(column) for column in zip(*batches, strict=True))
@@ -57,14 +69,24 @@ def merge_sort_levels(
 
 
 def runs(offsets: I64, width: int) -> tuple[I64, I64, I64]:
-    """Bounds of all merges of a level: starts of first runs, starts of second runs, and ends."""
+    """Compute where the two runs of each merge of a level begin and end.
+
+    Args:
+        offsets: (n_queries + 1,) where each query begins, and the end.
+        width: the number of documents of a run; the last run of a query may be shorter.
+
+    Returns:
+        For each merge the start of its first run, the start of its second run, which is the end of
+        the first run, and the end of its second run.
+    """
     sizes = np.diff(offsets)
-    n_merges = -(-sizes // (2 * width))
+    n_merges = -(-sizes // (2 * width))  # rounded up
     query = np.repeat(np.arange(len(sizes)), n_merges)
-    number = np.arange(len(query)) - np.repeat(np.cumsum(n_merges) - n_merges, n_merges)
-    start = offsets[query] + number * 2 * width
+    n_in_earlier_queries = np.cumsum(n_merges) - n_merges
+    number_in_query = np.arange(len(query)) - np.repeat(n_in_earlier_queries, n_merges)
+    start = offsets[query] + number_in_query * 2 * width
     end_of_query = offsets[query + 1]
     middle = np.minimum(start + width, end_of_query)
     end = np.minimum(start + 2 * width, end_of_query)
-    has_two_runs = middle < end  # a single run is merged already
+    has_two_runs = middle < end  # a run without a second run needs no merge
     return start[has_two_runs], middle[has_two_runs], end[has_two_runs]

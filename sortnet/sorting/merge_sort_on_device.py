@@ -1,6 +1,6 @@
 """Merge sort of all queries at once, in tensors that stay on the comparator's device.
 
-`sortnet.comparators.device` decides the device.
+`sortnet.comparators.device` chooses the device of a comparator.
 """
 
 from __future__ import annotations
@@ -22,12 +22,19 @@ def merge_sort_on_device(
 ) -> tuple[I64, I32, I32, F32]:
     """Sort as `merge_sort_levels` does, in tensors; wait for the device only once, at the end.
 
-    A level takes as many steps as its longest merge has documents, 2n in all for a longest query
-    of n. Merges that end earlier take part in the remaining steps in vain, since only the device
-    knows which merges have ended.
+    A level makes as many steps as its longest merge has documents, 2n in all if the longest query
+    has n documents. A merge that ends earlier still makes the remaining steps, without effect,
+    since only the device knows which merges have ended.
+
+    Args:
+        on_device: the function that computes margins on the device.
+        prepared, order, offsets: see `merge_sort_levels`.
+
+    Returns:
+        The ranking, (n_docs,), and the columns i, j and margin of all comparisons.
     """
     longest = int(np.diff(offsets).max(initial=0))
-    # Merges that have ended still read, behind the last document, so the order is padded.
+    # The order is padded, because merges that have ended read places behind the last document.
     source = to_device(np.pad(order, (0, longest)), on_device.device)
     nothing = torch.empty(0, dtype=torch.int32, device=on_device.device)
     levels: list[list[Tensor]] = [[nothing, nothing, nothing.float()]]
@@ -39,7 +46,7 @@ def merge_sort_on_device(
         levels.append(comparisons)
         width *= 2
     i, j, margin = (torch.cat(column) for column in zip(*levels, strict=True))
-    is_compared = i >= 0
+    is_compared = i >= 0  # -1 marks a step of a merge that had ended
     return (
         source[: len(order)].cpu().numpy(),
         i[is_compared].cpu().numpy(),
@@ -51,15 +58,25 @@ def merge_sort_on_device(
 def _merge_level(
     on_device: OnDevice, prepared: Any, source: Tensor, n: int, *bounds: I64
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Merge the runs of a level, whose `bounds` are those that `runs` returns.
+    """Make all merges of a level.
+
+    Args:
+        on_device: the function that computes margins on the device.
+        prepared: the prepared documents.
+        source: document numbers, query by query, with padding behind the last document.
+        n: the number of documents.
+        bounds: the three arrays that `runs` returns.
 
     Returns:
-        The merged documents, and of every comparison i, j, -1 where a merge had ended, and the
-        margin.
+        The documents after the merges, and i, j and margin of every comparison; i and j are -1 for
+        a merge that had ended.
     """
     start, end_a, end_b = (to_device(bound, on_device.device) for bound in bounds)
     n_steps = int((bounds[2] - bounds[0]).max())
-    a, b = start.clone(), end_a.clone()  # the heads of the two runs of each merge
+    # For each merge, the places of the first remaining documents of its two runs; `heads` records
+    # the places at each step.
+    a = start.clone()
+    b = end_a.clone()
     heads = torch.empty((2, n_steps, len(start)), dtype=torch.int64, device=on_device.device)
     margin = torch.empty((n_steps, len(start)), device=on_device.device)
     for step in range(n_steps):
@@ -70,11 +87,13 @@ def _merge_level(
         a += ~takes_b
         b += takes_b
     i, j = source[heads]
+    # Step k of a merge fills the place start + k. A merge that has ended fills place n, behind the
+    # last document.
     place = start + torch.arange(n_steps, device=on_device.device)[:, None]
-    target = source.clone()  # n documents, and room behind them that ended merges write to
-    target[place.masked_fill(place >= end_b, n)] = torch.where(
-        _takes_b(margin, heads[0], heads[1], end_a, end_b), j, i
-    )
+    place = place.masked_fill(place >= end_b, n)
+    takes_j = _takes_b(margin, heads[0], heads[1], end_a, end_b)
+    target = source.clone()
+    target[place] = torch.where(takes_j, j, i)
     has_ended = (heads[0] >= end_a) | (heads[1] >= end_b)
     compared_i = i.int().masked_fill_(has_ended, -1).flatten()
     compared_j = j.int().masked_fill_(has_ended, -1).flatten()
@@ -82,5 +101,9 @@ def _merge_level(
 
 
 def _takes_b(margin: Tensor, a: Tensor, b: Tensor, end_a: Tensor, end_b: Tensor) -> Tensor:
-    """Whether each merge takes the head of its second run next; a tie takes the first run's."""
+    """Decide which merges take the next document of their second run, a mask.
+
+    In a tie the document of the first run goes first. When one run is used up, a merge takes the
+    documents of the other run.
+    """
     return ((margin < 0) | (a >= end_a)) & (b < end_b)

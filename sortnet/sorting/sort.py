@@ -16,31 +16,34 @@ from sortnet.errors import ComparatorError
 from sortnet.sorting.merge_sort_levels import merge_sort_levels
 from sortnet.threads import in_threads
 
-# Documents prepared at a time, which bounds memory whatever the data's size. Dual units have to
-# stay in the cache, other comparators need large batches, a GPU the largest.
+# The queries are sorted in chunks of about so many documents, which bounds memory. The prepared
+# documents of a CmpNN, `DualUnits`, must stay in the cache; other comparators are fast with large
+# batches, and a GPU with the largest.
 _COMPILED_CHUNK = 1 << 14
 _BATCHED_CHUNK = 1 << 17
 _DEVICE_CHUNK = 1 << 19
-_VALUES = 1 << 26  # values of features in a chunk, at most
-_READ_AT_ONCE = 1 << 23  # values of features in a chunk for compiled code, at most
-_LEAST_SPREAD = 1e-6  # of votes
-_LINEAR, _MISSING = 1024.0, 2048.0  # for `project`: the largest linear value, a missing value
+_VALUES = 1 << 26  # largest number of feature values in a chunk
+_READ_AT_ONCE = 1 << 23  # largest number of feature values in a chunk for compiled code
+_LEAST_SPREAD = 1e-6  # added to the spread of votes, so that no certainty is infinite
+_LINEAR = 1024.0  # `project` takes the logarithm of larger values
+_MISSING = 2048.0  # the value that `project` uses for a missing value
 
 
 def sort(comparator: Comparator, queries: Queries, *, start: I64 | None = None) -> Sorting:
-    """Sort every query by merge sort, at most n ceil(log2 n) comparisons for n documents.
+    """Sort every query by merge sort, with at most n ceil(log2 n) comparisons for n documents.
 
-    A comparator that offers a `kernel` is sorted by compiled code, one query per thread: soft
-    trees, a DirectRanker, a CmpNN of one hidden layer on the CPU, and committees of these nets. Any
-    other comparator is sorted level by level, in batches over all queries, on the GPU if its
-    documents are there. Both ways make the same comparisons: a margin of 0 is a tie, which keeps
-    the two documents in the order they were in.
+    Compiled code sorts by a comparator that offers a `kernel`, one query per thread: soft trees, a
+    DirectRanker, a CmpNN of one hidden layer on the CPU, and committees of these nets. The sort by
+    any other comparator goes level by level, in batches over all queries, and on the GPU if the net
+    is on the GPU. Both ways make the same comparisons. A margin of 0 is a tie, which keeps the two
+    documents in their order.
 
     Args:
-        comparator: anything with `prepare` and `prefer`; it need not be transitive.
-        start: (n_docs,) document numbers, the arrangement each query is sorted from. By default
-            it depends on the documents' features alone, so that the order of the rows in a file
-            changes neither the ranking nor, through ties, its quality.
+        comparator: any object with `prepare` and `prefer`; it need not be transitive.
+        queries: the queries, with scaled features if the comparator learned from scaled features.
+        start: (n_docs,) document numbers, query by query, in the order before the sort. The default
+            order, `arrangement`, depends only on the documents' features. So the order of rows in a
+            file changes neither the ranking nor, through ties, its quality.
 
     Returns:
         The ranking, which is always a permutation of each query's documents, and all comparisons.
@@ -55,30 +58,36 @@ def sort(comparator: Comparator, queries: Queries, *, start: I64 | None = None) 
     >>> sort(ByFirstFeature(), q).order.tolist()
     [1, 2, 0]
 
-    Cost: preparing every document once; a comparison takes CmpNN about 10 nanoseconds
-    per unit, DirectRanker about 30.
+    Cost: preparing every document once; a comparison by a CmpNN takes about 10 nanoseconds per
+    hidden unit, a comparison by a DirectRanker about 30 nanoseconds.
     """
     if start is not None and len(start) != queries.n_docs:
         raise ComparatorError(f"start has {len(start)} documents, the data {queries.n_docs}")
-    runs = [Sorting(np.empty(0, np.int64), ComparedPairs.empty())]
-    runs += [run for _, run in sorted_runs(comparator, queries, start=start)]
+    nothing = Sorting(np.empty(0, np.int64), ComparedPairs.empty())
+    sortings = [nothing]  # np.concatenate needs an array, even if there are no queries
+    for _, sorting in sorted_runs(comparator, queries, start=start):
+        sortings.append(sorting)
     compared = ComparedPairs.of(
-        np.concatenate([run.compared.i for run in runs]),
-        np.concatenate([run.compared.j for run in runs]),
-        margin=np.concatenate([run.compared.margin for run in runs]),
+        np.concatenate([sorting.compared.i for sorting in sortings]),
+        np.concatenate([sorting.compared.j for sorting in sortings]),
+        margin=np.concatenate([sorting.compared.margin for sorting in sortings]),
     )
-    return Sorting(np.concatenate([run.order for run in runs]), compared)
+    return Sorting(np.concatenate([sorting.order for sorting in sortings]), compared)
 
 
 def sorted_runs(
     comparator: Comparator, queries: Queries, *, start: I64 | None = None
 ) -> Iterator[tuple[slice, Sorting]]:
-    """Sort as `sort` does, some queries at a time: yields their documents, and their sort.
+    """Sort as `sort` does, but yield the results for some queries at a time.
 
-    So the caller need not keep all comparisons. Document numbers are those of `queries`.
+    The caller need not keep all comparisons in memory.
 
-    Cost: memory for a run of queries, of 16,384, 131,072 or on a GPU 524,288 documents, fewer with
-    many features, or for one query where that is longer.
+    Yields:
+        A slice of document numbers, whole queries, and their ranking and comparisons. Document
+        numbers count the documents of all `queries`.
+
+    Cost: memory for the documents that are sorted together: about 16,000 by compiled code, 131,000
+    otherwise, 524,000 on a GPU, fewer with many features. A longer query is sorted as a whole.
     """
     form = comparator.kernel() if hasattr(comparator, "kernel") else None
     on_device = comparator.on_device() if hasattr(comparator, "on_device") else None
@@ -102,10 +111,10 @@ def _sorted_run(
     form: Form | None,
     on_device: OnDevice | None,
 ) -> tuple[slice, Sorting]:
-    """Sort the queries `first` .. `last` - 1, see `sorted_runs`.
+    """Sort the queries from `first` to `last` - 1, see `sorted_runs`.
 
-    This is a function of its own, so that the queries' features are freed before the next queries
-    are read.
+    The features of these queries are freed when this function returns, before the next queries are
+    read.
     """
     docs = slice(int(queries.offsets[first]), int(queries.offsets[last]))
     offsets = queries.offsets[first : last + 1] - docs.start
@@ -116,8 +125,9 @@ def _sorted_run(
         order = np.asarray(start[docs], np.int64) - docs.start
     numbers = None if form is None else _kernel_numbers(form, X)
     if numbers is not None:
-        i, j, margin = _sort_compiled(*numbers, order, offsets, docs.start)
-        if isinstance(form, Score):  # the kernel wrote the differences
+        E, weights = numbers
+        i, j, margin = _sort_compiled(E, weights, order, offsets, shift=docs.start)
+        if isinstance(form, Score):  # the compiled code returns differences of scores
             margin = form.of_differences(margin)
     else:
         prepared = comparator.prepare(X)
@@ -134,18 +144,22 @@ def _sorted_run(
 
 
 def order_of(comparator: Comparator, queries: Queries) -> I64:
-    """(n_docs,) the ranking of `sort`, without its comparisons."""
+    """Return the ranking of `sort`, (n_docs,), without keeping the comparisons."""
     order = np.empty(queries.n_docs, np.int64)
-    for docs, run in sorted_runs(comparator, queries):
-        order[docs] = run.order
+    for docs, sorting in sorted_runs(comparator, queries):
+        order[docs] = sorting.order
     return order
 
 
 def arrangement(queries: Queries) -> I64:
-    """(n_docs,) document numbers, by query, in an order that depends on the features alone.
+    """Arrange the documents of each query in an order that depends only on their features.
 
-    The key is the documents' product with a fixed random direction, in float64. Only documents
-    with the same features tie, which no ranker can distinguish; they stay in the order of the rows.
+    The documents are ordered by the product of their features with a fixed random direction, in
+    float64. Only documents with the same features tie. They stay in the order of the rows, and no
+    ranker can distinguish them.
+
+    Returns:
+        (n_docs,) document numbers, query by query.
     """
     order = np.empty(queries.n_docs, np.int64)
     for first, last in _chunks(queries, _BATCHED_CHUNK, _READ_AT_ONCE):
@@ -156,7 +170,12 @@ def arrangement(queries: Queries) -> I64:
 
 
 def _arranged(X: F32, offsets: I64) -> I64:
-    """(n,) the `arrangement` of documents, given their features and their queries' offsets."""
+    """Compute the `arrangement`, (n,), of the n documents of some queries.
+
+    Args:
+        X: (n, n_features) features.
+        offsets: (n_queries + 1,) the number of each query's first document, and n.
+    """
     direction: F64 = np.random.default_rng(0).standard_normal((X.shape[1],))
     key = np.empty(len(X))
     order = np.empty(len(X), np.int64)
@@ -166,11 +185,17 @@ def _arranged(X: F32, offsets: I64) -> I64:
 
 
 def certainty_of(comparator: Comparator, queries: Queries, i: I64, j: I64) -> F32:
-    """(m,) certainty of a comparator about documents i and j, each pair of one query.
+    """Compute how certain a comparator is about pairs (i, j) of documents, (m,).
 
-    The certainty is abs(margin); if the margin is a mean of votes, it is divided by their spread.
+    The certainty is |margin|. If the margin is a mean of several votes, it is |margin| divided by
+    the standard deviation of the votes.
 
-    Cost: preparing every document, some queries at a time.
+    Args:
+        comparator: the comparator.
+        queries: the queries.
+        i, j: (m,) numbers of the documents of each pair, two documents of one query.
+
+    Cost: preparing the documents of the queries of all pairs, some queries at a time.
     """
     certainty = np.empty(len(i), np.float32)
     spread_of = getattr(comparator, "spread", lambda prepared, i, j: None)
@@ -183,9 +208,14 @@ def certainty_of(comparator: Comparator, queries: Queries, i: I64, j: I64) -> F3
 
 
 def margins_of(comparator: Comparator, queries: Queries, i: I64 | I32, j: I64 | I32) -> F32:
-    """(m,) margins of documents i over documents j, each pair of one query.
+    """Compute the margins, (m,), of documents i over documents j.
 
-    Cost: preparing every document of these queries, some queries at a time.
+    Args:
+        comparator: the comparator.
+        queries: the queries.
+        i, j: (m,) numbers of the documents of each pair, two documents of one query.
+
+    Cost: preparing the documents of the queries of all pairs, some queries at a time.
     """
     margins = np.empty(len(i), np.float32)
     for rows, prepared, prepared_i, prepared_j in _prepared_runs(comparator, queries, i, j):
@@ -196,11 +226,11 @@ def margins_of(comparator: Comparator, queries: Queries, i: I64 | I32, j: I64 | 
 def _prepared_runs(
     comparator: Comparator, queries: Queries, i: I64 | I32, j: I64 | I32
 ) -> Iterator[tuple[I64, Any, I64 | I32, I64 | I32]]:
-    """Prepare the documents of some queries at a time.
+    """Prepare the documents of pairs (i, j), some queries at a time.
 
     Yields:
-        The rows of the queries' pairs, their prepared documents, and the i and the j of these pairs
-        as numbers of prepared documents.
+        The rows of the pairs of some queries, the prepared documents of these queries, and the i
+        and the j of these pairs as numbers of prepared documents.
     """
     by_query = np.argsort(i, kind="stable")
     ascending = i[by_query]
@@ -214,7 +244,11 @@ def _prepared_runs(
 
 
 def _chunks(queries: Queries, n_docs: int, n_values: int) -> Iterator[tuple[int, int]]:
-    """Runs of queries with about `n_docs` documents and at most `n_values` values of features."""
+    """Divide queries into runs of at most `n_docs` documents and `n_values` values of features.
+
+    Yields:
+        The first query of a run, and the first query after the run.
+    """
     most_docs = n_values // max(queries.n_features, 1)
     return runs_of_queries(queries.offsets, min(n_docs, most_docs))
 
@@ -222,10 +256,16 @@ def _chunks(queries: Queries, n_docs: int, n_values: int) -> Iterator[tuple[int,
 def _sort_compiled(
     E: F64, weights: F64, order: I64, offsets: I64, shift: int
 ) -> tuple[I32, I32, F32]:
-    """Sort `order` in place by compiled code.
+    """Sort the documents of some queries by compiled code, and return the comparisons.
+
+    Args:
+        E, weights: the result of `_kernel_numbers`.
+        order: (n,) document numbers, query by query, which are sorted in place.
+        offsets: (n_queries + 1,) where each query begins in `order`, and n.
+        shift: the number to add to the document numbers of the result.
 
     Returns:
-        The columns i, j and margin of the comparisons; `shift` is added to document numbers.
+        The columns i, j and margin of the comparisons.
     """
     n_docs = np.diff(offsets)
     most_comparisons = n_docs * np.ceil(np.log2(np.maximum(n_docs, 1))).astype(np.int64)
@@ -244,7 +284,7 @@ def _empty_columns(m: int) -> tuple[I32, I32, F32]:
 
 
 def refuse_nan(margin: F32, queries: Queries, i: I32 | I64) -> None:
-    """Refuse margins that are not numbers; the message names the first such document i."""
+    """Raise ComparatorError if a margin is not a number, with the place of its document i."""
     is_nan = np.isnan(margin)
     if is_nan.any():
         doc = int(i[np.argmax(is_nan)])
@@ -256,21 +296,29 @@ def refuse_nan(margin: F32, queries: Queries, i: I32 | I64) -> None:
 
 
 def _kernel_numbers(form: Form, X: F32) -> tuple[F64, F64] | None:
-    """Prepare documents for the kernel: scores, (n,), and no weights; or `DualUnits.numbers`."""
+    """Prepare n documents for the compiled sort, by the form of the margin.
+
+    Returns:
+        For a `Score` the scores, (n,), and no weights; for `DualUnits` the result of
+        `DualUnits.numbers`, which is None if compiled code cannot compute the margins.
+    """
     if isinstance(form, Score):  # a difference of float32 scores is rounded the same in float64
         return form.scores(X), np.empty(0)
     return form.numbers(X)
 
 
-# reassoc lets the sum over units be vectorised; nothing else may be allowed: a fused
-# multiply-add in a*b - c*d would make a document differ from its twin.
+# The flag reassoc lets the compiler vectorise the sum over units. No other flag may be set: with a
+# fused multiply-add in a*b - c*d, two equal documents could get a margin that is not 0.
 @njit(fastmath={"reassoc"})
 def _margin(E, w, i, j):  # type: ignore[no-untyped-def]
-    """The margin of document i over document j, by the numbers and weights of `_kernel_numbers`.
+    """Compute the margin of document i over document j.
 
-    A matrix has dual units, whose terms e and e' `DualUnits.numbers` explains.
+    Args:
+        E, w: the result of `_kernel_numbers`. A vector has scores. A matrix has the exponentials of
+            `DualUnits.numbers`, which explains the formula.
+        i, j: numbers of documents.
     """
-    if E.ndim == 1:  # decided at compile time, since each form has its own margin
+    if E.ndim == 1:  # numba decides this at compile time
         return E[i] - E[j]
     total = 0.0
     H = w.shape[0]  # number of dual units
@@ -294,10 +342,13 @@ def merge_sort(
 ) -> I64:
     """Sort `order` within each query in place, best first.
 
+    The documents of a query are runs of 1, 2, 4, ... sorted documents. Neighbouring runs are merged
+    until a single run is left.
+
     Args:
-        E, w: the numbers and weights of `_kernel_numbers`.
-        order: (n,) document numbers in the arrangement to start from.
-        offsets: (n_queries + 1,) where each query begins in `order`.
+        E, w: the result of `_kernel_numbers`.
+        order: (n,) document numbers in the order before the sort, query by query.
+        offsets: (n_queries + 1,) where each query begins in `order`, and n.
         first_rows: (n_queries + 1,) the first row for each query's comparisons, and the end.
         out_i, out_j, out_margin: (first_rows[-1],) columns that the comparisons are written to.
 
@@ -327,7 +378,7 @@ def merge_sort(
                     out_j[row] = j
                     out_margin[row] = margin
                     row += 1
-                    # A tie takes the first run's document; the caller checks for NaN.
+                    # In a tie the document of the first run goes first. The caller refuses NaN.
                     if margin < 0.0:
                         target[out] = j
                         b += 1
@@ -352,10 +403,16 @@ def merge_sort(
 
 @in_threads
 def project(X: F32, direction: F64, out: F64) -> None:
-    """Multiply every row with a direction, independently of the row's position.
+    """Compute the product of every row with a direction, so that equal rows get equal products.
 
-    A BLAS sums a row's products in a different order at the edge of a block. A large value counts
-    by its logarithm, so that it hides no other column's value; a missing value is above all others.
+    A BLAS (library of matrix products) may sum the products of a row in another order, depending on
+    the row's position. Large values are replaced by their logarithms, so that they do not hide the
+    values of other columns. A missing value is replaced by a number above all values.
+
+    Args:
+        X: (n, d) features.
+        direction: (d,) factors of the columns.
+        out: (n,) array that is filled with the products.
     """
     for row in prange(X.shape[0]):
         total = 0.0
@@ -371,7 +428,13 @@ def project(X: F32, direction: F64, out: F64) -> None:
 
 @in_threads
 def arrange(key: F64, offsets: I64, order: I64) -> None:
-    """Order the documents of every query by their keys; equal keys stay in row order."""
+    """Order the documents of every query by their keys; equal keys stay in the order of the rows.
+
+    Args:
+        key: (n,) a key for each document.
+        offsets: (n_queries + 1,) the first document of each query, and n.
+        order: (n,) array that is filled with document numbers, query by query.
+    """
     for query in prange(offsets.shape[0] - 1):
         begin, end = offsets[query], offsets[query + 1]
         order[begin:end] = begin + np.argsort(key[begin:end], kind="mergesort")
@@ -389,9 +452,14 @@ def pack(
     packed_j: I32,
     packed_margin: F32,
 ) -> None:
-    """Copy the comparisons of each query from its `first_rows` to its `packed_offsets`.
+    """Copy the comparisons of all queries to columns without gaps between the queries.
 
-    `shift` is added to all document numbers.
+    Args:
+        first_rows: (n_queries + 1,) the first row of each query in the given columns.
+        packed_offsets: (n_queries + 1,) the first row of each query in the packed columns.
+        shift: the number to add to all document numbers.
+        i, j, margin: the given columns.
+        packed_i, packed_j, packed_margin: the packed columns, which are filled.
     """
     for query in prange(packed_offsets.shape[0] - 1):
         row = first_rows[query]

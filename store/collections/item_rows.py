@@ -108,15 +108,21 @@ class ItemRows(CollectionRows):
                 root=collection.root if root is None else str(root),
             )
             connection.execute(change)
-            rows = _rows_of_items(self.number, items, features, numbers)
-            if rows:
-                replaced = list(_REPLACED)
-                if items.shown is None:
-                    # Stored items keep their shown columns if the new items have none.
-                    replaced.remove("shown")
-                insert = upsert(self.database.dialect, ItemRow, ["collection", "number"], replaced)
-                connection.execute(insert, rows)
+            self._write_items(items, features, numbers)
             self._refuse_mixed(items.source)
+
+    def _write_items(self, items: Items, features: F32, numbers: dict[str, int]) -> None:
+        """Insert items, or replace stored items with the same numbers; see `_rows_of_items`."""
+        rows = _rows_of_items(self.number, items, features, numbers)
+        if not rows:
+            return
+        replaced = list(_REPLACED)
+        if items.shown is None:
+            # Stored items keep their shown columns if the new items have none.
+            replaced.remove("shown")
+        insert = upsert(self.database.dialect, ItemRow, ["collection", "number"], replaced)
+        with self.locked() as connection:
+            connection.execute(insert, rows)
 
     def _collection_row(self) -> Any:
         """Read the row of the collection that has the items."""
@@ -140,8 +146,7 @@ class ItemRows(CollectionRows):
     def _refuse_mixed(self, source: str) -> None:
         """Refuse groups that only some items have, or that separate two items of a stored pair.
 
-        A stored pair is a judged pair, or a pair that annotators may be asked about. Open questions
-        about items that are in different groups now are taken back.
+        Open questions about items that are in different groups now are taken back.
 
         Args:
             source: the file of the items, for messages.
@@ -157,24 +162,34 @@ class ItemRows(CollectionRows):
                     all_grouped(["", None], source)  # raises the error about missing groups
             except DataError as error:
                 raise StoreError(f"collection {self.name!r}: {error}") from None
-            divided_pairs = (
-                ("judged", _pairs_across_groups(JudgementRow, self.number)),
-                ("judged", _pairs_of_sets_across_groups(JudgementItemRow, self.number)),
-                ("listed", _pairs_across_groups(AllowedPairRow, self.number)),
-            )
-            for adjective, query in divided_pairs:
+        self._refuse_separated_pairs(source)
+        self._take_back_separated_questions()
+
+    def _refuse_separated_pairs(self, source: str) -> None:
+        """Refuse groups that separate two items of a judged pair or of an allowed pair."""
+        separated_pairs = (
+            ("judged", _pairs_across_groups(JudgementRow, self.number)),
+            ("judged", _pairs_of_sets_across_groups(JudgementItemRow, self.number)),
+            ("listed", _pairs_across_groups(AllowedPairRow, self.number)),
+        )
+        with self.locked() as connection:
+            for adjective, query in separated_pairs:
                 ids = connection.execute(query.limit(1)).first()
                 if ids is not None:
                     first_id, second_id = ids
                     pair = f"{first_id!r} and {second_id!r} are a {adjective} pair"
                     fault = f"{pair}, so they stay in one group"
                     raise StoreError(f"collection {self.name!r}: {source}: {fault}")
-            leases_of_pairs = _pairs_across_groups(LeaseRow, self.number)
-            leases_of_pairs = leases_of_pairs.with_only_columns(LeaseRow.number)
-            leases_of_sets = _pairs_of_sets_across_groups(LeaseItemRow, self.number)
+
+    def _take_back_separated_questions(self) -> None:
+        """Close the leases of open questions about items that are in different groups."""
+        leases_of_pairs = _pairs_across_groups(LeaseRow, self.number)
+        leases_of_pairs = leases_of_pairs.with_only_columns(LeaseRow.number)
+        leases_of_sets = _pairs_of_sets_across_groups(LeaseItemRow, self.number)
+        with self.locked() as connection:
             for numbers in (leases_of_pairs, leases_of_sets):
-                withdraw = update(LeaseRow).where(LeaseRow.number.in_(numbers))
-                connection.execute(withdraw.values(open=False))
+                take_back = update(LeaseRow).where(LeaseRow.number.in_(numbers))
+                connection.execute(take_back.values(open=False))
 
 
 def _items_of_rows(collection: Any, rows: Any) -> Items:

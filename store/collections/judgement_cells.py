@@ -47,8 +47,7 @@ def _read_text(
     is_text = isinstance(value, str) and (may_have_lines or value.isprintable())
     if not is_text or len(value) > longest:
         refuse(place, f"{column} {shown(value)} is not a text of at most {longest} characters")
-    text: str = value
-    return text
+    return str(value)
 
 
 def _read_real(place: str, column: str, value: Any, *, most: float) -> float:

@@ -34,6 +34,7 @@ _EXPORTED_ALWAYS = {"id", "number"}  # columns that the exports of all versions 
 _ANSWER_COLUMNS = {"left", "right", "answer"}
 _WINNER_COLUMNS = {"winner", "loser"}
 _SET_COLUMNS = ({"items", "answer"}, {"items", "best"})
+_COLUMNS_OF_ANSWERS = (_WINNER_COLUMNS, _ANSWER_COLUMNS, *_SET_COLUMNS)  # a row needs one of these
 # The names that files of votes use for our columns, in lower case.
 _COLUMN_ALIASES = {
     "left": ("left", "arg1", "item1", "item_1", "first", "a1", "a"),
@@ -245,20 +246,12 @@ def _read_line(
     if annotator is not None:
         # The annotator is set first, because an id is made of all cells of the line.
         cells.setdefault("annotator", annotator)
-    names_winner = cells.keys() >= _WINNER_COLUMNS
-    names_sides = cells.keys() >= _ANSWER_COLUMNS
-    names_set = any(cells.keys() >= columns for columns in _SET_COLUMNS)
-    if not (names_winner or names_sides or names_set):
+    if not any(cells.keys() >= columns for columns in _COLUMNS_OF_ANSWERS):
         columns = listed(map(str, record)) or "nothing"
         needed = "left, right and answer, or winner and loser, or items and best"
         refuse(place, f"needs {needed}; there is {columns}")
     id = read_id(place, cells["id"]) if "id" in cells else earlier.id_of(cells)
-    if names_winner:
-        answer_cells = _read_winner(place, cells, number_of_id, id)
-    elif names_sides:
-        answer_cells = _read_sides(place, cells, number_of_id)
-    else:
-        answer_cells = _read_set(place, cells, number_of_id)
+    answer_cells = _read_answer(place, cells, number_of_id, id)
     is_undo = answer_cells.answer == "undo"
     if is_undo != ("undoes" in cells):
         refuse(place, '`undoes` must be set if and only if answer is "undo"')
@@ -279,6 +272,17 @@ def _read_line(
         worst=answer_cells.worst,
     )
     return Line(place, id, judgement, record)
+
+
+def _read_answer(
+    place: str, cells: Mapping[str, Any], number_of_id: Mapping[str, int], id: str
+) -> _AnswerCells:
+    """Read the answer of a row from the columns in which the row has it."""
+    if cells.keys() >= _WINNER_COLUMNS:
+        return _read_winner(place, cells, number_of_id, id)
+    if cells.keys() >= _ANSWER_COLUMNS:
+        return _read_sides(place, cells, number_of_id)
+    return _read_set(place, cells, number_of_id)
 
 
 def _read_winner(

@@ -50,7 +50,8 @@ class Lease:
         """
         if self.batch is not None:
             return False
-        return self.process.pid is None or self.process == by or self.process.has_ended()
+        is_process_unknown = self.process.pid is None  # in leases of older versions
+        return is_process_unknown or self.process == by or self.process.has_ended()
 
 
 _LEASES = select(LeaseRow.__table__, AnnotatorRow.name).join(

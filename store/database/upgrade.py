@@ -45,16 +45,12 @@ def upgrade(connection: Connection, *, name: str) -> Path | None:
     copy = None
     if stored_revision is not None and is_sqlite:
         copy = _copy_file(Path(connection.engine.url.database or ""), stored_revision)
-    # `_let_be_null` may create a table again, so it comes before new tables refer to this table.
+    # `_let_be_null` may create a table again. This happens before new tables are created, because
+    # these may refer to the table.
     for schema_table, names in _columns_to_let_be_null(connection).items():
         _let_be_null(connection, schema_table, names)
     Base.metadata.create_all(connection)
-    for schema_table, stored_names in _incomplete_tables(connection):
-        for schema_column in schema_table.columns:
-            if schema_column.name not in stored_names:
-                definition = CreateColumn(schema_column).compile(dialect=connection.dialect)
-                add = f"ALTER TABLE {schema_table.name} ADD COLUMN {definition}"
-                connection.execute(text(add))
+    _add_missing_columns(connection)
     if stored_revision is None:
         connection.execute(text(f"CREATE TABLE {VERSION_TABLE} (version_num VARCHAR(32) NOT NULL)"))
         connection.execute(text(f"INSERT INTO {VERSION_TABLE} VALUES ('{NEWEST}')"))
@@ -141,6 +137,16 @@ def _incomplete_tables(connection: Connection) -> Iterator[tuple[Table, set[str]
         stored_names = set(may_be_null)
         if not stored_names >= {column.name for column in schema_table.columns}:
             yield schema_table, stored_names
+
+
+def _add_missing_columns(connection: Connection) -> None:
+    """Add the columns of the schema that tables of the database lack."""
+    for schema_table, stored_names in _incomplete_tables(connection):
+        for schema_column in schema_table.columns:
+            if schema_column.name not in stored_names:
+                definition = CreateColumn(schema_column).compile(dialect=connection.dialect)
+                add = f"ALTER TABLE {schema_table.name} ADD COLUMN {definition}"
+                connection.execute(text(add))
 
 
 def _columns_to_let_be_null(connection: Connection) -> dict[Table, list[str]]:

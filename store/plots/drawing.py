@@ -144,9 +144,12 @@ def some_of(iterations: list[int], kept: int | None, most: int) -> list[int]:
     positions = np.linspace(0, len(iterations) - 1, most)
     chosen = {iterations[round(position)] for position in positions}
     if kept in iterations and kept not in chosen:
-        # The kept iteration takes the place of its neighbour, but not of the first or the last.
-        replaceable = sorted(chosen)[1:-1] or sorted(chosen)[:1]
-        chosen.remove(min(replaceable, key=lambda iteration: abs(iteration - kept)))
+        # The kept iteration replaces the nearest one, but not the first or the last if possible.
+        ordered = sorted(chosen)
+        inner = ordered[1:-1]
+        replaceable = inner if inner else ordered[:1]
+        nearest = min(replaceable, key=lambda iteration: abs(iteration - kept))
+        chosen.remove(nearest)
         chosen.add(kept)
     return sorted(chosen)
 
@@ -160,6 +163,7 @@ def grade_styles(grades: list[int]) -> dict[int, dict[str, Any]]:
 
     ordered = sorted(grades)
     n_grades = len(ordered)
+    # Positions in the colour map, from light to dark. A single grade is dark.
     tones = np.linspace(0.85, 0.0, n_grades) if n_grades > 1 else [0.0]
     marks = "osD^vP*X"
     styles = {}

@@ -62,6 +62,7 @@ def draw(
     """
     columns = min(COLUMNS, len(numbers))
     n_lines = -(-len(numbers) // columns)  # rounded up
+    # The subplots from top to bottom: all panels but one, the strips together, the last panel.
     heights = [n_lines * _LINE] * len(panels)
     if strips:
         heights.insert(len(panels) - 1, len(strips) * _STRIP)
@@ -72,13 +73,13 @@ def draw(
     FigureCanvasAgg(figure)
     figure.suptitle(title, fontsize=14, fontweight="bold")
     subplots = figure.subplots(len(heights), squeeze=False, height_ratios=heights)[:, 0]
-    for axes, rows in zip(subplots, heights, strict=True):
-        axes.set(xlim=(0, columns), ylim=(rows, 0))
+    for axes, height_of_subplot in zip(subplots, heights, strict=True):
+        axes.set(xlim=(0, columns), ylim=(height_of_subplot, 0))
         axes.axis("off")
     if strips:
         _draw_strips(subplots[len(panels) - 1], images, numbers, strips, columns)
-    large = [*subplots[: len(panels) - 1], subplots[-1]]
-    for axes, panel in zip(large, panels, strict=True):
+    subplots_of_panels = [*subplots[: len(panels) - 1], subplots[-1]]
+    for axes, panel in zip(subplots_of_panels, panels, strict=True):
         axes.set_title(panel.caption, loc="left")
         axes.set_title(panel.remark, loc="right")
         _draw_panel(axes, images, numbers, panel.order, columns)
@@ -91,7 +92,7 @@ def _draw_panel(axes: Axes, images: F32, numbers: I32, order: I64, columns: int)
     """Draw the images in an order, line by line, each with its number below."""
     is_misplaced = misplaced(numbers, order)
     for position, (image, is_wrong) in enumerate(zip(order, is_misplaced, strict=True)):
-        # The upper left corner of the cell, which is 1 wide and has the image and its number.
+        # The upper left corner of a cell for the image and its number; each cell is 1 wide.
         x = position % columns
         y = position // columns * _LINE
         axes.imshow(

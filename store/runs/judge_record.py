@@ -148,8 +148,9 @@ def other_argument(record: Mapping[str, Any], stored: Mapping[str, Any]) -> str 
     if kind_of(record) != kind_of(stored):
         return "judge"
     for name in _FIXED:
+        # Records of older versions do not have all names.
         if name in record and name in stored and record[name] != stored[name]:
-            return name.removesuffix("_hash")
+            return name.removesuffix("_hash")  # prompts are compared by their hashes
     if part_of_judge(record.get("request", {})) != part_of_judge(stored.get("request", {})):
         return "request"
     if record.get("structured", False) != stored.get("structured", False):

@@ -360,7 +360,8 @@ class Run:
         parts = chain([empty_part], self._pair_columns(codes, READ_AT_ONCE, conditions))
         with self.database.transaction() as connection:
             n_rows = sum(
-                count_pairs(connection, self.number, part, *conditions[part]) for part in conditions
+                count_pairs(connection, self.number, split_of_pairs, *conditions_on_split)
+                for split_of_pairs, conditions_on_split in conditions.items()
             )
         return self._with_facts(frames.pairs_frame(parts, names, n_rows=n_rows))
 

@@ -83,7 +83,7 @@ def with_features(
     update: bool = False,
     progress: Progress = lambda text: None,
 ) -> Items:
-    """Join old and new items, and compute the same features for all of them if features are due.
+    """Join old and new items; compute features of texts and images for all items if they have any.
 
     Args:
         old: the items of the collection; None: the collection is new.

@@ -513,8 +513,8 @@ def _verdict(line: AnswerLine, batch: Batch, form: AnswerForm) -> Verdict:
     except Fault as fault:
         raise Fault(without_secrets(str(fault))[:200]) from None
     text = without_secrets(reply.text)
-    # A server that counts no tokens reports 0: then the mean of the batch's prompts is used, and
-    # the length of the reply.
+    # A server that does not count tokens reports 0. Then the prompt counts as a mean prompt of the
+    # batch, and the tokens of the reply are estimated by its length.
     tokens = [
         reply.tokens_in or about["tokens"],
         reply.tokens_out or len(text) // CHARACTERS + 1,

@@ -83,7 +83,7 @@ class Criteria:
         ]
 
     def _lease_by_all(self, annotator: str, chosen: Sequence[Asked]) -> list[Asked]:
-        """Lease the questions about the chosen items from all other services, too.
+        """Lease questions about the chosen items from all other services.
 
         Returns:
             The chosen questions, and all questions that the other services have leased to the

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from store.service.judged_queries import Source
 
 ITEMS_MAKER = "sortnet items add"  # the command that creates a store with collections
-# Errors that arise when code reads values from the tables that SortNet never writes there.
+# Errors that code raises if a store contains values that SortNet never writes.
 _INVALID_VALUE_ERRORS = (
     ValueError,
     TypeError,

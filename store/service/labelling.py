@@ -257,7 +257,7 @@ class LabellingService:
         with self._lock:
             live_leases = self._read_changes()
             last = self.session.last(annotator)
-            # Without a count of answers and a time, neither a quota nor the deadline closes.
+            # Called with 0 answers and no time, `why_closed` ignores quotas and the deadline.
             if last is None or self.study.why_closed(annotator, 0):
                 return None
             # Leases of ended processes are taken over, so that they are released, too.
@@ -274,11 +274,13 @@ class LabellingService:
 
     def why_nothing_left(self, annotator: str) -> str:
         """Return the reason why there is no question for an annotator, in words."""
-        if closed := self.why_closed(annotator):
-            return closed
+        why_closed = self.why_closed(annotator)
+        if why_closed:
+            return why_closed
         leases = self.collection.leases()
-        if batches := sorted({lease.batch for lease in leases if lease.batch is not None}):
-            names = ", ".join(batches)
+        batches = {lease.batch for lease in leases if lease.batch is not None}
+        if batches:
+            names = ", ".join(sorted(batches))
             return f"nothing to ask now: the remaining pairs are in batch {names}, or reserved"
         if leases:
             return "nothing to ask now: the remaining pairs are reserved by other annotators"
@@ -304,7 +306,7 @@ class LabellingService:
 
     @property
     def moment(self) -> tuple[int, ...]:
-        """A state number: it changes when a judgement or a decision is read, or a fit is made."""
+        """Numbers that change when a judgement or a decision is read, or a fit is made."""
         n_fitted = -1  # before the first fit; a fit may have 0 events
         if self._last_fit is not None:
             n_fitted = self._last_fit.n_events

@@ -39,7 +39,7 @@ class NewestJudgements:
 
 
 def newest_judgements(collection: Collection, limit: int) -> NewestJudgements:
-    """Return at most `limit` of a collection's newest judgements, with counts of all judgements."""
+    """Return the newest judgements of a collection, at most `limit`, and counts of all of them."""
     frame = collection.judgements_frame()
     rows = [row | {"at": _iso_time(row["at"])} for row in rows_of(frame.tail(limit))]
     counted = frame[frame["answer"].isin(ORDER_ANSWERS) & ~frame["undone"] & ~frame["excluded"]]

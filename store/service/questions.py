@@ -1,4 +1,4 @@
-"""Show and change the questions that a collection asks: text, goal, deadline, quotas etc."""
+"""Show and change what a collection asks: the question, its goal, the deadline, quotas etc."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ class QuestionChanges:
 
     Attributes:
         question: the question about each pair.
-        instructions: a file of Markdown, or `none`.
-        criterion: the criterion that is changed; a new one is added.
+        instructions: path of a Markdown file; `none` removes the instructions.
+        criterion: the criterion that is changed; a new criterion is added.
         goal: the goal at which the asking stops.
-        deadline: seconds since 1970 after which nothing is asked; 0: no deadline.
+        deadline: time after which nothing is asked, in seconds since 1970; 0: no deadline.
         overlap: number of annotators who answer each pair before new pairs are asked.
         set_size: number of items of a question.
         worst: whether a question about more than two items also asks for the worst item.
-        quotas: pairs (annotator, most answers); 0: no quota.
+        quotas: pairs (annotator, most answers), where 0 removes the quota.
         kinds: pairs (annotator, kind), where kind is `person` or `model`.
     """
 
@@ -70,7 +70,7 @@ class QuestionChanges:
         return decisions
 
     def _amounts(self) -> Iterator[tuple[str, float]]:
-        """Yield the kind and the amount of each decision that is a number."""
+        """Yield the kind and the amount of each decision whose value is a number."""
         if self.goal is not None:
             yield "goal", self.goal.wrong
             yield "top", self.goal.top
@@ -87,30 +87,36 @@ class QuestionChanges:
 def change_questions(
     collection: Collection, criterion: str | None, goal: Goal | None, decisions: list[Decision]
 ) -> None:
-    """Store decisions about what annotators of a collection, or of a criterion, are asked.
+    """Store decisions about what annotators are asked, in a collection or one of its criteria.
 
     Args:
-        criterion: the criterion that is changed, added if it is new; None: the collection.
-        goal: the goal among the decisions.
+        criterion: name of the criterion that is changed, which is added if it is new; None: the
+            decisions are about the collection.
+        goal: the goal that is among the decisions; None: there is none.
 
     Raises:
-        DataError: if the goal is a top of all items, or a question is about more items than there
+        DataError: if all items would be top items, or a question is about more items than there
             are; then no criterion is added.
     """
     if criterion is None:
+        changed = collection
         _check_goal_and_set_size(collection, goal, decisions)
     else:
         criteria = {asked.criterion: asked for asked in collection.asked()}
+        # A new criterion is about the items of the collection, and is added after the check.
         _check_goal_and_set_size(criteria.get(criterion, collection), goal, decisions)
-        collection = criteria.get(criterion) or collection.add_criterion(criterion)
+        if criterion in criteria:
+            changed = criteria[criterion]
+        else:
+            changed = collection.add_criterion(criterion)
     if decisions:
-        collection.decide(*decisions)
+        changed.decide(*decisions)
 
 
 def _check_goal_and_set_size(
     collection: Collection, goal: Goal | None, decisions: Sequence[Decision]
 ) -> None:
-    """Refuse a top of all items, and questions about more items than there are."""
+    """Raise DataError if all items would be top items, or a question would have too many items."""
     if goal is not None and goal.top:
         _refuse_top_of_all(collection, goal.top)
     for decision in decisions:
@@ -120,15 +126,14 @@ def _check_goal_and_set_size(
 
 
 def check_set_size(items: Items, set_size: int, retired: Iterable[int] = ()) -> None:
-    """Refuse questions about more items than the largest group has.
+    """Raise DataError if the largest group has fewer than `set_size` items.
 
     In smaller groups, questions are about fewer items.
 
     Args:
+        items: the items of a collection.
+        set_size: number of items of a question.
         retired: items that nobody is asked about.
-
-    Raises:
-        DataError: if the largest group has fewer than `set_size` items.
     """
     n_items, in_group = largest_group(items, retired)
     if set_size > max(n_items, 2):
@@ -139,12 +144,15 @@ def check_set_size(items: Items, set_size: int, retired: Iterable[int] = ()) -> 
 
 
 def largest_group(items: Items, retired: Iterable[int] = ()) -> tuple[int, str]:
-    """Return the number of items in the largest group, and words for a message about it.
-
-    The words are ` in the largest group`, or empty if there are no groups.
+    """Count the items of the largest group, and tell for messages where the items are.
 
     Args:
+        items: the items of a collection.
         retired: items that are not counted.
+
+    Returns:
+        The number of items, and the words ` in the largest group`. Without groups, all items are
+        counted, and the words are empty.
     """
     if items.groups is None:
         return len(items) - len({*retired}), ""
@@ -154,12 +162,12 @@ def largest_group(items: Items, retired: Iterable[int] = ()) -> tuple[int, str]:
 
 
 def question_facts(collection: Collection) -> list[dict[str, Any]]:
-    """Return facts about each criterion's question, or about the only question."""
-    return [_facts(criterion) for criterion in collection.asked()]
+    """Return facts about the question of each criterion, or about a collection's only question."""
+    return [_question_facts(criterion) for criterion in collection.asked()]
 
 
-def _facts(collection: Collection) -> dict[str, Any]:
-    """Return the question of a collection with its goal, quotas and number of judgements."""
+def _question_facts(collection: Collection) -> dict[str, Any]:
+    """Return the question of a collection or criterion, with its goal, quotas and judgements."""
     study = collection.study()
     deadline: str | None = None
     if study.deadline:
@@ -182,7 +190,7 @@ def _facts(collection: Collection) -> dict[str, Any]:
 
 
 def _refuse_top_of_all(collection: Collection, top: int) -> None:
-    """Refuse a top that all items of each group would belong to; retired items do not count."""
+    """Raise DataError if all items of each group would be top items; retired items do not count."""
     n_items, in_group = largest_group(collection.items(), collection.study().retired)
     if top >= n_items:
         raise DataError(
@@ -191,7 +199,7 @@ def _refuse_top_of_all(collection: Collection, top: int) -> None:
 
 
 def _read_instructions(file: str) -> str:
-    """Read the instructions in a file; the name `none` means no instructions."""
+    """Read the instructions in a file; the name `none` stands for empty instructions."""
     if file == "none":
         return ""
     try:

@@ -249,7 +249,7 @@ def estimate(
         for annotator, machine_judge in judges.items()
         if isinstance(machine_judge, LanguageModel)
     }
-    # Every model's prompt is made, because this refuses a prompt that cannot be used.
+    # The prompt of every model is made, because this refuses a prompt that cannot be used.
     prompts = [Prompt(model.prompt).of(examples[0]) for model in models.values()]
     calls = {
         annotator: estimate_calls(model, questions_a_judge, examples)

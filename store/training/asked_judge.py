@@ -131,7 +131,7 @@ class AskedJudge:
         if isinstance(self.judge, Program):
             refuse_missing_program(self.judge.command)
         if self.judge is not None:
-            self.judge.connect()
+            self.judge.connect()  # raises an error on an invalid key or server
 
     def documents(self, job: TrainingJob, progress: Progress) -> AskedDocuments:
         """Read the documents of both parts as the judge is shown them, or nothing without a judge.
@@ -238,7 +238,9 @@ class AskedJudge:
         record = record_of(judge, question)
         argument = other_argument(record, stored)
         if argument is not None:
-            raise _other_than_before("judge" if argument == "judge" else self._name(argument))
+            # "another judge" is a phrase, in which `judge` is not the name of an argument.
+            name = "judge" if argument == "judge" else self._name(argument)
+            raise _other_than_before(name)
         if not training.finished:
             self._check_passed_again(judge, stored, training.folder, is_own_store)
             if is_changed:

@@ -285,7 +285,7 @@ def _job_of_one_path(
 
 def _divided_job(path: str, fold: Fold, config: Config, is_asked: bool) -> TrainingJob:
     """Make the job of a file divided into three parts; `sortnet evaluate` reads the test part."""
-    assert fold.test is not None
+    assert fold.test is not None  # `read_divided` always makes three parts
     digest = fingerprint(path)
 
     def facts(part: Queries) -> dict[str, Any]:

@@ -32,6 +32,7 @@ def share_run(training: TrainingRun, group: Group) -> TrainingRun:
     state_bytes = b""
     if training.state is not None and group.size > 1:
         state_bytes = read_bytes(training.folder.state)
+    # `gather` joins the bytes of all processes, and the others contribute none.
     group.gather(np.frombuffer(state_bytes, np.uint8))
     return replace(training, group=group)
 

@@ -22,6 +22,7 @@ from sortnet.messages import note
 from sortnet.rankers.from_model import settings_from_model
 from sortnet.rankers.sortnet import ALONE
 from sortnet.threads import set_threads
+from store import Store
 from store.service.existing_store import open_to_write
 from store.training.asked_judge import NOBODY, AskedJudge
 from store.training.documents import AskedDocuments
@@ -31,7 +32,7 @@ from store.training.run_changes import refuse_changes
 from store.training.run_folder import CHOOSING, Folder
 from store.training.run_processes import check_processes, join_run, share_run
 from store.training.trained_run import TrainedRun
-from store.training.training_run import begin, store_url
+from store.training.training_run import TrainingRun, begin, store_url
 from store.training.watcher import Watcher
 
 
@@ -326,44 +327,18 @@ def _run_first_process(
     prepared: PreparedRun, options: RunOptions, command: str, *, clear: bool
 ) -> TrainedRun:
     """Begin or resume the run, connect its judge, train, and tell the watcher each step."""
-    job = prepared.job
-    folder = prepared.folder
     record = prepared.record
     watcher = options.watcher
     if record is not None:
-        refuse_changes(job, record, folder)
+        refuse_changes(prepared.job, record, prepared.folder)
     watcher.progress(f"opening the store {prepared.store}")
-    with open_to_write(prepared.url) as store, folder.held():
-        chooses = record is None or record["phase"] == CHOOSING
-        watcher.starting(
-            job, prepared.origin, options.group, is_new=record is None, chooses=chooses
-        )
-        begun = begin(
-            job,
-            folder,
-            store,
-            record,
-            command,
-            prepared.store,
-            watcher.progress,
-            watcher.trial_ended,
-            group=options.group,
-            again=options.judge.again(folder.path),
-            judge=options.judge.record(),
-            origin=prepared.origin,
-            clear=clear,
-        )
-        watcher.begun(begun, chose=chooses)
-        # A store that only the record of the run names may be another user's.
-        is_own_store = True
-        if options.store is None:
-            default_url, _ = store_url(None, None)
-            is_own_store = default_url == prepared.url
+    with open_to_write(prepared.url) as store, prepared.folder.held():
+        begun = _begin(prepared, options, command, store, clear=clear)
         asking = options.judge.asking(
             share_run(begun, options.group),
             prepared.documents,
             watcher.progress,
-            is_own_store=is_own_store,
+            is_own_store=_is_own_store(prepared, options),
             notify=watcher.note,
         )
         with asking as training:
@@ -373,3 +348,43 @@ def _run_first_process(
             trained = TrainedRun(training, ranker, rows, prepared.store)
             watcher.ended(trained)
             return trained
+
+
+def _begin(
+    prepared: PreparedRun, options: RunOptions, command: str, store: Store, *, clear: bool
+) -> TrainingRun:
+    """Begin or resume a prepared run, and tell the watcher before and afterwards."""
+    record = prepared.record
+    watcher = options.watcher
+    chooses = record is None or record["phase"] == CHOOSING
+    watcher.starting(
+        prepared.job, prepared.origin, options.group, is_new=record is None, chooses=chooses
+    )
+    training = begin(
+        prepared.job,
+        prepared.folder,
+        store,
+        record,
+        command,
+        prepared.store,
+        watcher.progress,
+        watcher.trial_ended,
+        group=options.group,
+        again=options.judge.again(prepared.folder.path),
+        judge=options.judge.record(),
+        origin=prepared.origin,
+        clear=clear,
+    )
+    watcher.begun(training, chose=chooses)
+    return training
+
+
+def _is_own_store(prepared: PreparedRun, options: RunOptions) -> bool:
+    """Whether the store was named by the user, or is the user's default store.
+
+    A store that only the record of the run names may be another user's.
+    """
+    if options.store is not None:
+        return True
+    default_url, _ = store_url(None, None)
+    return default_url == prepared.url

@@ -124,7 +124,7 @@ class TrainingRun:
         """Train the comparator and choose the ranker to keep; the first process writes both."""
         is_first = self.group.rank == 0
 
-        def write(record: Iteration, state: State) -> None:
+        def write_iteration(record: Iteration, state: State) -> None:
             if is_first:
                 self.run.record(asdict(record))
                 save_state(self.folder.state, state)
@@ -133,15 +133,17 @@ class TrainingRun:
         info = {"run": self.run.id, "data": self.job.data}
         if self.origin is not None:
             info["from"] = self.origin.facts
-        train, vali = self.job.train, self.job.vali
+        train = self.job.train
+        vali = self.job.vali
         if self.judge is not None:
+            # The judge answers about the validation pairs now, and about training pairs later.
             train, vali = self.judge.parts(train, vali, vali_pairs_of(self.job))
         model = fit(
             train,
             vali,
             self.config,
             sink=self.run,
-            callbacks=[write, *callbacks],
+            callbacks=[write_iteration, *callbacks],
             progress=progress,
             info=info,
             save=lambda model: model.save(self.folder.path),
@@ -286,7 +288,8 @@ def _stored_run(
 
     The store lacks a new run, and a resumed run whose process was killed before it was stored.
     """
-    if record["phase"] != CHOOSING or store.has_run(record["run"]):
+    has_chosen = record["phase"] != CHOOSING  # which a run does only after it was stored
+    if has_chosen or store.has_run(record["run"]):
         return store.run(record["run"])
     versions = {
         "sortnet": __version__,
@@ -325,14 +328,19 @@ def _choose(
     for trial in trials:
         show_trial(_without_outcomes(trial))
 
-    def write(trial: Trial) -> None:
+    def record_trial(trial: Trial) -> None:
         trials.append(trial)
         folder.write_run({**record, "trials": trials})
         run.settle(_stored_config(record, record["config"], trials))
         show_trial(_without_outcomes(trial))
 
     config, _ = choose(
-        job.train, job.vali, job.config, progress=progress, ended=record["trials"], on_trial=write
+        job.train,
+        job.vali,
+        job.config,
+        progress=progress,
+        ended=record["trials"],
+        on_trial=record_trial,
     )
     if job.is_asked:
         # Some of the judge's answers are spent on validation pairs, the rest on training pairs.
@@ -350,7 +358,7 @@ def _choose(
             "phase": TRAINING,
             "config": settings,
             "budget": {"steps": budget.steps, "iterations": budget.iterations},
-            "trials": [],
+            "trials": [],  # are needed no longer: the store has them
         }
     )
     return config
@@ -388,7 +396,15 @@ def vali_pairs_of(job: TrainingJob) -> I64:
 def parse_state(
     folder: Folder, job: TrainingJob, config: Config, raw: bytes, origin: Origin | None
 ) -> State:
-    """Read the state to resume from in `raw`, the bytes of the folder's state file."""
+    """Read the state to resume from in the bytes of a state file.
+
+    Args:
+        folder: the folder of the run, for messages.
+        job: the job, whose data decide the scaling of the features.
+        config: the settings of the run.
+        raw: the bytes of the folder's state file.
+        origin: the model that the run began with, which has the scaling if there is one.
+    """
     if origin is None:
         scaler = fit_scaler(str(config.scaling), job.train, seed=config.seed)
     else:

@@ -1,20 +1,21 @@
-// The admin page: fetches its tables every few seconds, and sends decisions.
+// The admin page fetches its tables every few seconds, and sends decisions.
 "use strict";
 
 const BASE = location.pathname;
-const EVERY = 3000; // ms
-const ABOUT_ONE = ["question", "gold", "no-gold"]; // decisions about one criterion
+const EVERY = 3000; // ms between two requests for the tables
+const ABOUT_ONE = ["question", "gold", "no-gold"]; // kinds of decisions that are about one criterion
 const $ = (id) => document.getElementById(id);
 
-// A time, with its day unless it is today.
+// Write a time, given in seconds since 1970, with its day unless it is today.
 function clock(seconds) {
-  const [time, now] = [new Date(1000 * seconds), new Date()];
-  const today = time.toDateString() === now.toDateString() ? {} : { day: "numeric", month: "short" };
-  return time.toLocaleString([], { ...today, hour: "2-digit", minute: "2-digit" });
+  const time = new Date(1000 * seconds);
+  const isToday = time.toDateString() === new Date().toDateString();
+  const day = isToday ? {} : { day: "numeric", month: "short" };
+  return time.toLocaleString([], { ...day, hour: "2-digit", minute: "2-digit" });
 }
 const view = { page: 1, sort: "rank" }; // the rows of the ranking that are shown
 let lastRequest = 0; // number of the last request for the tables
-let isUsed = false; // whether a button was used since the last drawing
+let isUsed = false; // whether a button was used after the tables were drawn
 let shownKey = ""; // the key of the tables that are shown
 
 function notice(text) {
@@ -22,14 +23,15 @@ function notice(text) {
   $("notice").hidden = !text;
 }
 
-// Show a part of the page as the server rendered it, if it changed. A part with the focus is left as
-// it is, unless one of its buttons was used: then the button in its place gets the focus. Returns
-// whether the part is shown now.
-const drawn = {}; // {selector of a part: its HTML}
+const drawn = {}; // {selector of a part of the page: the HTML that it shows}
+
+// Show a part of the page as the server has rendered it, if it differs. A part with the focus stays as
+// it is, unless one of its buttons was used: then the button in the same place gets the focus. Returns
+// whether the page shows the part now.
 function redraw(part) {
-  const { into, ...facts } = part.dataset; // facts of a button, if the part is its label
+  const { into, ...facts } = part.dataset; // a part that labels a button also has the button's facts
   const body = document.querySelector(into);
-  const place = [...body.querySelectorAll("button")].indexOf(document.activeElement);
+  const focusedPlace = [...body.querySelectorAll("button")].indexOf(document.activeElement);
   if (drawn[into] === part.innerHTML) return true;
   if (!isUsed && body.contains(document.activeElement)) return false;
   drawn[into] = part.innerHTML;
@@ -37,11 +39,11 @@ function redraw(part) {
   body.replaceChildren(part.content);
   Object.assign(body.dataset, facts);
   for (const link of body.querySelectorAll(".link")) link.title = link.href;
-  if (place >= 0) body.querySelectorAll("button")[place]?.focus();
+  if (focusedPlace >= 0) body.querySelectorAll("button")[focusedPlace]?.focus();
   return true;
 }
 
-let chosen = {}; // the sides of the next gold pair, from the ranking
+let chosen = {}; // {better, worse}: the items of the next gold pair, as chosen in the ranking
 function choose(sides) {
   chosen = sides;
   const { better, worse } = chosen;
@@ -55,12 +57,14 @@ async function addGold() {
   if (await decide({ kind: "gold", item: +better.item, other: +worse.item }, "Added a gold pair.")) choose({});
 }
 
-// A time as a field of type datetime-local has it.
-const localTime = (seconds) => {
+// Write a time in the local zone for a field of type datetime-local, such as 2026-01-31T17:00.
+function localTime(seconds) {
   const time = new Date(1000 * seconds);
-  return new Date(time - 60000 * time.getTimezoneOffset()).toISOString().slice(0, 16);
-};
-// The fields of the study: [the text of a value, the facts of a decision by the text].
+  const shiftedTime = new Date(time - 60000 * time.getTimezoneOffset()); // the offset is in minutes
+  return shiftedTime.toISOString().slice(0, 16);
+}
+
+// {kind of decision: [text of a stored value, facts of the decision that stores a text]}
 const FIELDS = {
   question: [String, (text) => ({ reason: text.trim() })],
   instructions: [String, (text) => ({ reason: text.trim() })],
@@ -82,23 +86,24 @@ function drawButtons() {
 function drawStudy(study) {
   for (const field of fields()) {
     const [textOf] = FIELDS[field.dataset.kind];
-    const edited = isChanged(field) ? field.value : null;
+    const editedText = isChanged(field) ? field.value : null;
     field.value = textOf(study[field.dataset.kind]);
-    field.dataset.stored = field.value;
-    if (edited !== null) field.value = edited;
+    field.dataset.stored = field.value; // as the browser has normalised the text
+    if (editedText !== null) field.value = editedText;
   }
   drawButtons();
 }
 
+// Store the fields that were edited, up to the first one that the server refuses.
 async function save(event) {
   event.preventDefault();
   for (const field of fields().filter(isChanged)) {
-    const { kind } = field.dataset;
+    const { kind, stored } = field.dataset;
     const [, factsOf] = FIELDS[kind];
-    const before = field.dataset.stored;
     field.dataset.stored = field.value;
-    if (!await decide({ kind, ...factsOf(field.value) }, "Saved.")) {
-      field.dataset.stored = before;
+    const isSaved = await decide({ kind, ...factsOf(field.value) }, "Saved.");
+    if (!isSaved) {
+      field.dataset.stored = stored;
       break;
     }
   }
@@ -112,13 +117,13 @@ function discard() {
 
 const criterion = () => $("criterion")?.value ?? null;
 
-// The query of a request about the criterion that is chosen.
+// Write the query string of a request, with the criterion that is chosen.
 function query(facts) {
   const parameters = criterion() === null ? facts : { ...facts, criterion: criterion() };
   return `?${new URLSearchParams(parameters)}`;
 }
 
-// Send a request; returns the JSON of the reply.
+// Send a request, and return the JSON of the reply.
 async function ask(path, options) {
   const defaults = { cache: "no-store", credentials: "omit", signal: AbortSignal.timeout(15000) };
   const reply = await fetch(BASE + path, { ...defaults, ...options }).catch(() => {
@@ -129,6 +134,7 @@ async function ask(path, options) {
   return content;
 }
 
+// Fetch the tables, and show the parts that differ.
 async function refresh() {
   const request = ++lastRequest;
   try {
@@ -155,7 +161,8 @@ function show(facts) {
   return refresh();
 }
 
-// Send a change, confirm it in the element `status`, and refresh; returns whether it was stored.
+// Send a change, confirm it in the element with the id `status`, and refresh the page. Returns whether
+// the change was stored.
 async function send(path, body, status, confirmationOf) {
   const headers = { "Content-Type": "application/json" };
   try {
@@ -175,6 +182,7 @@ function decide(decision, confirmation) {
   return send("/decisions", body, "done", () => confirmation);
 }
 
+// Create an annotator, and show the annotator's link.
 async function add() {
   const name = $("name").value.trim();
   // The addresses of both pages lie below the same path.

@@ -1,56 +1,80 @@
-// The difference between two texts, word by word.
+// Mark the difference between two texts, word by word.
 "use strict";
 
-const MOST_CELLS = 4e6; // of the table of common words: 8 MB, about 30 ms
+const MOST_CELLS = 4e6; // cells of the table of common words: 8 MB, about 30 ms
 
 const wordsOf = (text) => text.match(/\s+|[\p{L}\p{M}\p{N}_]+|[^]/gu) || [];
 
-// [[words, whether the other text has them, too], ...] for each text; null if they are too long.
+// Compare two texts. Returns for each text its parts, [[words, whether both texts have them], ...];
+// null if the texts are too long.
 function difference(left, right) {
-  const a = wordsOf(left), b = wordsOf(right);
-  let start = 0, end = 0;
-  while (start < a.length && start < b.length && a[start] === b[start]) start++;
-  while (end < a.length - start && end < b.length - start && a.at(-1 - end) === b.at(-1 - end)) end++;
-  const common = longestCommon(a.slice(start, a.length - end), b.slice(start, b.length - end));
-  return common && [a, b].map((words, side) => {
-    const same = words.map((_, k) => k < start || k >= words.length - end || common[side].has(k - start));
-    return runs(words, same);
+  const leftWords = wordsOf(left);
+  const rightWords = wordsOf(right);
+  // The common words at both ends need no table.
+  const shorter = Math.min(leftWords.length, rightWords.length);
+  let start = 0;
+  while (start < shorter && leftWords[start] === rightWords[start]) start++;
+  let end = 0;
+  while (end < shorter - start && leftWords.at(-1 - end) === rightWords.at(-1 - end)) end++;
+  const common = longestCommon(
+    leftWords.slice(start, leftWords.length - end), rightWords.slice(start, rightWords.length - end));
+  if (common === null) return null;
+  return [leftWords, rightWords].map((words, side) => {
+    const isCommon = words.map((_, k) => k < start || k >= words.length - end || common[side].has(k - start));
+    return joinedParts(words, isCommon);
   });
 }
 
-// The places of the longest common subsequence in both lists.
+// Find the longest common subsequence of two lists. Returns the places of its words in each list;
+// null if the lists are too long.
 function longestCommon(a, b) {
   const width = b.length + 1;
   if ((a.length + 1) * width > MOST_CELLS) return null;
-  const lengths = new Uint16Array((a.length + 1) * width); // for the ends of the lists, from i and j
-  for (let i = a.length - 1; i >= 0; i--)
-    for (let j = b.length - 1; j >= 0; j--)
-      lengths[i * width + j] = a[i] === b[j] ? lengths[(i + 1) * width + j + 1] + 1
-        : Math.max(lengths[(i + 1) * width + j], lengths[i * width + j + 1]);
+  // lengths[i * width + j]: the length of the longest common subsequence of a.slice(i) and b.slice(j).
+  const lengths = new Uint16Array((a.length + 1) * width);
+  for (let i = a.length - 1; i >= 0; i--) {
+    for (let j = b.length - 1; j >= 0; j--) {
+      const cell = i * width + j;
+      if (a[i] === b[j]) lengths[cell] = lengths[cell + width + 1] + 1;
+      else lengths[cell] = Math.max(lengths[cell + width], lengths[cell + 1]);
+    }
+  }
   const places = [new Set(), new Set()];
-  for (let i = 0, j = 0; i < a.length && j < b.length;) {
-    if (a[i] === b[j]) { places[0].add(i++); places[1].add(j++); }
-    else if (lengths[(i + 1) * width + j] >= lengths[i * width + j + 1]) i++;
-    else j++;
+  let i = 0;
+  let j = 0;
+  while (i < a.length && j < b.length) {
+    const cell = i * width + j;
+    if (a[i] === b[j]) {
+      places[0].add(i++);
+      places[1].add(j++);
+    } else if (lengths[cell + width] >= lengths[cell + 1]) {
+      i++;
+    } else {
+      j++;
+    }
   }
   return places;
 }
 
-// Join neighbouring words that are both in the other text, or both not.
-function runs(words, same) {
-  const joined = [];
+// Join neighbouring words that are both common, or both not.
+function joinedParts(words, isCommon) {
+  const parts = [];
   words.forEach((word, k) => {
-    if (k && same[k] === same[k - 1]) joined.at(-1)[0] += word;
-    else joined.push([word, same[k]]);
+    if (k > 0 && isCommon[k] === isCommon[k - 1]) parts.at(-1)[0] += word;
+    else parts.push([word, isCommon[k]]);
   });
-  return joined;
+  return parts;
 }
 
-// Draw the difference into both texts; returns whether they are short enough.
+// Mark in both texts what differs, and return true; return false if the texts are too long.
 function drawDifference(boxes, texts) {
   const parts = difference(...texts);
-  if (!parts) return false;
-  parts.forEach((partsOfSide, side) => boxes[side].replaceChildren(...partsOfSide.map(([words, same]) =>
-    same ? words : Object.assign(document.createElement(side ? "ins" : "del"), { textContent: words }))));
+  if (parts === null) return false;
+  parts.forEach((partsOfText, side) => {
+    const tag = side === 0 ? "del" : "ins";
+    const nodes = partsOfText.map(([words, isCommon]) =>
+      isCommon ? words : Object.assign(document.createElement(tag), { textContent: words }));
+    boxes[side].replaceChildren(...nodes);
+  });
   return true;
 }

@@ -1,4 +1,5 @@
-// The labelling page: shows a question, takes a key or tap, prefetches the next two questions.
+// The labelling page shows a question, sends the answer that is given by a key, button or tap, and
+// fetches the next two questions in advance. A "pair" is a question, also about more than two items.
 "use strict";
 
 const BASE = location.pathname;
@@ -27,7 +28,8 @@ const BRIEF = 200; // characters; if both texts are shorter, both are set larger
 const COMPARED = 60; // characters; in shorter texts a difference is seen without marks
 const FORMATS = /[*_`#|[\]>~\n]/; // characters without which a text looks the same formatted
 const MOVED = 6; // pixels: a click that moved further is no answer
-const OUTBOX = `sortnet outbox ${BASE}`, REMARKS = `sortnet remarks ${BASE}`;
+const OUTBOX = `sortnet outbox ${BASE}`; // names in the browser's storage
+const REMARKS = `sortnet remarks ${BASE}`;
 const $ = (id) => document.getElementById(id);
 const button = (action) => document.querySelector(`[data-act=${action}]`);
 const pause = (ms) => new Promise((done) => setTimeout(done, ms));
@@ -35,17 +37,17 @@ const itemsOf = (asked) => asked.items || [asked.left, asked.right];
 
 let queue = []; // the questions leased to this page; the first is shown
 let shown = null; // the question to answer; null while no answer is accepted
-let shownAt = 0;
+let shownAt = 0; // performance.now() when the question was shown
 let drawnLease = null; // the lease of the question on the screen
 let drawnItems = ""; // the items of the question on the screen, as JSON
-let outbox = JSON.parse(recall("sessionStorage", OUTBOX) || "[]"); // requests that were not acknowledged yet
-let remarks = JSON.parse(recall("sessionStorage", REMARKS) || "{}"); // {lease: {comment, flagged}} until acknowledged
-const answered = new Set(outbox.map((entry) => entry.lease)); // leases that were answered already
-const sentRemarks = []; // the remarks of this page's answers, for an undo
-let state = { answered: 0, last: null, lease_seconds: 600 };
-let sending = false;
-let isUnreachable = false; // whether the notice is about the connection
-let fault = ""; // why the last answer was not counted; empty if it was
+let outbox = JSON.parse(recall("sessionStorage", OUTBOX) || "[]"); // requests that the server has not acknowledged yet
+let remarks = JSON.parse(recall("sessionStorage", REMARKS) || "{}"); // {lease: {comment, flagged}} of answers that are not acknowledged yet
+const answered = new Set(outbox.map((entry) => entry.lease)); // leases of the questions that were answered already
+const sentRemarks = []; // remarks that were sent with answers; an undo gives the last one back
+let state = { answered: 0, last: null, lease_seconds: 600 }; // the last reply of the server
+let sending = false; // whether a request is under way
+let isUnreachable = false; // whether the notice says that the server cannot be reached
+let fault = ""; // why the last answer was not counted; empty if it was counted
 let instructionsKey = ""; // key of the instructions in the dialog
 let markdown = recall("localStorage", "sortnet markdown") === "on";
 let isDifferenceShown = false;
@@ -65,7 +67,7 @@ function remember(storage, name, value) {
   } catch { /* the value is lost with the page */ }
 }
 
-// Show a notice; it is set only if it changed, as screen readers read each change.
+// Show a notice. Its text is set only if it differs, because screen readers read each change.
 function notice(text) {
   if ($("notice").textContent !== text) $("notice").textContent = text;
   $("notice").hidden = !text;
@@ -80,7 +82,7 @@ function newElement(tag, properties, ...children) {
   return element;
 }
 
-// The content of a card: image, sound, text and columns of an item that is called `name`.
+// Make the content of a card: image, sound, text and columns of an item that is called `name`.
 function cardContent(name, item) {
   const parts = [];
   if (item.image) {
@@ -98,7 +100,7 @@ function cardContent(name, item) {
   return [...parts, ...textContent(item), ...columns(item.shown || {})];
 }
 
-// The text of an item or of a context, with a link to the full text if it is cut.
+// Make the elements of the text of an item or of a context, with a link to the full text if it is cut.
 function textContent(item) {
   const parts = [];
   // The server sends only harmless HTML, and the policy of the page forbids scripts in it.
@@ -111,14 +113,14 @@ function textContent(item) {
   return parts;
 }
 
-// Further columns of an item: {name: text}.
+// Make a list of an item's further columns, given as {name: text}.
 function columns(texts) {
   const rows = Object.entries(texts).map(([name, text]) => newElement("div", {},
     newElement("dt", { dir: "auto" }, name), newElement("dd", { dir: "auto" }, text)));
   return rows.length ? [newElement("dl", { className: "columns" }, ...rows)] : [];
 }
 
-// Draw the context if it changed: screen readers read each change.
+// Draw the context only if it differs, because screen readers read each change.
 function drawContext(context) {
   const box = $("context");
   const text = context ? context.html || context.text : "";
@@ -137,7 +139,8 @@ function drawQuestion(question) {
 }
 
 function drawProgress() {
-  const left = queue.length ? state.left ?? null : null; // null: not known
+  let left = null; // the number of questions left is not known
+  if (queue.length) left = state.left ?? null;
   const done = state.answered + pending();
   const parts = [`${done} answered`];
   if (left === 0) parts.push("the goal is reached");
@@ -175,7 +178,8 @@ function drawSides(pair) {
 // Show the tools that do something for this question, and their rows in the instructions.
 function drawTools(pair, texts) {
   const allTexts = [...texts, pair.context?.text ?? null].filter((text) => text !== null);
-  const hasImage = itemsOf(pair).some((item) => item.image), isPair = !pair.items;
+  const hasImage = itemsOf(pair).some((item) => item.image);
+  const isPair = !pair.items;
   const offered = {
     "zoom-in": hasImage, "zoom-out": hasImage, flip: isPair && hasImage,
     "play-left": isPair && Boolean(pair.left.audio), "play-right": isPair && Boolean(pair.right.audio),
@@ -188,7 +192,7 @@ function drawTools(pair, texts) {
     pair: isPair, set: !isPair, worst: Boolean(pair.worst), "only-best": !isPair && !pair.worst,
   };
   for (const row of document.querySelectorAll("[data-tool]")) row.hidden = !listed[row.dataset.tool];
-  // The place of the tools is kept for the next pairs, or their cards would move.
+  // Once shown, the bar of tools stays for the next pairs: otherwise the cards would move.
   if (Object.values(offered).some(Boolean)) $("tools").hidden = false;
   drawPressed();
 }
@@ -217,8 +221,9 @@ function draw() {
   if (pair.items) scrollTo(0, 0); // on a phone several items are longer than the screen
   drawPressed();
   $("news").textContent = `${pair.items ? "Question" : "Pair"} ${state.answered + pending() + 1}: ${pair.question}`;
-  for (const next of queue.slice(1))
-    for (const item of itemsOf(next)) if (item.image) new Image().src = BASE + item.image;
+  for (const item of queue.slice(1).flatMap(itemsOf)) {
+    if (item.image) new Image().src = BASE + item.image; // loads the image in advance
+  }
   requestAnimationFrame(() => {
     shown = pair;
     shownAt = performance.now();
@@ -230,8 +235,13 @@ function drawUndo() {
 }
 
 const VOTES = ["left", "right", "tie", "best", "same"]; // a skip or "can't say" is not counted
-// How many answers the outbox adds to those that the server has counted.
-const pending = () => outbox.reduce((n, entry) => n + (entry.lease ? VOTES.includes(entry.answer) : -1), 0);
+
+// Count the answers in the outbox, which the server has not counted yet; an undo takes one away.
+function pending() {
+  const votes = outbox.filter((entry) => VOTES.includes(entry.answer));
+  const undos = outbox.filter((entry) => entry.path === "/undo");
+  return votes.length - undos.length;
+}
 
 function act(action) {
   if (!button(action).hidden && !button(action).disabled) (ACTIONS[action] || answer)(action);
@@ -243,7 +253,8 @@ function chooseAt(place) {
   drawUndo();
 }
 
-// Store an answer, and show the next question; `chosen`: the places of the best and the worst item.
+// Put an answer into the outbox, and show the next question. `chosen` has the places of the best and
+// the worst item, if the question is about more than two items.
 function answer(choice, chosen = {}) {
   if (!shown || performance.now() - shownAt < DOUBLE_PRESS) return;
   if (isFlipped()) {
@@ -268,13 +279,14 @@ function answerInWords(choice, chosen) {
   return `${chosen.best + 1} is the best${worst}.`;
 }
 
-// Take back the choice of the best item, or else the last answer.
+// Take back the choice of the best item if it is chosen; otherwise take back the last answer.
 function undo() {
   if (best !== null) {
     setBest(null);
     return drawUndo();
   }
-  if ($("undo").disabled || outbox.some((entry) => entry.path === "/undo")) return;
+  const isUndoing = outbox.some((entry) => entry.path === "/undo");
+  if ($("undo").disabled || isUndoing) return;
   shown = null; // no answer is accepted until the undone pair is back
   enqueue({ path: "/undo" });
   flush();
@@ -282,7 +294,7 @@ function undo() {
 
 function openRemark() {
   if (!shown) return;
-  $("remark").dataset.lease = shown.lease; // the next pair may be shown when it is closed
+  $("remark").dataset.lease = shown.lease; // when the dialog is closed, another pair may be shown
   $("text").value = remarks[shown.lease]?.comment || "";
   $("remark").showModal();
 }
@@ -358,7 +370,7 @@ async function flush() {
   }
 }
 
-// Send a request until the server answers; returns the status and the reply.
+// Send a request until the server answers, and return the status and the reply.
 async function post(path, body) {
   for (let wait = 500; ; wait = Math.min(2 * wait, 8000)) {
     try {
@@ -372,7 +384,7 @@ async function post(path, body) {
         isUnreachable = false;
         return [reply.status, content];
       }
-    } catch { /* unreachable: wait */ }
+    } catch { /* The server is unreachable: wait, then try again. */ }
     isUnreachable = true;
     notice("The server cannot be reached. Your answers are kept here and sent when it is back.");
     await pause(wait);
@@ -381,18 +393,21 @@ async function post(path, body) {
 
 const ELSEWHERE = "in another tab of this link";
 
-// Why an answer or an undo was not counted; empty if it was.
+// Return the reason why a request of the outbox was not counted; empty if it was counted.
 function faultOf(reply, { path, answer, comment, last, criterion }) {
   if (reply.error) {
-    const about = answer ? " That answer was not counted." : "";
-    return reply.error + about + (comment ? ` Your comment was: ${comment}` : "");
+    let text = reply.error;
+    if (answer) text += " That answer was not counted.";
+    if (comment) text += ` Your comment was: ${comment}`;
+    return text;
   }
   if (reply.counted) return `That question had been answered ${ELSEWHERE} (${reply.counted}); your answer here was not counted. Here is the next one.`;
-  if (path === "/undo" && !reply.undone && reply.last_of === criterion && reply.last > last) return `Nothing was undone: there is a newer answer ${ELSEWHERE}.`;
+  const isNewerElsewhere = reply.last_of === criterion && reply.last > last;
+  if (path === "/undo" && !reply.undone && isNewerElsewhere) return `Nothing was undone: there is a newer answer ${ELSEWHERE}.`;
   return "";
 }
 
-// Show what follows from the reply to a request of the outbox, or to one for the next questions.
+// Update the page by the reply to a request: `entry` is from the outbox, or asks for the next questions.
 function handleReply(status, reply, entry) {
   const { path, lease } = entry;
   if (status === 404 || status === 403) return finish(reply.error);
@@ -426,20 +441,20 @@ function tryAgain(lease, error) {
   setTimeout(flush, 1000);
 }
 
-// Forget the remark of an answer that was sent; if it was counted, keep the remark for an undo.
+// Forget the remark of an answer that was sent. If the answer was counted, an undo gives it back.
 function settleRemark(lease, isCounted) {
   if (isCounted) sentRemarks.push(remarks[lease] || {});
   delete remarks[lease];
   saveRemarks();
 }
 
-// Say that the last answer was undone; its pair, if it is there, gets the remark back.
+// Tell that the last answer was undone, and give the undone pair its remark back.
 function confirmUndo(pair) {
   $("confirmation").textContent = `Undone: here is the ${pair?.items ? "question" : "pair"} again.`;
   if (pair && sentRemarks.length) remarks[pair.lease] = sentRemarks.pop();
 }
 
-// Keep the pair that is being read as the first one; say why if it is no longer there.
+// Keep the pair on the screen as the first pair. If it is no longer leased to this page, tell why.
 function keepShownFirst(pairs, isNewElsewhere) {
   const place = pairs.findIndex((pair) => pair.lease === drawnLease);
   if (place > 0) pairs.unshift(...pairs.splice(place, 1));
@@ -448,13 +463,14 @@ function keepShownFirst(pairs, isNewElsewhere) {
   else $("confirmation").textContent = "That question was given to another annotator.";
 }
 
-// Draw the pair on the screen in its new form: formatted, or with another question.
+// Draw the pair on the screen again: its texts may be formatted now, or its question may have changed.
 function refresh(pair) {
   if (isDifferenceShown) return;
   drawContext(pair.context);
   drawItems(pair);
 }
 
+// Show no pair, but the reason why there is none.
 function finish(why) {
   queue = [];
   shown = drawnLease = null;
@@ -463,7 +479,7 @@ function finish(why) {
   draw();
 }
 
-// Fetch new instructions; they open by themselves once.
+// Fetch the instructions if their key has changed. New instructions open by themselves once.
 async function loadInstructions(key) {
   if (key === instructionsKey) return;
   instructionsKey = key;
@@ -472,7 +488,7 @@ async function loadInstructions(key) {
     if (!reply.ok) throw new Error(reply.status);
     $("instructions").innerHTML = (await reply.json()).html;
   } catch {
-    instructionsKey = ""; // fetched again after the next reply
+    instructionsKey = ""; // so that they are fetched again after the next reply
     return;
   }
   if (key && recall("localStorage", "sortnet read") !== key && !$("manual").open) $("manual").showModal();
@@ -484,18 +500,23 @@ function afterClose(dialog) {
   shownAt = performance.now(); // reading and writing do not count as answering time
 }
 
+// Whether a key does something in the element that has the focus: types, activates or scrolls.
+function isKeyOfElement(key, element) {
+  if (element.closest("textarea, select, [contenteditable], input:not([type=checkbox]), audio")) return true;
+  if (key === " ") return Boolean(element.closest("button, a, summary, input"));
+  const scrolls = element.scrollHeight > element.clientHeight && element.matches(".item, .context, .notice");
+  return key === "ArrowDown" && scrolls;
+}
+
 document.addEventListener("keydown", (event) => {
   if (event.repeat || event.ctrlKey || event.altKey || event.metaKey || event.isComposing) return;
   if (event.shiftKey && MOVES[event.key] && zoom.scale > 1) {
     event.preventDefault();
     return moveBy(MOVES[event.key]);
   }
-  // Some keyboards have ? or digits on the upper half of a key.
+  // Shift is allowed with characters, because some keyboards have ? or digits on the upper half of a key.
   if (event.shiftKey && (event.key.length > 1 || event.key === " ")) return;
-  const { target } = event;
-  if (target.closest("textarea, select, [contenteditable], input:not([type=checkbox]), audio")) return;
-  if (event.key === " " && target.closest("button, a, summary, input")) return; // the key activates it
-  if (event.key === "ArrowDown" && target.scrollHeight > target.clientHeight && target.matches(".item, .context, .notice")) return;
+  if (isKeyOfElement(event.key, event.target)) return;
   if (event.key.length === 1 && !$("keys").checked) return;
   const keys = queue[0]?.items ? SET_KEYS : KEYS;
   const action = keys[event.key.length === 1 ? event.key.toLowerCase() : event.key];
@@ -513,7 +534,7 @@ document.addEventListener("keyup", (event) => {
 });
 for (const control of document.querySelectorAll("[data-act]")) {
   control.addEventListener("click", (event) => {
-    if (event.detail) control.blur(); // or the next Space would activate it again
+    if (event.detail) control.blur(); // after a click, the next Space must not activate the button again
     act(control.dataset.act);
     drawPressed();
   });
@@ -524,7 +545,7 @@ for (const dialog of document.querySelectorAll("dialog")) {
 }
 $("text").addEventListener("input", saveComment);
 
-// A click on a card answers, unless it was on a link or a sound, or a text is being selected.
+// A click on a card answers, unless it was on a link or a sound, or it selects a text.
 let press = { moved: 0, selecting: false };
 document.addEventListener("pointerdown", (event) => {
   press = { x: event.clientX, y: event.clientY, moved: 0, selecting: !getSelection().isCollapsed };
@@ -545,11 +566,13 @@ $("keys").addEventListener("change", () => {
 });
 window.addEventListener("beforeunload", (event) => outbox.length && event.preventDefault());
 
-// A visible page renews its leases; a page without pairs asks at intervals.
+const IDLE = 5000; // ms between two requests for questions while there are none
+
+// Renew the leases of a visible page in time; ask for questions at intervals if there are none.
 async function renew() {
   for (;;) {
-    const idle = queue.length === 0;
-    await pause(idle ? 5000 : (state.lease_seconds * 1000) / 3);
+    const isIdle = queue.length === 0;
+    await pause(isIdle ? IDLE : (state.lease_seconds * 1000) / 3);
     if (!document.hidden) flush();
   }
 }

@@ -110,11 +110,12 @@ def _responses_of_sdk(responses: Record) -> Iterator[tuple[str, Record]]:
 
     The SDK writes {question: [response, ...]}.
     """
-    for question, answers in responses.items():
-        if isinstance(answers, list):
-            for answer in answers:
-                if isinstance(answer, dict):
-                    yield question, answer
+    for question, responses_to_question in responses.items():
+        if not isinstance(responses_to_question, list):
+            continue
+        for response in responses_to_question:
+            if isinstance(response, dict):
+                yield question, response
 
 
 def _responses_of_api(responses: Sequence[Any]) -> Iterator[tuple[str, Record]]:
@@ -125,10 +126,11 @@ def _responses_of_api(responses: Sequence[Any]) -> Iterator[tuple[str, Record]]:
     """
     for response in responses:
         values = response.get("values") if isinstance(response, dict) else None
-        if isinstance(values, dict):
-            for question, answer in values.items():
-                if isinstance(answer, dict):
-                    yield question, {**response, "value": answer.get("value")}
+        if not isinstance(values, dict):
+            continue
+        for question, answer in values.items():
+            if isinstance(answer, dict):
+                yield question, {**response, "value": answer.get("value")}
 
 
 def _refuse_list_of_fields(path: str, question: str, value: Any, fields: Record) -> None:

@@ -46,6 +46,7 @@ class ItemFinder:
                     self._numbers[name.strip()][number] = None
         self._group_names = {*(items.groups or ())}
         self._groups_of_context: defaultdict[str, set[str]] = defaultdict(set)
+        # Items may have groups without contexts: then there are no pairs of the two.
         for group, context in zip(items.groups or (), items.contexts or (), strict=False):
             self._groups_of_context[(context or "").strip()].add(group)
 
