@@ -34,6 +34,7 @@ class PrintedDemo(DemoWatcher):
         self._progress(text)
 
     def demo_begun(self, training: TrainingRun, fold: Fold) -> None:
+        """Print the numbers of queries and iterations, unless the result is printed as JSON."""
         quality = training.config.rank_quality.name
         self._show_iteration = iterations.shower(quality, err=self._as_json)
         if self._as_json:

@@ -151,7 +151,7 @@ def _outcomes(train: Queries, vali: Queries, config: Config, make_for: MakeFor) 
 
 def _shortened(train: Queries, config: Config) -> Config:
     """Reduce the settings to the size of a trial: fewer heads, epochs, iterations, mini-batches."""
-    max_iter = 2  # with random weights a sort before the only training, and a sort after it
+    max_iter = 2  # with start=fresh: a sort before the only training, and a sort after it
     if config.start == "warm":
         max_iter = min(_ITERATIONS, config.trainings)
     epoch_pairs = Budget.of(train, config).epoch_pairs

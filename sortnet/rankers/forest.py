@@ -152,6 +152,7 @@ class ForestRanker(Ranker):
         return {f.name: getattr(self.forest, f.name) for f in fields(self.forest)}
 
     def facts(self) -> dict[str, Any]:
+        """List the entries of model.json that depend on the ranker, with the forest's size."""
         sizes = {"n_nodes": len(self.forest.feature), "n_trees": len(self.forest.roots)}
         return sizes | super().facts()
 

@@ -1,4 +1,4 @@
-"""Ask about the criteria of a collection, in turn or together, each by its labelling service."""
+"""Ask annotators about the criteria of a collection, in turn or together."""
 
 from __future__ import annotations
 
