@@ -57,7 +57,10 @@ class NamedColumns:
         repeated = {name for name in names if names.count(name) > 1}
         if repeated:
             raise DataError(f"column {min(repeated)[:60]!r} cannot be two of query, grade and id")
-        if not isinstance(self.ignore, tuple) or not all(isinstance(x, str) for x in self.ignore):
+        are_names = isinstance(self.ignore, tuple) and all(
+            isinstance(name, str) for name in self.ignore
+        )
+        if not are_names:
             raise DataError(f"the ignored columns must be names, got {str(self.ignore)[:60]!r}")
         if self.bins is not None and not _is_whole(self.bins, LEAST_BINS, MOST_BINS):
             raise DataError(

@@ -316,8 +316,9 @@ class Queries:
     def _checked_rows(self, rows: ArrayLike) -> I64:
         """Convert row numbers of the source to an array; raise DataError if a row is missing."""
         checked = np.asarray(rows, np.int64).reshape(-1)
-        if len(checked) and not 0 <= checked.min() <= checked.max() < self.n_docs:
-            missing_row = checked[(checked < 0) | (checked >= self.n_docs)][0]
+        is_missing = (checked < 0) | (checked >= self.n_docs)
+        if is_missing.any():
+            missing_row = checked[is_missing][0]
             raise DataError(f"{self.source}: there is no row {missing_row} among {self.n_docs}")
         return checked
 

@@ -197,7 +197,8 @@ def _final_error(error: BaseException, rank: int, store: Any) -> BaseException:
 def _default_signal_handlers() -> Iterator[None]:
     """Let signals end this process at once, without Python's handlers.
 
-    Python calls no handlers while torch waits for other processes to join.
+    Python calls no handlers while torch waits for other processes to join. A signal that is ignored
+    has no handler to call, and stays ignored.
     """
     handlers = {number: handler for number, handler in _handlers().items() if callable(handler)}
     for number in handlers:

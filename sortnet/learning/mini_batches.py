@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from sortnet.comparators.base import to_device
-from sortnet.core import F32, F64, I32, I64, ComparedPairs, Queries
+from sortnet.core import F32, F64, I32, I64, Bool, ComparedPairs, Queries
 from sortnet.core.shard import before, gathered, summed
 
 # An epoch has at least `_PAIRS_A_DOCUMENT` pairs for each document of a query, if the query has so
@@ -202,24 +202,42 @@ class QueryPairs:
 
         n_of_query = self.in_epoch(most)[order]
         ends = np.cumsum(n_of_query)  # the end of each query in the row of pairs
-        for begin in range(0, int(n_of_query.sum()), size):
-            end = min(begin + size, int(ends[-1]))
-            first, last = np.searchsorted(ends, (begin, end - 1), side="right")
-            in_batch = slice(first, last + 1)  # the queries of the mini-batch, in this pass's order
-            n_in_epoch = n_of_query[in_batch]
-            starts = ends[in_batch] - n_in_epoch
-            n_before = np.maximum(begin - starts, 0)
-            n = np.minimum(end - starts, n_in_epoch) - n_before
-            queries = order[in_batch] - self.first
-            is_own = (queries >= 0) & (queries < len(self.offsets) - 1)
-            shares = _Shares(queries[is_own], n_before[is_own], n[is_own], n_in_epoch[is_own])
+        n_in_all = int(n_of_query.sum())
+        for begin in range(0, n_in_all, size):
+            end = min(begin + size, n_in_all)
+            shares, is_own_pair = self._shares(order, n_of_query, ends, begin, end)
             pairs = _ranges(self.offsets[shares.queries] + shares.first, shares.n)
             if rng is not None:
                 # Every process draws the numbers of the whole mini-batch, and uses its own.
                 bits = rng.integers(1 << 32, size=end - begin, dtype=np.uint32)
-                own_bits = bits[np.repeat(is_own, n)]
-                self._draw(pairs, shares, own_bits, shuffled)
+                self._draw(pairs, shares, bits[is_own_pair], shuffled)
             yield self._batch(shares, pairs, end - begin, device)
+
+    def _shares(
+        self, order: I64, n_of_query: I64, ends: I64, begin: int, end: int
+    ) -> tuple[_Shares, Bool]:
+        """Find the pairs of this process's queries in a mini-batch, see `batches`.
+
+        Args:
+            order: (n_queries,) the queries of all processes, in the order of the pass.
+            n_of_query: (n_queries,) the number of pairs of each query of `order` in the epoch.
+            ends: (n_queries,) the end of each query of `order` in the row of pairs.
+            begin, end: the mini-batch is the pairs begin .. end - 1 of the row.
+
+        Returns:
+            The pairs of this process's queries, and a mask (end - begin,) of the pairs of the
+            mini-batch that belong to this process.
+        """
+        first, last = np.searchsorted(ends, (begin, end - 1), side="right")
+        in_batch = slice(first, last + 1)
+        n_in_epoch = n_of_query[in_batch]
+        starts = ends[in_batch] - n_in_epoch
+        n_before = np.maximum(begin - starts, 0)
+        n = np.minimum(end - starts, n_in_epoch) - n_before
+        queries = order[in_batch] - self.first
+        is_own = (queries >= 0) & (queries < len(self.offsets) - 1)
+        shares = _Shares(queries[is_own], n_before[is_own], n[is_own], n_in_epoch[is_own])
+        return shares, np.repeat(is_own, n)
 
     def _draw(
         self, pairs: I64, shares: _Shares, bits: NDArray[np.uint32], shuffled: Callable[..., I64]

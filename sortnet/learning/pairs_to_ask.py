@@ -355,14 +355,14 @@ def pairs_to_learn(queries: Queries, key: I64, compared: ComparedPairs) -> Compa
         key: (m,) keys of the selected pairs, see `selected`.
         compared: the judged comparisons of the sort.
     """
-    key_of_rows = compared.unordered_key
-    order = np.argsort(key_of_rows)
-    key_of_rows = key_of_rows[order]
-    rows = compared.where(order[is_in(key_of_rows, key)])
-    new_pairs = answered_pairs(queries, key[~is_in(key, key_of_rows)])
+    key_of_row = compared.unordered_key
+    order = np.argsort(key_of_row)
+    compared_keys = key_of_row[order]
+    pairs = compared.where(order[is_in(compared_keys, key)])
+    new_pairs = answered_pairs(queries, key[~is_in(key, compared_keys)])
     if len(new_pairs):
-        rows = ComparedPairs.joined([rows, new_pairs])
-    return rows.in_order()
+        pairs = ComparedPairs.joined([pairs, new_pairs])
+    return pairs.in_order()
 
 
 def answered_pairs(queries: Queries, key: I64) -> ComparedPairs:

@@ -260,12 +260,7 @@ def _report(
     measured_times = milliseconds[milliseconds >= 0]
     median_seconds = float(np.median(measured_times)) / 1000 if len(measured_times) else None
     is_model = name in study.models
-    too_fast = (
-        not is_model
-        and median_seconds is not None
-        and median_seconds < TOO_FAST
-        and len(measured_times) >= _ENOUGH_TIMES
-    )
+    too_fast = not is_model and _is_too_fast(median_seconds, len(measured_times))
     exclusion = study.excluded.get(name)
     replies = dict(zip(ANSWERS, counts.replies[row].tolist(), strict=True))
     return AnnotatorReport(
@@ -292,6 +287,13 @@ def _report(
         model=is_model,
         probabilities=_probabilities(name, number, table.p[answer_rows], posterior, study),
     )
+
+
+def _is_too_fast(median_seconds: float | None, n_times: int) -> bool:
+    """Whether the median time is too short to read a question; False with fewer than 5 times."""
+    if median_seconds is None or n_times < _ENOUGH_TIMES:
+        return False
+    return median_seconds < TOO_FAST
 
 
 def _probabilities(
