@@ -70,7 +70,7 @@ def sort(
     seed: int = 0,
     progress: ProgressOption = None,
 ) -> SortedItems:
-    """Sort items by asking a judge which of two is better, or which of some is best and worst.
+    """Sort items by asking a judge which of two items is better, or which of several is best.
 
     Each answer is stored before the next question is chosen. After an interrupt or an error, the
     same call continues where it ended, and asks no question twice. If the goal is reached, the same
