@@ -432,7 +432,7 @@ def _agreements(
     # Columns: answers for the item with the lower number, and for the item with the higher number.
     own = counted(unit_of_vote, votes.better)[:, :2]
     others = counted(votes.pair, votes.better)[pair, :2] - own
-    # The pairs of an answer about a set count for one answer together.
+    # All pairs that follow from one answer about a set count together as one answer.
     weight = votes.weight[is_first]
     n_shared = weight * own.sum(axis=1) * others.sum(axis=1)
     n_same = weight * (own * others).sum(axis=1)
