@@ -15,7 +15,7 @@ from sortnet.preference.base import ANSWERS, Judgement
 from sortnet.preference.intervals import LEVEL
 from sortnet.preference.judgement_table import Judgements
 from sortnet.preference.posterior import Posterior
-from sortnet.preference.reliability import Annotators, reliabilities
+from sortnet.preference.reliability import Annotators, AnswerGaps, reliabilities
 from sortnet.preference.shared_votes import SharedVotes
 from sortnet.preference.study import Study
 from sortnet.preference.vote_arrays import Votes
@@ -366,14 +366,9 @@ def _reliability_and_bias(
     if number is None:
         votes = _votes_of_one(table, rows[-_MOST_ANSWERS:])
         mean, variance = posterior.difference(votes.left, votes.right)
+        gaps = AnswerGaps.of_person(mean, variance)
         annotators = reliabilities(
-            Annotators.average(1),
-            mean,
-            variance,
-            np.zeros(len(votes)),
-            votes,
-            posterior.tie,
-            posterior.ties,
+            Annotators.average(1), gaps, votes, posterior.tie, posterior.ties
         )
         number = 0
     reliability = _with_normal_interval(

@@ -150,8 +150,8 @@ class Judging(WorkerPool[Lease]):
 
     def _most_open(self, n_workers: int) -> int:
         """Return the largest number of questions that are leased and not answered yet."""
-        # A slow fit lacks the latest answers anyway. So several questions may be
-        # chosen and leased together before any is answered, which saves transactions.
+        # A slow fit lacks the latest answers anyway. So several questions may be chosen and leased
+        # together before any of them is answered, which saves transactions.
         if self.judge.in_caller_thread and not self.service.session.quick:
             return _LEASED_TOGETHER
         return super()._most_open(n_workers)
@@ -257,7 +257,7 @@ class Judging(WorkerPool[Lease]):
             stored = self._patience.do(attempt)
         except LeaseError:
             if n_attempts == 1:
-                raise  # the store's server was not away: it has not lost the lease
+                raise  # the server was not away, so it has not lost the lease
             new_leases = self._lease_again(lease.question)
             if not new_leases:
                 raise

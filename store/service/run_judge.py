@@ -298,6 +298,7 @@ class RunJudge:
         unanswered = [pair for pair in pairs if pair not in targets]
         if unanswered and not self._closed:
             self._ask(split, unanswered)
+        # The stored probability is about the document with the lower number.
         p_lower = np.array([targets.get(pair, math.nan) for pair in pairs], np.float32)
         return np.where(np.asarray(i) < np.asarray(j), p_lower, 1 - p_lower).astype(np.float32)
 
@@ -324,7 +325,7 @@ class RunJudge:
         self._raise_fault(n_unanswered, n_pairs=len(pairs))
 
     def _raise_fault(self, n_unanswered: int, *, n_pairs: int) -> None:
-        """Raise the fault of the judge after questions about `n_pairs` pairs, if it has failed.
+        """Count unanswered pairs as failures, and raise the fault of the judge if it has failed.
 
         If the judge's budget is spent instead, a message tells so once.
 
