@@ -170,7 +170,7 @@ class QueryPairs:
     def endless_batches(
         self, size: int, most: int | None, rng: np.random.Generator, device: torch.device
     ) -> Iterator[MiniBatch]:
-        """Yield mini-batches without end, by pass after pass over the pairs; see `batches`."""
+        """Yield mini-batches without end, by repeated passes over the pairs; see `batches`."""
         while len(self):
             yield from self.batches(size, most, rng, device)
 
