@@ -73,6 +73,7 @@ _MODULE_OF_NAME = {name: module for module, names in _NAMES_OF_MODULE.items() fo
 if not TYPE_CHECKING:  # a type checker that saw this would accept every misspelt name
 
     def __getattr__(name):
+        """Import a public name when it is first used, and keep its value in this module."""
         if name not in _MODULE_OF_NAME:
             raise AttributeError(f"module 'sortnet' has no attribute {name!r}")
         value = getattr(import_module(_MODULE_OF_NAME[name]), name)

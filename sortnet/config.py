@@ -371,6 +371,7 @@ class Config(Settings):
     # fmt: on
 
     def __post_init__(self) -> None:
+        """Check every setting, and refuse settings that the comparator does not have."""
         super().__post_init__()
         for name in _MISSING_SETTINGS.get(str(self.comparator), ()):
             if getattr(self, name) is not None:
@@ -431,7 +432,7 @@ class Config(Settings):
             has_units = comparator != "cmpnn" or self.units != "relu"
             if set_names.isdisjoint(missing) and has_units:
                 return comparator
-        return "trees"  # whose check then refuses the setting that trees do not have
+        return "trees"  # the check of the settings refuses a setting that trees do not have
 
     def _situations(self, comparator: str) -> Iterator[str]:
         """Yield the keys of `DEFAULTS` that apply to these settings with a comparator."""
@@ -461,7 +462,7 @@ DEFAULTS: dict[str, dict[str, Any]] = {
         "trees": 8, "depth": 6, "scaling": "query+rank", "weight_decay": 0.01, "pairs": "compared",
         "pair_weight": "quality",
     },
-    # The gain of RankQuality from a pair cannot be computed without grades, and a judge gives none.
+    # A judge gives no grades, without which a pair's change of RankQuality cannot be computed.
     "trees of few answers": {"pairs": "top", "pair_weight": "none"},
     # The accuracy of judged pairs counts the top of a ranking as much as the rest.
     "trees of few answers, by accuracy": {"pairs": "uncertain"},
@@ -471,7 +472,8 @@ _MISSING_SETTINGS = {  # settings that a comparator does not have
     "cmpnn": ("tau", "trees", "depth"),
     "directranker": ("trees", "depth"),
 }
-# Algorithm 3.1, except for comparators of equal RankQuality: see `State.scored`.
+# Settings of the paper's Algorithm 3.1. Comparators of equal RankQuality are treated in another way
+# than in the paper, see `State.scored`.
 PAPER: dict[str, Any] = {
     "pair_weight": "none", "loss": "squared", "query_pairs": None, "keep": "loss",
     "schedule": "steps", "optimizer": "adam", "lr": 0.005, "epochs": 8, "weight_decay": 0.0,

@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-# {removed setting, which was an option of a command and a parameter of SortNetRanker: what to use
-# instead}
+# Settings that were removed, and what to use instead. They were options of a command and parameters
+# of SortNetRanker.
 GONE_SETTINGS = {
     "tune_budget": "give scaling, which is all that is tried (on the command line: --no-tune)",
     "blocks": "leave it out, any number of processes share the queries",
 }
-# {removed command: what to type instead}
+# Commands that were removed, and what to type instead.
 GONE_COMMANDS = {
     "agreement": "sortnet annotators agreement NAME",
     "compare": "sortnet explain MODEL DATA A B",

@@ -6,7 +6,8 @@
     P@n    = relevant documents among the first n, divided by n
     RR     = 1 / rank of the first relevant document
     MRR    = mean of RR over the queries
-    ERR@n  = sum_{rank <= n} R / rank * product of the 1 - R above,   R = (2^grade - 1) / 2^4
+    ERR@n  = sum_{rank <= n} R / rank * product of 1 - R over the documents above,
+             R = (2^grade - 1) / 2^4
 
     spearman    = Pearson's correlation of a document's rank with its rank by grade
     kendall     = (C - D) / sqrt((C + D) n (n - 1) / 2), tau-b
@@ -107,7 +108,7 @@ def _find_hits(grades: NDArray[Any], offsets: I64, lowest: int) -> _Hits:
 
 
 def _within(metric: Metric, rank: I64) -> NDArray[np.bool_]:
-    """Check for each rank whether it is within the measure's cutoff; the result is a mask."""
+    """Make a mask of the ranks that are within the measure's cutoff."""
     if metric.cutoff is None:
         return np.ones(len(rank), np.bool_)
     return rank <= metric.cutoff
@@ -249,7 +250,8 @@ def _count_discordant(hits: _Hits) -> tuple[F64, F64]:
     halves of a block at exactly one level.
 
     Returns:
-        The number of pairs in the wrong order, (n_queries,), and of all pairs, (n_queries,).
+        The number of pairs in the wrong order, (n_queries,), and the number of all pairs of
+        different grades, (n_queries,).
     """
     n_wrong = np.zeros(len(hits.counts))
     longest = int(hits.counts.max())
@@ -270,11 +272,12 @@ def _count_discordant_of_level(hits: _Hits, level: int) -> F64:
     A block has 2^(level + 1) consecutive ranks of a query. A pair is wrong if the document in the
     left half, which is ranked higher, has the lower grade.
     """
-    place = hits.rank - 1
-    block = hits.starts[hits.query] + (place >> (level + 1))
-    is_left = (place >> level) & 1 == 0
-    # Sorted by block, then by grade. Within a grade the right half comes first, so that equal
-    # grades do not count.
+    rank_from_0 = hits.rank - 1
+    # Blocks of two queries have different numbers, since a query has no more blocks than hits.
+    block = hits.starts[hits.query] + (rank_from_0 >> (level + 1))
+    is_left = (rank_from_0 >> level) & 1 == 0
+    # The hits are sorted by block, then by grade. Within a grade the right half comes first, so
+    # that pairs of equal grades do not count.
     order = np.lexsort((is_left, hits.grade, block))
     n_left_before = np.cumsum(is_left[order]) - is_left[order]
     is_block_start = np.diff(block[order], prepend=-1) != 0
@@ -387,7 +390,9 @@ def measured(quality: Metric) -> tuple[str, ...]:
 
 def _known_measures() -> str:
     """List the names of all measures for the end of a message about an unknown measure."""
-    may_have_cutoff, need_cutoff, have_no_cutoff = [], [], []
+    may_have_cutoff = []
+    need_cutoff = []
+    have_no_cutoff = []
     for kind, row in MEASURES.items():
         if row.needs_cutoff:
             need_cutoff.append(f"{kind}@n")
@@ -423,6 +428,7 @@ class Metric:
     discount: Discount = "log2"
 
     def __post_init__(self) -> None:
+        """Refuse values that the measure cannot have; set the gain of a measure with fixed gain."""
         if self.kind not in MEASURES:
             raise MetricError(f"unknown metric {self.kind!r}; {_known_measures()}")
         if self.cutoff is None and self.row.needs_cutoff:
@@ -796,7 +802,7 @@ def default_quality(grades: ArrayLike, relevant_from: int = 1) -> str:
 
 
 def _remedies(metric: Metric, queries: Queries) -> str:
-    """Suggest options in place of a measure that scores every ranking alike, for its message."""
+    """Suggest options with which RankQuality can choose, as the end of an error message."""
     lowest, highest = _grade_ranges(queries)
     if not (lowest < highest).any():
         return "give queries whose documents differ in grade"

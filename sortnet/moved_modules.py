@@ -14,7 +14,7 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
 
-# {name of the module up to version 0.4: its present name}
+# Names of modules up to version 0.4, and their present names.
 NEW_NAMES = {
     "cli.training.picture": "store.plots.sorted_images",
     "sortnet.context.generators": "sortnet.lab.set_generators",
@@ -35,7 +35,7 @@ NEW_NAMES = {
     "store.collections.other_tools": "store.collections.formats.foreign_rows",
     "store.collections.preference_records": "store.collections.formats.chosen",
 }
-# {module: {function that the module had up to version 0.4: the function's present module}}
+# Functions that a module had up to version 0.4, and the module that has each function now.
 MOVED_FUNCTIONS = {
     "sortnet.rankers.base": {
         "fit_ranker": "sortnet.rankers.fit_ranker",
@@ -51,7 +51,7 @@ class _OldNames(MetaPathFinder, Loader):
     def find_spec(
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """Return how to import a module under its old name; None for any other name."""
+        """Return the import spec of a module with an old name; None for any other name."""
         if name not in NEW_NAMES:
             return None
         # An old package must be a package here, too, so that its modules are looked up.
@@ -62,6 +62,7 @@ class _OldNames(MetaPathFinder, Loader):
         new_name = NEW_NAMES[module.__name__]
 
         def attribute(name: str) -> Any:
+            """Find an attribute of the new module, and warn of the old module's name."""
             if name.startswith("__"):  # the import system looks for these names in the old module
                 raise AttributeError(name)
             _warn(module.__name__, new_name)

@@ -36,7 +36,7 @@ _SET_ASIDE: ContextVar[int] = ContextVar("threads set aside", default=1)
 
 
 def cores() -> int:
-    """Count the cores that this process may use, by its affinity and its container's limit."""
+    """Count the cores that this process may use, by its CPU affinity and its container's limit."""
     n_cores = os.cpu_count() or 1
     if hasattr(os, "sched_getaffinity"):
         n_cores = len(os.sched_getaffinity(0))
@@ -145,7 +145,7 @@ def one_blas_thread() -> Iterator[None]:
 
 
 class _NumpyThreads:
-    """Context in which numpy's products run in one thread; several threads may enter it."""
+    """Context in which numpy's products run in one thread; several threads may be in it at once."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -153,6 +153,7 @@ class _NumpyThreads:
         self._before: list[int] = []  # threads of each library before the first entered
 
     def __enter__(self) -> None:
+        """Set one thread for every library, if no other thread is inside the context yet."""
         with self._lock:
             if self._n_inside == 0:
                 self._before = [library.get_num_threads() for library in _numpy_libraries()]
@@ -160,6 +161,7 @@ class _NumpyThreads:
             self._n_inside += 1
 
     def __exit__(self, *fault: object) -> None:
+        """Restore the numbers of threads when the last thread leaves the context."""
         with self._lock:
             self._n_inside -= 1
             if self._n_inside == 0:
@@ -267,7 +269,8 @@ def in_threads(function: _F) -> _F:
     @wraps(function)
     def run(*arguments: Any) -> Any:
         n_numbers = sum(getattr(argument, "size", 0) for argument in arguments)  # in the arrays
-        if n_numbers < _LITTLE or os.getpid() != _LOADED_IN:
+        is_forked = os.getpid() != _LOADED_IN
+        if n_numbers < _LITTLE or is_forked:
             return run_in_one(*arguments)
         torch = sys.modules.get("torch")
         torch_threads = torch.get_num_threads() if torch else 0

@@ -31,7 +31,7 @@ def _options_of_each_model(*, several: bool) -> list[Callable[[C], C]]:
     ]
 
 
-# Options that the help lists before the options of each model.
+# The help lists these options before the options of each model.
 _FIRST = (
     click.option("--judge", metavar="COMMAND", help="Program that answers; see above."),
     click.option(
@@ -53,7 +53,7 @@ _FIRST = (
         help="Questions in a line for the program, as an array.",
     ),
 )
-# Options that the help lists after the options of each model.
+# The help lists these options after the options of each model.
 _LAST = (
     click.option("--prompt", metavar="FILE", help="Jinja template of the prompt."),
     click.option(

@@ -117,10 +117,10 @@ class Front(Protocol):
         """Show a message together with the next question."""
 
     def wants_more(self, why: str) -> bool:
-        """Report `why` no more answers are needed; return whether the annotator continues."""
+        """Tell the annotator `why` no more answers are needed; return whether to continue."""
 
     def wants_undo(self, why: str) -> bool:
-        """Report `why` no question is left; return whether to undo the last answer."""
+        """Tell the annotator `why` no question is left; return whether to undo the last answer."""
 
 
 class Asking:
@@ -257,6 +257,6 @@ class Asking:
         return "   ".join(parts)
 
 
-# Function that asks an annotator for a number of answers, or for None until the goal is reached. It
+# Function that asks an annotator for at most a number of answers; None: there is no such limit. It
 # returns a sentence that says why the asking ended, and further facts.
 Asker: TypeAlias = Callable[[Asking, int | None], tuple[str, dict[str, Any]]]

@@ -314,7 +314,7 @@ class People:
 
     @property
     def tokens(self) -> dict[str, str]:
-        """{name of an annotator: token}."""
+        """The tokens of all annotators, {name: token}."""
         return {name: token for token, name in self._names.items()}
 
     def name_of(self, token: str) -> str | None:

@@ -132,7 +132,7 @@ def decision_in(body: dict[str, Any], annotators: Collection[str]) -> Decision:
     facts: dict[str, Any] = {"kind": kind}
     for name, longest in (("annotator", LONGEST_NAME), ("reason", LONGEST.get(kind, 500))):
         text = body.get(name)
-        # An empty question, or empty instructions, restore the default.
+        # An empty text as the question or the instructions restores the default.
         is_default = kind in WORDS and text == ""
         if text is not None and not is_default:
             facts[name] = text_in(body, name, longest)

@@ -22,7 +22,7 @@ _SHOWN = 60  # characters of a value that a message shows
 
 
 def eval_parts(X: Any, eval_set: Any, qid: Any, group: Any) -> dict[str, tuple[Any, Any, Any, Any]]:
-    """Split the arguments of `fit` about validation parts into the parts.
+    """Collect the validation parts from the arguments of `fit`.
 
     Args:
         X: the training data, for a check.
@@ -43,14 +43,15 @@ def eval_parts(X: Any, eval_set: Any, qid: Any, group: Any) -> dict[str, tuple[A
     for name, value in (("eval_qid", qid), ("eval_group", group)):
         if value is not None and len(value) != len(eval_set):
             raise DataError(f"{name} is a list of {len(value)}, eval_set one of {len(eval_set)}")
-    qids = qid or [None] * len(eval_set)
-    groups = group or [None] * len(eval_set)
+    no_queries = [None] * len(eval_set)
     parts = {}
-    for k, part in enumerate(eval_set):
-        if not isinstance(part, tuple) or len(part) != 2:
+    rows_and_queries = zip(eval_set, qid or no_queries, group or no_queries, strict=True)
+    for k, (rows, qid_of_part, group_of_part) in enumerate(rows_and_queries):
+        if not isinstance(rows, tuple) or len(rows) != 2:
             raise DataError("eval_set must be (X, y) or a list of such tuples")
         name = "eval_set" if len(eval_set) == 1 else f"eval_set[{k}]"
-        parts[name] = (*part, qids[k], groups[k])
+        X_of_part, y_of_part = rows
+        parts[name] = (X_of_part, y_of_part, qid_of_part, group_of_part)
     if not parts:
         raise DataError("eval_set is empty: give (X, y), or leave it out")
     if len(parts) > 1 and eval_set[0][0] is X:

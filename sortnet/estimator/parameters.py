@@ -40,7 +40,7 @@ _TYPES: dict[str, Any] = {
     "tune": (bool, np.bool_, Mapping, list, tuple, NoneType),
     "verbose": Integral,
 }
-# {parameter of another library: the parameter of SortNetRanker to use instead}
+# Parameters of other libraries, and what to use instead in SortNetRanker.
 _OTHER_LIBRARIES = {
     "early_stopping_rounds": "max_stale, which ends runs of start='fresh' early",
     "n_estimators": "epochs, the length of training, which max_iter divides among iterations",

@@ -360,6 +360,7 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
             info = model.info.get("estimator") or arrays.columns_in(X, model.feature_names)
             initial = SortNetRanker()._restore(model, info, "init_model")
         as_model(initial.model_, "init_model")
+        # scikit-learn then checks X by the columns of the initial estimator.
         for name in ("n_features_in_", "feature_names_in_"):
             if hasattr(initial, name):
                 setattr(self, name, getattr(initial, name))
@@ -656,9 +657,9 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         return ranker._restore(model, info, str(Path(folder) / "model.json"))
 
     def _levels_by_number(self) -> dict[str, Any]:
-        """List the levels of ordered columns for the info of `save`, {number of the column: ...}.
+        """List the levels of ordered columns by the number of the column, for the info of `save`.
 
-        `_restore_unchecked` reads them.
+        `_restore_columns` reads them.
         """
         if self.features_ is None:
             return {}
@@ -695,7 +696,7 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         has_no_groups = model.describer is not None and group_column is None
         self.one_query_ = info.get("one_query", has_no_groups)
         query = model.columns.query
-        if not query and group_column != QUERY:
+        if not query and group_column != QUERY:  # a column `qid` needs no parameter
             query = group_column
         self.set_params(
             validation_fraction=info.get("validation_fraction", 0.2),
@@ -835,10 +836,13 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
             return checked
         except DataError:
             raise
-        except ValueError as error:
+        except ValueError as error:  # from scikit-learn, whose messages call the data X
             if "string to float" in str(error):
                 arrays.refuse_words(X, source)
-            raise DataError(str(error) if source == "X" else f"{source}: {error}") from None
+            message = str(error)
+            if source != "X":
+                message = f"{source}: {message}"
+            raise DataError(message) from None
 
     def _check_array(
         self, X: Any, y: ArrayLike | None, reset: bool, source: str, rules: Mapping[str, Any]
@@ -860,25 +864,35 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
 
     def _features_of_frame(self, X: Any, reset: bool, source: str) -> F64:
         """Make the features (n, n_features) of a frame; with `reset`, choose them by the frame."""
-        if self.features_ is not None and self.features_.is_of_table:
+        features = self.features_
+        is_of_table = features is not None and features.is_of_table
+        if is_of_table or not reset:
             self._refuse_extra_columns(X, source)
-            return self.features_.apply(X, source)
-        if not reset:
-            self._refuse_extra_columns(X, source)
-        validate_data(self, X, reset=reset, skip_check_array=True)  # checks the columns' names
-        if self.features_ is not None:
-            return self.features_.apply(X, source)
-        if not reset:  # fitted on an array
-            columns = tuple(map(str, X.columns))
-            return Features(columns, columns).apply(X, source)
-        query = None if self.one_query_ or self.query == ALL_ROWS else self.query or QUERY
+        if not is_of_table:  # scikit-learn checks the names of the columns
+            validate_data(self, X, reset=reset, skip_check_array=True)
+        if features is not None:
+            return features.apply(X, source)
+        if reset:
+            return self._choose_features(X, source)
+        # The estimator was fitted on an array, so every column is a feature.
+        columns = tuple(map(str, X.columns))
+        return Features(columns, columns).apply(X, source)
+
+    def _choose_features(self, X: Any, source: str) -> F64:
+        """Choose the features by a frame, and make them, (n, n_features).
+
+        Warn of columns from which no feature is made.
+        """
+        query = None
+        if not self.one_query_ and self.query != ALL_ROWS:
+            query = self.query or QUERY
         self.features_, matrix = Features.fit_apply(X, source, id=self.id, query=query)
         if self.features_.unused:
             warnings.warn(
                 f"{source}: no features are made of {listed(map(shown, self.features_.unused))}: "
                 "columns that are called like an id or a grade, and texts besides the column of "
                 "texts that do not repeat; leave them out, or give them other names",
-                stacklevel=5,
+                stacklevel=6,
             )
         return matrix
 
@@ -902,21 +916,24 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         scikit-learn refuses all other differences of the columns, because its tests for estimators
         expect its own messages.
         """
-        fitted = set(getattr(self, "feature_names_in_", ()))
         columns = [str(name) for name in X.columns]
-        allowed = fitted
+        needed = set(getattr(self, "feature_names_in_", ()))
+        allowed = needed
         if self.features_ is not None and self.features_.is_of_table:
+            needed = set(self.features_.needed(columns))
+            allowed = needed
             describer = self.features_.describer
-            fitted = set(self.features_.needed(columns))
-            allowed = fitted if describer is None else fitted | {*describer.columns.values()}
+            if describer is not None:
+                allowed = needed.union(describer.columns.values())
         extra = [name for name in columns if name not in allowed]
-        if fitted and extra and fitted <= set(columns):
-            names = listed(map(shown, extra))
-            if len(extra) == 1:
-                fault = f"column {names} is not among the columns of fit: leave it out"
-            else:
-                fault = f"columns {names} are not among the columns of fit: leave them out"
-            raise DataError(f"{source}: {fault}")
+        if not extra or not needed or not needed <= set(columns):
+            return
+        names = listed(map(shown, extra))
+        if len(extra) == 1:
+            fault = f"column {names} is not among the columns of fit: leave it out"
+        else:
+            fault = f"columns {names} are not among the columns of fit: leave them out"
+        raise DataError(f"{source}: {fault}")
 
     def _refuse_without_queries(self, n: int, reset: bool, source: str) -> None:
         """Refuse n rows without queries, unless they are meant as one query.
@@ -969,8 +986,8 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
             raise DataError(f"{len(a)} documents cannot be compared with {len(b)} one by one")
         rows = np.empty((2 * len(a), self.model_.n_features), np.float32)
         for documents, rows_of_documents in ((a, rows[0::2]), (b, rows[1::2])):
-            checked = self._queries(documents, None, pairs=True)
-            rows_of_documents[:] = checked.in_row_order(checked.features)
+            checked_queries = self._queries(documents, None, pairs=True)
+            rows_of_documents[:] = checked_queries.in_row_order(checked_queries.features)
         queries = Queries.from_arrays(rows, group=np.full(len(a), 2), source="a and b")
         return queries, np.arange(0, len(rows), 2), np.arange(1, len(rows), 2)
 

@@ -19,7 +19,7 @@ TOLERANCE = 1e-4  # error of the values of a pair, relative to the sum of their 
 _DOCUMENTS = 2000  # documents from which feature shares are computed
 _PAIRS = 1000  # pairs from which feature shares are computed
 _SHARE_NODES = 5  # nodes of the Gauss-Legendre rule for feature shares
-_ROUNDING = 1e-10  # absolute error that is allowed, the rounding error of the margins of nets
+_ROUNDING = 1e-10  # error that is always allowed: margins of a saturated net are rounding errors
 _PANELS = 8  # panels, equal pieces of a path, before any panel is halved
 # A panel is integrated by two Gauss-Legendre rules with these numbers of nodes. Their difference
 # bounds the error.
@@ -129,11 +129,11 @@ def explain_pair(model: Ranker, queries: Queries, a: int, b: int) -> Explanation
     """
     model.check_features(queries)
     query = _query_of(queries, a, b)
-    first = int(queries.offsets[query])
+    first_doc = int(queries.offsets[query])
     margin = model.differentiable()
     scaled = model.scaler(queries.take([query])).features.astype(np.float64)
     start = scaled.mean(axis=0)
-    ends = scaled[[a - first, b - first]]
+    ends = scaled[[a - first_doc, b - first_doc]]
     path = _Path(margin, np.stack([start, start]), ends)
     values_of_columns, error = path.integrate()
     values = np.zeros(model.n_features)
@@ -217,22 +217,24 @@ def feature_shares(model: Ranker, queries: Queries) -> F64:
     values = torch.zeros(_PAIRS, model.n_features, dtype=values_of_columns.dtype)
     values.index_add_(1, torch.from_numpy(model.scaler.sources), values_of_columns.detach())
     means = values.abs().mean(dim=0).numpy()
-    shares: F64 = means / max(float(means.sum()), np.finfo(np.float64).tiny)
+    total = max(float(means.sum()), np.finfo(np.float64).tiny)  # above 0 if all means are 0
+    shares: F64 = means / total
     return shares
 
 
 def _random_pairs(queries: Queries) -> tuple[I64, I64]:
-    """Draw the numbers (_PAIRS,) of two different documents of a query; all queries are as likely.
+    """Draw `_PAIRS` pairs of two different documents of a query; return the documents' numbers.
 
     Every query must have two or more documents.
     """
     rng = np.random.default_rng(0)
-    query = rng.integers(len(queries), size=_PAIRS)
+    query = rng.integers(len(queries), size=_PAIRS)  # all queries are equally likely
     sizes = queries.sizes[query]
-    first = queries.offsets[query]
-    i = rng.integers(sizes)
-    j = (i + 1 + rng.integers(sizes - 1)) % sizes  # never equal to i
-    return first + i, first + j
+    first_doc = queries.offsets[query]
+    i_in_query = rng.integers(sizes)
+    steps_to_j = 1 + rng.integers(sizes - 1)  # around the query, but never back to i
+    j_in_query = (i_in_query + steps_to_j) % sizes
+    return first_doc + i_in_query, first_doc + j_in_query
 
 
 def _values_of_pairs(margin: Margin, a: Tensor, b: Tensor) -> Tensor:
@@ -294,7 +296,7 @@ class _Path:
             allowed = max(TOLERANCE * float(np.abs(values.sum(axis=0)).sum()), _ROUNDING)
             if errors.sum() <= allowed:
                 return values.sum(axis=0), float(errors.sum())
-            # The sum of the errors is too large, so that a panel has more than its share.
+            # The sum of the errors is too large, so at least one panel has more than its share.
             is_bad = errors > allowed / (2 * len(errors))
             if self.points + 2 * is_bad.sum() * sum(_NODES) > _MOST_POINTS:
                 break

@@ -68,7 +68,7 @@ def columns_of(model: Ranker, queries: Queries) -> tuple[Column, ...]:
     names = model.feature_names or queries.feature_names or readable_names
     columns = list[Column]()
     for column, features in _features_by_column(names).items():
-        # A feature that is named like its column has the empty text here, which is no level.
+        # A feature that has the name of its column gets an empty text here, which is no level.
         levels = tuple(names[k][len(column) + 1 :] for k in features)
         if all(levels) and _are_indicators(queries.features[:, features]):
             columns.append(Column(column, tuple(features), levels))

@@ -131,7 +131,7 @@ def _word_counts(arrays_left: Arrays, n_texts: int) -> WordCounts:
 
 
 def _topics(arrays_left: Arrays) -> Topics:
-    """Restore the topics of texts."""
+    """Restore the topics of texts from their terms and loadings."""
     words = _terms_with_weights(arrays_left, "words", WORDS)
     letters = _terms_with_weights(arrays_left, "letters", LETTERS)
     n_terms = len(words.terms) + len(letters.terms)
@@ -144,7 +144,7 @@ def _topics(arrays_left: Arrays) -> Topics:
 
 
 def _terms_with_weights(arrays_left: Arrays, name: str, kind: tuple[str, tuple[int, int]]) -> Terms:
-    """Restore terms with their inverse document frequencies.
+    """Restore terms and their inverse document frequencies from two arrays.
 
     Args:
         arrays_left: arrays that are not used yet; two arrays are removed.

@@ -88,7 +88,8 @@ class AnswerCache:
         self._is_cut = False  # whether the file ends in the middle of a line
         refuse_output(file)
         try:
-            if not self._path.exists() or not self._read():
+            is_new = not self._path.exists() or self._read() == 0
+            if is_new:
                 self._append(_FORMAT)
         except OSError as error:
             raise self._fault(error) from None
@@ -146,7 +147,7 @@ class AnswerCache:
     def _append(self, record: Mapping[str, Any]) -> None:
         """Append a line to the file by a single write, so that processes do not mix their lines."""
         line = json.dumps(record) + "\n"
-        if self._is_cut:
+        if self._is_cut:  # the record must not continue an incomplete line
             line = f"\n{line}"
             self._is_cut = False
         descriptor = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)

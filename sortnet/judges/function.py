@@ -90,7 +90,7 @@ class Function:
         )
 
     def _why_not_about(self, n_items: int) -> str:
-        """Return the reason why 2 or `n_items` items cannot be passed; empty if they can."""
+        """Explain why 2 or `n_items` items cannot be passed to the function; empty if they can."""
         try:
             signature = inspect.signature(self.function)
         except (TypeError, ValueError):  # some functions in C have no signature

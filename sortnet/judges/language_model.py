@@ -214,11 +214,13 @@ class LanguageModel:
             secret = os.environ.get(source, "").strip() or None
             if secret is None and self.key is not None:
                 raise SortNetError(f"the variable {source}, which is to have the key, is not set")
-        if secret is not None and not isinstance(secret, str):
+        if secret is None:
+            return None
+        if not isinstance(secret, str):
             raise SortNetError(f"key: the function returned {type(secret).__name__}, no text")
-        if secret is not None and not (secret.isascii() and secret.isprintable()):
+        if not (secret.isascii() and secret.isprintable()):
             raise SortNetError(f"the key in {source} has characters that no key has")
-        if secret is not None and secret in json.dumps(dict(self.request)):
+        if secret in json.dumps(dict(self.request)):
             raise SortNetError("request: it has the server's key, and a request is stored")
         return secret
 

@@ -31,7 +31,7 @@ TOO_LONG = re.compile(
     re.IGNORECASE,
 )
 _LONGEST_TEXT = 200  # characters of a server's text in a message
-# Parameters of SortNet that some models refuse, and that are not needed.
+# SortNet leaves these parameters out if a model refuses them.
 _MAY_BE_LEFT_OUT = ("temperature", "max_tokens", "max_completion_tokens")
 _NAMES_SCHEMA = re.compile(r"response_format|json_schema|schema|structured", re.IGNORECASE)
 _OF_TWO = AnswerForm()

@@ -61,7 +61,7 @@ class ModelWorker:
         return verdicts
 
     def stop(self) -> None:
-        """Let `ask` end before its next call; a present pause ends now."""
+        """End `ask` before its next call, and end a pause between two calls at once."""
         self._over.set()
 
     def end(self) -> None:

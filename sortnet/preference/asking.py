@@ -208,6 +208,7 @@ class SessionAsking:
             items = grown_set(view, pair, request.set_size, request.rng)
             if strategy is random_pair:
                 return self._question(request, items, "uniform", 1 / self._pairs.count)
+            # Questions name the strategy without the suffix of the function, such as `merge`.
             name = strategy.__name__.removesuffix("_pass").removesuffix("_pair")
             return self._question(request, items, name)
         return None
@@ -227,7 +228,7 @@ class SessionAsking:
         return self._question(request, new_pair, HOLDOUT, (1 - p_shared) / self._pairs.count)
 
     def _choose_repeat(self, request: _Request) -> Question | None:
-        """Repeat a question that this annotator answered some time ago, with its places rotated."""
+        """Repeat a question that this annotator answered before, each item in another place."""
         drawn = self._history.draw_once(request.annotator, request.rng, but_last=_REPEAT_AFTER)
         if drawn is None:
             return None

@@ -7,6 +7,7 @@ from math import ceil, comb
 
 import numpy as np
 
+from sortnet.core import I64
 from sortnet.preference.askable_pairs import AskablePairs
 from sortnet.preference.fitted_model import milestone
 from sortnet.preference.fitting import SessionFitting
@@ -15,6 +16,7 @@ from sortnet.preference.goal import Goal
 from sortnet.preference.groups import Groups, GroupStanding, parts_apart
 from sortnet.preference.history import History
 from sortnet.preference.intervals import Ranking, rank_items
+from sortnet.preference.posterior import Posterior
 from sortnet.preference.set_choice import worth_in_pairs
 from sortnet.preference.stopping import (
     ENOUGH_CHECKS,
@@ -112,11 +114,7 @@ class SessionRanking:
         elif is_contradicted:
             # Nobody knows how many answers it takes until the check agrees with the model.
             n_left = Left(None, None, None)
-        standings: tuple[GroupStanding, ...] = ()
-        if len(self._groups) > 1:
-            standings = group_standings(
-                posterior, self._groups, n_answers, self._goal, passed=check.passed, seed=self._seed
-            )
+        standings = self._standings_of_groups(posterior, n_answers, passed=check.passed)
         models_are_measured = has_people or bool(self._study.gold)
         sentences = [
             state.details,
@@ -139,6 +137,16 @@ class SessionRanking:
             groups=standings,
             details=tuple(sentence for sentence in sentences if sentence),
             apart=parts_apart(components, n_answers > 0, self._groups, features=has_features),
+        )
+
+    def _standings_of_groups(
+        self, posterior: Posterior, n_answers: I64, *, passed: bool
+    ) -> tuple[GroupStanding, ...]:
+        """Measure the distance of each group from the goal; nothing if there is only one group."""
+        if len(self._groups) == 1:
+            return ()
+        return group_standings(
+            posterior, self._groups, n_answers, self._goal, passed=passed, seed=self._seed
         )
 
     def _n_free_questions(self) -> int:

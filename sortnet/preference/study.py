@@ -159,8 +159,8 @@ class Decision:
             _check_amount(kind, self.amount)
         n_characters = len(self.reason or "")
         if kind in WORDS and n_characters > LONGEST[kind]:
-            long = f"{kind} of {n_characters:,} characters"
-            raise StudyError(f"{long}: at most {LONGEST[kind]:,} are shown")
+            text = f"{kind} of {n_characters:,} characters"
+            raise StudyError(f"{text}: at most {LONGEST[kind]:,} are shown")
 
     def _check_fields(self) -> None:
         """Raise StudyError unless exactly the fields are set that this kind of decision needs."""

@@ -152,6 +152,7 @@ def _rounds(
         yield w_of_columns - w_of_negatives
         if next_ensemble.mean_measure + _TOLERANCE <= ensemble.mean_measure:
             break
+        # A weak ranker that is chosen again and again without an effect gives way to another one.
         if next_ensemble.mean_measure == ensemble.mean_measure and k == previous_k:
             n_in_vain += 1
         else:

@@ -43,6 +43,7 @@ class SetRanker(Ranker):
         return True
 
     def scores(self, queries: Queries) -> F32:
+        """Compute the net's scores (n_docs,), which can be compared within a query."""
         with torch.no_grad(), one_thread_an_operation():
             scores: F32 = self.config.scores_of(self.net, self.scaled(queries)).numpy()
         return scores

@@ -152,6 +152,7 @@ class ForestRanker(Ranker):
         return {f.name: getattr(self.forest, f.name) for f in fields(self.forest)}
 
     def facts(self) -> dict[str, Any]:
+        """List the entries of model.json that depend on the ranker, with the forest's size."""
         sizes = {"n_nodes": len(self.forest.feature), "n_trees": len(self.forest.roots)}
         return sizes | super().facts()
 
@@ -184,7 +185,7 @@ class ForestSettings(Settings):
         """
         arrays = {}
         for name in (f.name for f in fields(Forest)):
-            # `take` checks that the array has one dimension and the type; any length is allowed.
+            # `take` checks the type, and that the array has one dimension. Any length is allowed.
             unchecked = saved.tensors.get(name)
             size = 0 if unchecked is None else unchecked.size
             arrays[name] = saved.take(name, _DTYPES.get(name, np.int64), size)

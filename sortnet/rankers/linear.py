@@ -47,6 +47,7 @@ class LinearRanker(Ranker):
         return scores
 
     def differentiable(self) -> Margin:
+        """Return the margin w · (x - y) of two scaled documents x and y as a torch function."""
         import torch
 
         w = torch.from_numpy(self.w)
@@ -90,17 +91,20 @@ def ranksvm(part: Queries, C: float, progress: Progress = lambda text: None) -> 
     A = _pair_matrix(part)
 
     def loss_and_gradient(w: F64) -> tuple[float, F64]:
+        """Compute the function to minimise and its gradient (d,) at the weights w."""
         slack = np.maximum(0, 1 - A @ (X @ w))  # how far each pair is inside the margin
         gradient = w - 2 * C * (X.T @ (A.T @ slack))
         return float(w @ w / 2 + C * slack @ slack), gradient
 
     def hessian_product(w: F64, v: F64) -> F64:
+        """Multiply the Hessian at the weights w by a vector v (d,)."""
         A_s = rows_inside_margin(w.tobytes())
         product: F64 = v + 2 * C * (X.T @ (A_s.T @ (A_s @ (X @ v))))
         return product
 
     @lru_cache(maxsize=1)  # many products are taken at the same w; the cache needs a hashable key
     def rows_inside_margin(bytes_of_w: bytes) -> csr_array:
+        """Select the rows of the matrix A for pairs inside the margin, which are the matrix A_s."""
         margins = A @ (X @ np.frombuffer(bytes_of_w))
         return A[margins < 1]
 

@@ -148,12 +148,17 @@ class Model(Ranker):
         return votes
 
     def split_shares(self) -> F64 | None:
+        """Compute the share of the trees' splits that use each feature; None without soft trees.
+
+        The shares of the columns that the scaling makes of a feature are added up.
+        """
         shares = self.comparator.members[0].feature_shares()
         if shares is None:
             return None
         return np.bincount(self.scaler.sources, shares, self.n_features).astype(np.float64)
 
     def differentiable(self) -> Margin:
+        """Return the comparator's margin of two scaled documents as a torch function."""
         from sortnet.comparators.base import margin_of
         from sortnet.comparators.make import trainable
 
@@ -182,6 +187,7 @@ class Model(Ranker):
         return self.untrained().order(queries)
 
     def learned(self) -> dict[str, Array]:
+        """List the weights of the comparator by name, such as `comparator.0.choices`."""
         if isinstance(self.comparator, FittedTrees):
             return {f"{_TREES}{name}": array for name, array in self.comparator.weights.items()}
         from sortnet.rankers.weights import weights_of

@@ -48,7 +48,9 @@ class NetRanker(Model):
         return self.real_scores(queries)
 
     def untrained(self) -> Model:
-        net = self.config.make(self.scaler.n_columns)(self.config.seed)
+        """Copy the ranker with random weights, with which the training began."""
+        make_net = self.config.make(self.scaler.n_columns)
+        net = make_net(self.config.seed)
         return NetRanker(self.config, self.scaler, net, feature_names=self.feature_names)
 
 
@@ -77,10 +79,11 @@ class NetSettings(Settings):
     def make(self, n_columns: int) -> Make:
         """Return a function that makes the net for `n_columns` columns from a seed."""
         fixed = self.fixed
-        # Only DirectRanker has a setting for the output activation.
+        # Only DirectRanker has a setting for the output activation; other nets have none.
         tau = self.flat().get("tau", "identity") or fixed["tau"]
 
         def make_net(seed: int) -> DirectRanker:
+            """Make the net of these settings with random weights."""
             return DirectRanker(
                 n_columns,
                 hidden=self.hidden or fixed["hidden"],

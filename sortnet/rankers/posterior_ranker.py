@@ -68,6 +68,7 @@ class PosteriorRanker(Ranker):
         return scores
 
     def margins(self, queries: Queries, i: ArrayLike, j: ArrayLike) -> F32:
+        """Compute the margins (m,) of documents i over documents j, see `Scores.prefer`."""
         prepared = self.comparator.prepare(self.scaled(queries).features)
         return self.comparator.prefer(prepared, np.asarray(i), np.asarray(j))
 
@@ -80,6 +81,7 @@ class PosteriorRanker(Ranker):
         residual = self.comparator.residual
 
         def margin(x: Tensor, y: Tensor) -> Tensor:
+            """Compute E[s_x - s_y] / √(Var[s_x - s_y]) for documents with features x and y."""
             difference = x - y
             variance = (difference @ draws.T).var(dim=-1, correction=0) + 2 * residual
             # The limit is applied before the root, because the root has no gradient at 0.
@@ -88,6 +90,7 @@ class PosteriorRanker(Ranker):
         return margin
 
     def learned(self) -> dict[str, Array]:
+        """List the arrays of the posterior by name, as `PosteriorSettings.read` reads them."""
         scores = self.comparator
         residual = np.array([scores.residual])
         return {"mean": scores.mean, "draws": scores.draws, "residual": residual}
@@ -104,6 +107,7 @@ class PosteriorSettings(Settings):
     scaling: str | None = scaling_setting("the best of a few scalings")
 
     def candidates(self, train: Queries) -> list[Self]:
+        """List the settings to fit: one for each scaling to try if the scaling is left open."""
         if self.scaling:
             return [self]
         return [self.changed(scaling=scaling) for scaling in _SCALINGS_TRIED]

@@ -22,7 +22,7 @@ from sortnet.config import Settings
 from sortnet.errors import DataError, ModelError
 from sortnet.files import shown
 
-# {name of a kind: module and name of its settings class}
+# Names of the kinds of rankers, and the module and the name of each kind's settings class.
 KINDS: dict[str, str] = {
     "sortnet": "sortnet.config:Config",
     "posterior": "sortnet.rankers.posterior_ranker:PosteriorSettings",

@@ -57,10 +57,11 @@ class BatchRows(AnnotatorRows):
         """Add a batch of an annotator, and return the name of the batch."""
         name = secrets.token_hex(4)
         with self.locked() as connection:
+            keys = self._annotator_keys([annotator])
             row = {
                 "name": name,
                 "collection": self.number,
-                "annotator": self._annotator_keys([annotator])[annotator],
+                "annotator": keys[annotator],
                 "created": self.clock(),
                 "about": about,
             }

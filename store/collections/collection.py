@@ -263,7 +263,8 @@ class Collection(DecisionRows, JudgementRows, ServerRows, BatchRows):
         # the disk. The leases of a batch must last, because they identify its answers.
         with self.locked(durable=batch is not None):
             now = self.clock()
-            key = self._annotator_keys([annotator])[annotator]
+            keys = self._annotator_keys([annotator])
+            key = keys[annotator]
             if self._is_closed(key):
                 return []
             if questions and after is not None:

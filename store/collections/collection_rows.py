@@ -119,7 +119,7 @@ class CollectionRows:
         with self.transaction() as connection:
             is_criterion = connection.execute(query).scalar() is not None
         if is_criterion:
-            parent = self.name.rpartition(":")[0]
+            parent, _, _ = self.name.rpartition(":")
             raise StoreError(
                 f"{self.name!r} is a criterion: its items are those of {parent!r}, give that"
             )

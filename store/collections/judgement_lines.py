@@ -156,7 +156,8 @@ def _column_names(rows: Rows, number_of_id: Mapping[str, int]) -> list[str]:
             position = positions[aliases_in_file[0]]
             names[position] = column
     if "answer" in names:
-        name_in_file = list(rows.columns)[names.index("answer")]
+        names_in_file = list(rows.columns)
+        name_in_file = names_in_file[names.index("answer")]
         _refuse_zero_and_one(rows, name_in_file, number_of_id)
     return names
 

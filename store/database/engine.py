@@ -147,7 +147,8 @@ class Database:
 
     def _message(self, error: SQLAlchemyError) -> str:
         """Return the driver's message on one line, without any password of the URL."""
-        message = _one_line(getattr(error, "orig", None) or error)
+        driver_error = getattr(error, "orig", None)
+        message = _one_line(driver_error or error)
         for secret in _secrets(self.url):
             message = message.replace(secret, "***")
         if not message:
@@ -194,7 +195,7 @@ def parse_url(url: str | Path | URL | None = None) -> URL:
                 "postgresql://USER@HOST/DATABASE, and leave the password to PGPASSWORD or ~/.pgpass"
             )
         return URL.create("sqlite", database=url)
-    scheme = url.partition("://")[0]
+    scheme, _, _ = url.partition("://")
     try:
         parsed = make_url(url)
     except (ArgumentError, ValueError):

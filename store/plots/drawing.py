@@ -93,25 +93,25 @@ def new_figure(
 
 
 def grid(
-    n: int, most: int, title: str, remark: str | None = None, share: bool = False
+    n_panels: int, most_in_row: int, title: str, remark: str | None = None, share: bool = False
 ) -> tuple[Figure, list[Axes]]:
-    """Make a figure of n panels, with at most `most` panels in a row; see `new_figure`."""
-    columns = min(n, most)
-    rows = -(-n // columns)
-    figure, panels = new_figure(
-        max(2.9 * columns, 5), 1.4 + 2.2 * rows, rows, columns, title, remark, share
-    )
-    for empty in range(n, len(panels)):
+    """Make a figure with a number of panels, at most `most_in_row` in a row; see `new_figure`."""
+    columns = min(n_panels, most_in_row)
+    rows = -(-n_panels // columns)  # rounded up
+    width = max(2.9 * columns, 5)
+    height = 1.4 + 2.2 * rows
+    figure, panels = new_figure(width, height, rows, columns, title, remark, share)
+    for empty in range(n_panels, len(panels)):
         panels[empty].remove()
-        # Shared axes have labels in the last row only, and the panel above is the last one now.
+        # Shared axes have labels in the last row only. Here, the panel above is the last one.
         panels[empty - columns].tick_params(labelbottom=True)
-    return figure, panels[:n]
+    return figure, panels[:n_panels]
 
 
 def line(axes: Axes, frame: pd.DataFrame, column: str, split: str, label: str | None) -> None:
     """Plot a column over the iterations, in the split's style."""
-    y = frame[column].astype("float64")
-    axes.plot(frame["iteration"], y, label=label, gid=column, **LINES[split])
+    values = frame[column].astype("float64")
+    axes.plot(frame["iteration"], values, label=label, gid=column, **LINES[split])
 
 
 def by_iteration(axes: Axes, frame: pd.DataFrame) -> None:

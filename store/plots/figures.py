@@ -95,9 +95,9 @@ def measures(iterations: pd.DataFrame, *, conventions: str | None = None) -> Fig
     names = measure_names(iterations)
     if not names:
         raise DataError(f"no measures to draw: {TRAIN_FIRST}")
-    conventions = conventions or iterations.attrs.get("conventions") or "conventions not given"
+    remark = conventions or iterations.attrs.get("conventions") or "conventions not given"
     columns = 2 if len(names) in (2, 4) else 3  # two or four panels fill rows of two
-    figure, panels = draw.grid(len(names), columns, "Measures of the ranking", conventions)
+    figure, panels = draw.grid(len(names), columns, "Measures of the ranking", remark)
     for axes, name in zip(panels, names, strict=True):
         for split in SPLITS:
             if f"{split}_{name}" in iterations:

@@ -132,6 +132,7 @@ def _draw_strips(
         is_misplaced = misplaced(numbers, strip.order)
         for image, is_wrong in zip(strip.order, is_misplaced, strict=True):
             block = _on_paper(images[image], bool(is_wrong))
+            # A white column at the right of each image divides it from the next image.
             blocks.append(np.pad(block, ((0, 0), (0, 1), (0, 0)), constant_values=1))
         axes.imshow(
             np.concatenate(blocks, axis=1),

@@ -1,4 +1,4 @@
-"""The figures about an annotator, with their titles and the values expected of them.
+"""The figures about an annotator, such as reliability and side bias, with their titles.
 
 The table of `sortnet annotators`, the admin page and the report of a collection have a column for
 each figure.
@@ -15,7 +15,7 @@ TITLES = ("reliability", "side bias", "with others", "with self", "gold")
 
 @dataclass(frozen=True)
 class Interval:
-    """A figure with its 90 % interval, each with two digits."""
+    """A figure and its 90 % interval, as texts with two decimals."""
 
     value: str
     low: str
@@ -24,13 +24,13 @@ class Interval:
 
 @dataclass(frozen=True)
 class Share:
-    """The share of answers that agree, and the share expected if all annotators were average."""
+    """The share of answers that agree, and the share expected of average annotators."""
 
     observed: float
     expected: float
 
     def text(self) -> str:
-        """The observed share, then the expected share.
+        """Write the observed share, then the expected share.
 
         >>> Share(0.5, 0.75).text()
         '0.50 / 0.75'
@@ -42,10 +42,10 @@ Figure: TypeAlias = Interval | Share | None  # None: unknown
 
 
 def figures_of(report: Mapping[str, Any] | None) -> list[Figure]:
-    """The figures of a report, in the order of their titles; without a report all are None.
+    """Return the figures of an annotator's report, in the order of `TITLES`.
 
     Args:
-        report: an `AnnotatorReport` as a dict.
+        report: an `AnnotatorReport` as a dict. If None, all figures are None.
     """
     if report is None:
         return [None] * len(TITLES)
@@ -58,17 +58,19 @@ def figures_of(report: Mapping[str, Any] | None) -> list[Figure]:
     ]
 
 
-def _interval(numbers: Mapping[str, float] | None) -> Figure:
-    if numbers is None:
+def _interval(estimate: Mapping[str, float] | None) -> Figure:
+    """Format an estimate with its interval; None if the estimate is unknown."""
+    if estimate is None:
         return None
     return Interval(
-        value=f"{numbers['value']:.2f}",
-        low=f"{numbers['low']:.2f}",
-        high=f"{numbers['high']:.2f}",
+        value=f"{estimate['value']:.2f}",
+        low=f"{estimate['low']:.2f}",
+        high=f"{estimate['high']:.2f}",
     )
 
 
 def _share(observed: float | None, expected: float | None) -> Figure:
+    """Combine an observed and an expected share; None if either is unknown."""
     if observed is None or expected is None:
         return None
     return Share(observed, expected)

@@ -1,4 +1,4 @@
-"""The facts of a collection's report: question, judges and their cost, ranking, doubts."""
+"""Collect the facts of a collection's report: question, judges, cost, ranking, pairs in doubt."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ from store.report.labelling_pictures import draw_pictures
 from store.report.question_sizes import facts_of_sizes
 from store.service.labelling import LabellingService
 
-TOP = 10
-N_DOUBTS = 20
+TOP = 10  # number of top items if the goal of the session is not a top
+N_DOUBTS = 20  # number of pairs in doubt that are listed
 _FOR_THE_PAGE = ("rows", "pictures")  # facts that programs do not get
-SIGNIFICANT = 0.05  # p below which cycles are more than noise
+SIGNIFICANT = 0.05  # p-value below which cycles are more than noise
 _LONGEST_TEXT = 200  # characters of an item's text
 _CALL_COUNTS = ("calls", "tokens_in", "tokens_out")
 _RANKING_COLUMNS = ("rank", "score", "low", "high", "among_top", "judgements")
@@ -43,9 +43,15 @@ _RANKING_COLUMNS = ("rank", "score", "low", "high", "among_top", "judgements")
 def facts_for_programs(
     collection: Collection, *, top: int | None = None, progress: Progress = lambda text: None
 ) -> dict[str, Any] | list[dict[str, Any]]:
-    """The facts of the page of a collection for JSON, with the top items only and no pictures.
+    """Collect the facts of a collection's page for JSON: only the top items, and no pictures.
 
-    A list with the facts of each criterion, if the collection has criteria.
+    Args:
+        collection: the items and their judgements.
+        top: the number of top items, see `facts_of`.
+        progress: gets the name of each step.
+
+    Returns:
+        The facts; or, if the collection has criteria, a list with the facts of each criterion.
     """
     all_facts = [
         {name: facts[name] for name in facts if name not in _FOR_THE_PAGE}
@@ -63,9 +69,9 @@ def facts_of_criteria(
     pictures: bool = True,
     progress: Progress = lambda text: None,
 ) -> list[dict[str, Any]]:
-    """The facts of each criterion of a collection, see `facts_of`.
+    """Collect the facts of each criterion of a collection, see `facts_of`.
 
-    A collection without criteria has its own facts.
+    If the collection has no criteria, the list has one entry, the facts of the collection.
     """
     all_facts = []
     for criterion in collection.asked():
@@ -81,14 +87,14 @@ def facts_of(
     top: int | None = None,
     pictures: bool = True,
 ) -> dict[str, Any]:
-    """The facts of the report of a collection with one question, as plain values.
+    """Collect the facts of the report of a collection with one question, as plain values.
 
     Args:
         collection: the items and their judgements.
-        goal: when the asking is to stop; None: the collection's own goal.
-        top: the number of items of each group that are shown; None: on the page all items, in
-            `ranking` the number of the goal, else 10.
-        pictures: whether pictures are drawn.
+        goal: the goal at which asking stops. If None, the collection's own goal.
+        top: the number of items of each group in the facts `ranking` and `rows`. If None, `ranking`
+            has the number of top items in the goal, or 10; and `rows` has all items.
+        pictures: whether to draw pictures.
 
     Cost: a fit to all judgements, and 400 simulations of the answers about 50,000 triples.
     """
@@ -99,17 +105,15 @@ def facts_of(
     study = service.study
     counted_judgements = session.judgements()
     all_judgements = service.judgements()
-    judges = _judges(service, all_judgements)
+    judges = _judge_reports(service, all_judgements)
+    costs_of_judges = (judge["costs"] for judge in judges)
     remaining = plain(asdict(service.remaining))
     del remaining["groups"]
     n_top = top or session.goal.top or TOP
-    rows = _ranking(service, n_top)
+    rows = _ranking_rows(service, n_top)
     cycles = cycle_test(
         session.posterior, counted_judgements, models=study.models, seed=session.seed
     )
-    cycle_facts = plain(asdict(cycles))
-    cycle_facts["share"] = cycles.share
-    cycle_facts["said"] = cycles_in_words(cycles)
     doubts = in_doubt(session.posterior, counted_judgements, N_DOUBTS)
     return {
         "collection": collection.name,
@@ -121,21 +125,25 @@ def facts_of(
         "answers": session.n_votes,
         "judges": judges,
         **{name: sum(judge[name] for judge in judges) for name in _CALL_COUNTS},
-        **_cost_facts(_sum_by_currency(judge["costs"] for judge in judges)),
-        "sizes": facts_of_sizes(all_judgements, study, partial(_spent, all_judgements)),
+        **_cost_facts(_sum_by_currency(costs_of_judges)),
+        "sizes": facts_of_sizes(all_judgements, study, partial(_sum_up_costs, all_judgements)),
         "remaining": remaining,
         "agreement": plain(asdict(agreement(counted_judgements))),
-        "cycles": cycle_facts,
+        "cycles": {
+            **plain(asdict(cycles)),
+            "share": cycles.share,
+            "said": cycles_in_words(cycles),
+        },
         "top": n_top,
         "ranking": _first_of_each_group(rows, n_top),
         "rows": rows if top is None else _first_of_each_group(rows, top),
         "pictures": draw_pictures(service, judges) if pictures else [],
-        "in_doubt": [_doubt(doubt, items) for doubt in doubts],
+        "in_doubt": [_doubt_facts(doubt, items) for doubt in doubts],
     }
 
 
 def cycles_in_words(test: CycleTest) -> str:
-    """The result of the test of cycles in words.
+    """Describe the result of the test of cycles in a sentence.
 
     >>> cycles_in_words(CycleTest(0, 0))
     'No three items have all their pairs judged, so nothing can be said of cycles.'
@@ -155,29 +163,32 @@ def cycles_in_words(test: CycleTest) -> str:
     return f"{counts}: no sign that the answers contradict an order in any way but by noise."
 
 
-def _judges(service: LabellingService, all_judgements: Judgements) -> list[dict[str, Any]]:
-    """A report of each annotator with judgements, and the cost of their answers."""
+def _judge_reports(service: LabellingService, all_judgements: Judgements) -> list[dict[str, Any]]:
+    """Report on each annotator with judgements: reliability, calibration, and cost of answers."""
     annotators = service.collection.annotators()
-    names = [who.name for who in annotators if who.name in all_judgements.annotators]
+    names = [
+        annotator.name for annotator in annotators if annotator.name in all_judgements.annotators
+    ]
     gold = service.study.gold_pairs()
     judges = []
     for report in service.reports(names):
         judge: dict[str, Any] = plain(asdict(report))
         judge["kind"] = "model" if report.model else "person"
-        judge |= _spent(all_judgements, np.flatnonzero(all_judgements.by(report.name)))
+        own_rows = np.flatnonzero(all_judgements.by(report.name))
+        judge |= _sum_up_costs(all_judgements, own_rows)
         ranges = calibration(all_judgements, report.name, gold) if report.probabilities else []
         judge["calibration"] = [plain(asdict(p_range)) for p_range in ranges]
         judges.append(judge)
     return judges
 
 
-def _spent(all_judgements: Judgements, rows: I64) -> dict[str, Any]:
-    """The calls, tokens and cost of the judgements in some rows."""
-    texts = all_judgements.texts["meta"]
+def _sum_up_costs(all_judgements: Judgements, rows: I64) -> dict[str, Any]:
+    """Sum up the calls, tokens and cost of the judgements in the given rows."""
+    meta_of_row = all_judgements.texts["meta"]
     counts = dict.fromkeys(_CALL_COUNTS, 0)
     costs: dict[str, float] = {}
     for row, cost in zip(rows.tolist(), all_judgements.cost[rows].tolist(), strict=True):
-        meta = _parse_meta(texts[row]) if row in texts else {}
+        meta = _parse_meta(meta_of_row[row]) if row in meta_of_row else {}
         if "model" in meta:
             for name, number in _call_counts(meta).items():
                 counts[name] += number
@@ -188,9 +199,10 @@ def _spent(all_judgements: Judgements, rows: I64) -> dict[str, Any]:
 
 
 def _cost_facts(costs: dict[str, float]) -> dict[str, Any]:
-    """Costs by currency, and the cost and its currency if there is only one currency.
+    """Return the costs by currency; and if there is only one currency, the cost and the currency.
 
-    The key of an unknown currency is empty.
+    Args:
+        costs: the cost in each currency; an empty key means that the currency is unknown.
     """
     if len(costs) != 1:
         return {"cost": None, "currency": None, "costs": costs}
@@ -199,8 +211,12 @@ def _cost_facts(costs: dict[str, float]) -> dict[str, Any]:
 
 
 def _call_counts(meta: dict[str, Any]) -> dict[str, int]:
-    """The calls and tokens in the meta of a model's answer; one call if it does not say."""
-    tokens_in, tokens_out = 0, 0
+    """Read the numbers of calls and tokens from the meta of a model's answer.
+
+    The number of calls is 1 if the meta has no number.
+    """
+    tokens_in = 0
+    tokens_out = 0
     tokens = meta.get("tokens")
     if isinstance(tokens, list) and len(tokens) == 2:
         tokens_in, tokens_out = tokens
@@ -212,11 +228,12 @@ def _call_counts(meta: dict[str, Any]) -> dict[str, int]:
 
 
 def _count_or_0(value: Any) -> int:
+    """Return the value if it is a count, a whole number of at least 0; else 0."""
     return value if isinstance(value, int) and value >= 0 else 0
 
 
 def _parse_meta(text: str) -> dict[str, Any]:
-    """The meta of an answer; empty if an import gave anything but a JSON object."""
+    """Parse the meta of an answer; return {} if an import wrote anything but a JSON object."""
     try:
         meta = json.loads(text)
     except (ValueError, RecursionError):
@@ -224,14 +241,17 @@ def _parse_meta(text: str) -> dict[str, Any]:
     return meta if isinstance(meta, dict) else {}
 
 
-def _ranking(service: LabellingService, top: int) -> list[dict[str, Any]]:
-    """All items, best first, group by group, with their probability to be among the top."""
+def _ranking_rows(service: LabellingService, top: int) -> list[dict[str, Any]]:
+    """Make a row for each item, the best first, group by group.
+
+    A row includes the probability that the item is among the `top` best items of its group.
+    """
     ranking = service.session.ranking(fresh=False, top=top)
     items = service.items
     rows = []
     for item in ranking.order.tolist():
         row: dict[str, Any] = {"group": None if items.groups is None else items.groups[item]}
-        row |= _item(items, item)
+        row |= _id_and_text(items, item)
         for name in _RANKING_COLUMNS:
             row[name] = plain(getattr(ranking, name)[item])
         rows.append(row)
@@ -239,18 +259,19 @@ def _ranking(service: LabellingService, top: int) -> list[dict[str, Any]]:
 
 
 def _first_of_each_group(rows: list[dict[str, Any]], n: int) -> list[dict[str, Any]]:
-    """The first n rows of each group."""
+    """Return the first n rows of each group."""
     first_rows: list[dict[str, Any]] = []
     for _, rows_of_group in groupby(rows, key=lambda row: row["group"]):
         first_rows += islice(rows_of_group, n)
     return first_rows
 
 
-def _doubt(doubt: Doubt, items: Items) -> dict[str, Any]:
+def _doubt_facts(doubt: Doubt, items: Items) -> dict[str, Any]:
+    """Describe a pair in doubt: its items, the probability of their order, and the answers."""
     first, second = doubt.pair
     return {
-        "first": _item(items, first),
-        "second": _item(items, second),
+        "first": _id_and_text(items, first),
+        "second": _id_and_text(items, second),
         "p": doubt.p,
         "disputed": doubt.disputed,
         "answers": [
@@ -266,7 +287,7 @@ def _doubt(doubt: Doubt, items: Items) -> dict[str, Any]:
 
 
 def _preferred_item(answer: Judgement, pair: Pair, items: Items) -> str | None:
-    """The id of the item of a pair that an answer prefers; None if it prefers neither."""
+    """Return the id of the item that an answer prefers in a pair; None if it prefers neither."""
     for better, worse in answer.comparisons():
         if {better, worse} == {*pair}:
             return items.ids[better]
@@ -274,18 +295,23 @@ def _preferred_item(answer: Judgement, pair: Pair, items: Items) -> str | None:
 
 
 def _p_of_item(answer: Judgement, item: int) -> float | None:
-    """The probability in an answer about two items that this item is better; None without `p`."""
+    """Return the probability in an answer about two items that the given item is better.
+
+    Return None if the answer has no probability.
+    """
     if answer.p is None:
         return None
     return answer.p if answer.left == item else 1 - answer.p
 
 
-def _item(items: Items, number: int) -> dict[str, Any]:
+def _id_and_text(items: Items, number: int) -> dict[str, Any]:
+    """Return the id of an item, and the beginning of its text; None if the item has no text."""
     text = cut(words_of(items, number), _LONGEST_TEXT)
     return {"id": items.ids[number], "text": text or None}
 
 
 def _sum_by_currency(costs_of_judges: Iterable[dict[str, float]]) -> dict[str, float]:
+    """Sum the costs of all judges in each currency."""
     sums: dict[str, float] = {}
     for costs in costs_of_judges:
         for currency, cost in costs.items():

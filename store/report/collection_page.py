@@ -1,4 +1,4 @@
-"""The reliability of a collection's ranking as one self-contained HTML page."""
+"""Render a collection as one self-contained HTML page: its ranking, and how reliable it is."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ from store.service.item_ranking import TOP, page_cell
 
 _MOST_ROWS = 100_000  # rows of the ranking; more rows would be tens of megabytes
 _N_WITHOUT_SCRIPT = 100  # rows of the ranking that are shown without the script
-_MOST_ANSWERS = 12  # shown about a pair
+_MOST_ANSWERS = 12  # answers that are shown about a pair
+# What the page says about an annotator's probabilities, by `AnnotatorReport.probabilities`.
 _P_COUNTS = {
     "measurement": "measurements",
     "words": "words: they say nothing of the errors",
@@ -47,8 +48,8 @@ def write_collection_page(
     Args:
         collection: the items and their judgements.
         file: a path, replaced if it exists, or an open text file.
-        goal: when the asking is to stop; None: the collection's own goal.
-        top: the number of items of each group that are shown; None: all.
+        goal: the goal at which asking stops. If None, the collection's own goal.
+        top: the number of items of each group that are shown. If None, all items are shown.
         progress: gets the name of each step.
 
     Raises:
@@ -66,35 +67,42 @@ def render(all_facts: Sequence[dict[str, Any]], name: str) -> str:
 
     Args:
         all_facts: the facts of the collection, or of each of its criteria, see `facts_of`.
-        name: name of the collection.
+        name: the name of the collection.
     """
-    if all_facts[0]["criterion"]:
-        sections = [
-            (f"summary-{number}", facts["criterion"], True)
-            for number, facts in enumerate(all_facts, 1)
-        ]
-    else:
-        sections = [
-            ("summary-1", "Question", True),
-            ("reliability-1", "How reliable it is", True),
-            ("pictures-1", "Pictures", bool(all_facts[0]["pictures"])),
-            ("judges-1", "Judges", True),
-            ("top-1", "Ranking", True),
-            ("doubt-1", "Pairs most in doubt", bool(all_facts[0]["in_doubt"])),
-        ]
     return render_template(
         "collection.html",
         script="ranking.js",
         title=f"SortNet: {name}",
         all_facts=[_with_texts(facts) for facts in all_facts],
-        sections=sections,
+        sections=_sections(all_facts),
         most_answers=_MOST_ANSWERS,
         judge_columns=_JUDGE_COLUMNS,
     )
 
 
+def _sections(all_facts: Sequence[dict[str, Any]]) -> list[tuple[str, str, bool]]:
+    """List the table of contents: anchor, title, and whether the page has the section.
+
+    If the collection has criteria, there is an entry for each criterion.
+    """
+    first_facts = all_facts[0]
+    if first_facts["criterion"]:
+        return [
+            (f"summary-{number}", facts["criterion"], True)
+            for number, facts in enumerate(all_facts, 1)
+        ]
+    return [
+        ("summary-1", "Question", True),
+        ("reliability-1", "How reliable it is", True),
+        ("pictures-1", "Pictures", bool(first_facts["pictures"])),
+        ("judges-1", "Judges", True),
+        ("top-1", "Ranking", True),
+        ("doubt-1", "Pairs most in doubt", bool(first_facts["in_doubt"])),
+    ]
+
+
 def _with_texts(facts: dict[str, Any]) -> dict[str, Any]:
-    """Add the texts that the template shows to the facts of a criterion."""
+    """Add the texts and table cells that the template shows to the facts of a criterion."""
     calibration_rows = [
         _calibration_row(judge, p_range)
         for judge in facts["judges"]
@@ -118,7 +126,7 @@ def _with_texts(facts: dict[str, Any]) -> dict[str, Any]:
 
 
 def _ranking_title(facts: dict[str, Any]) -> str:
-    """Heading of the ranking table, which says whether it has all items or the top."""
+    """Write the heading of the ranking table, which tells whether all items are shown."""
     if len(facts["rows"]) == facts["items"]:
         return f"Ranking: all {facts['items']:,} items"
     if facts["groups"]:
@@ -127,7 +135,7 @@ def _ranking_title(facts: dict[str, Any]) -> str:
 
 
 def _summary(facts: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    """Yield title and content of each box below the question."""
+    """Yield the title and the content of each box below the question."""
     n_items = f"{facts['items']:,}"
     if facts["groups"]:
         n_items += f" in {count(facts['groups'], 'group')}"
@@ -145,7 +153,11 @@ def _summary(facts: dict[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def _ranking_row(row: dict[str, Any], facts: dict[str, Any]) -> list[str | list[str]]:
-    """The cells of an item's row in the ranking; the second has the item's id and text."""
+    """Make the cells of an item's row in the ranking table.
+
+    A cell is a text, except the cell of the item, which is a list of the item's id and text. If the
+    collection has groups, the first cell is the group.
+    """
     cells: list[str | list[str]] = [
         str(row["rank"]),
         [row["id"], row["text"] or ""],
@@ -163,7 +175,7 @@ def _amounts(costs: dict[str, float]) -> str:
 
 
 def _size_row(size: dict[str, Any]) -> list[str]:
-    """The cells of a row about the questions with one number of items."""
+    """Make the cells of a row about all questions with the same number of items."""
     tokens = (size["tokens_in"] + size["tokens_out"]) / max(size["comparisons"], 1)
     cost = size["cost_a_comparison"]
     return [
@@ -179,7 +191,7 @@ def _size_row(size: dict[str, Any]) -> list[str]:
 
 
 def _judge_row(judge: dict[str, Any]) -> list[str]:
-    """The cells of a judge's row."""
+    """Make the cells of a judge's row in the table of judges."""
     state = "" if judge["state"] == "active" else f" ({judge['state']})"
     tokens = judge["tokens_in"] + judge["tokens_out"]
     return [
@@ -196,7 +208,7 @@ def _judge_row(judge: dict[str, Any]) -> list[str]:
 
 
 def _calibration_row(judge: dict[str, Any], p_range: dict[str, Any]) -> list[str]:
-    """The cells of a calibration row: a judge's answers whose `p` is in one range."""
+    """Make the cells of a row about a judge's answers whose probabilities are in one range."""
     return [
         judge["name"],
         _P_COUNTS[judge["probabilities"]],
@@ -208,11 +220,13 @@ def _calibration_row(judge: dict[str, Any], p_range: dict[str, Any]) -> list[str
     ]
 
 
-def _share_cell(share: float | None, number: int) -> str:
-    return "-" if share is None else _SMALL.format(f"{share:.2f}", f"of {number:,}")
+def _share_cell(share: float | None, total: int) -> str:
+    """Format a share of a total; "-" if the share is unknown."""
+    return "-" if share is None else _SMALL.format(f"{share:.2f}", f"of {total:,}")
 
 
 def _figure_cell(figure: Figure) -> str:
+    """Format a figure with its interval or its expected share; "-" if the figure is unknown."""
     if isinstance(figure, Interval):
         return _SMALL.format(figure.value, f"[{figure.low}, {figure.high}]")
     if figure is None:
@@ -238,7 +252,7 @@ def _reliability(facts: dict[str, Any]) -> Iterator[str]:
 
 
 def _holdout_sentence(remaining: dict[str, Any]) -> str:
-    """Compare the held-out accuracy with the accuracy that the model expects."""
+    """Write a sentence that compares the held-out accuracy with the accuracy that was expected."""
     n_answers = remaining["holdout_n"]
     if not n_answers:
         return "No held-out answers yet could check the model."
@@ -253,8 +267,9 @@ def _holdout_sentence(remaining: dict[str, Any]) -> str:
 
 
 def _agreement_sentences(agreement: dict[str, Any]) -> Iterator[str]:
-    """Yield sentences about the agreement between judges, and of judges with themselves."""
-    alpha, n_shared = agreement["krippendorff_alpha"], agreement["shared_pairs"]
+    """Yield sentences on how well judges agree with each other, and with their earlier answers."""
+    alpha = agreement["krippendorff_alpha"]
+    n_shared = agreement["shared_pairs"]
     if alpha is not None and n_shared >= ENOUGH_SHARED:
         pairs = count(n_shared, "pair")
         yield (
@@ -274,4 +289,5 @@ def _agreement_sentences(agreement: dict[str, Any]) -> Iterator[str]:
 
 
 def _sentence(text: str) -> str:
+    """Make a sentence of a text, with a capital letter and a full stop."""
     return f"{text[:1].upper()}{text[1:]}."

@@ -1,4 +1,4 @@
-"""The measures of a run or of an evaluation, and their conventions."""
+"""List the measures of a run or an evaluation, and describe their conventions."""
 
 from __future__ import annotations
 
@@ -12,13 +12,21 @@ from sortnet.metrics import Empty, Metric, conventions, count_empty, measured, o
 
 
 def metrics_of(config: Settings) -> list[Metric]:
-    """All measures that a run reports, the RankQuality first."""
+    """List all measures that a run reports, the RankQuality first."""
     quality = config.rank_quality
     return list(dict.fromkeys((quality, *map(config.metric, measured(quality)))))
 
 
 def conventions_of(queries: Queries, metrics: Sequence[Metric], empty: Empty) -> list[str]:
-    """Describe the conventions of measures, a line for each number of empty queries."""
+    """Describe the conventions of measures, such as the discount of nDCG.
+
+    Measures with the same number of empty queries, which have no relevant document, share a line.
+
+    Args:
+        queries: the queries that are measured.
+        metrics: the measures.
+        empty: how an empty query counts.
+    """
     by_count: dict[int, list[Metric]] = {}
     for metric in metrics:
         values = outcomes(metric, queries, np.arange(queries.n_docs))

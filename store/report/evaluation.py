@@ -1,4 +1,4 @@
-"""Evaluate a model on labelled queries: mean measures, their conventions, and every query."""
+"""Evaluate a model on labelled queries: measures of each query, means, and conventions."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ class Evaluation:
     """The result of evaluating a model.
 
     Attributes:
-        model: folder of the model.
+        model: the folder of the model.
         queries: the queries in the order of the data.
-        measures: {measure: mean over the queries}.
-        by_query: {measure: value for each query}; NaN for a query that is left out.
+        measures: the mean of each measure over the queries.
+        by_query: the values of each measure, one for each query; NaN if a query is left out.
         rules: the settings of the measures.
         conventions: the conventions of the measures, in words.
     """
@@ -48,9 +48,13 @@ def evaluate_model(
     """Evaluate how well a model ranks labelled queries.
 
     Args:
-        model: folder of the model.
-        measures: names of measures; empty: the measures `MEASURED`.
-        rules: settings `gain`, `relevant_from` and `empty` that replace the training's.
+        model: the folder of the model.
+        data: the labelled queries.
+        measures: the names of the measures. If empty, the measures `MEASURED`.
+        rules: the settings `gain`, `relevant_from` and `empty` that replace the settings of the
+            training.
+        threads: the number of threads. If None, the number stays as it is.
+        progress: gets the name of each step.
 
     Raises:
         SortNetError: if the model, the data or a measure cannot be used.

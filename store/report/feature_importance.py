@@ -20,7 +20,7 @@ class FeatureImportance:
     """The importance of features: how much a measure drops when a feature is shuffled.
 
     Attributes:
-        facts: the model, the data, the measure and its value, the repeats and the seed.
+        facts: the model, the data, the measure and its value, the number of repeats, and the seed.
         rows: a row for each feature, the most important first.
         conventions: the conventions of the measure, in words.
     """
@@ -40,12 +40,16 @@ def measure_importance(
     threads: int | None = None,
     progress: Progress = lambda text: None,
 ) -> FeatureImportance:
-    """Shuffle each feature of labelled queries, and measure how much the quality drops.
+    """Shuffle each feature of labelled queries, and measure how much a measure drops.
 
     Args:
-        model: folder of the model.
-        measure: name of the measure; None: the RankQuality of the training.
-        repeats: number of times each feature is shuffled.
+        model: the folder of the model.
+        data: the labelled queries.
+        measure: the name of the measure. If None, the RankQuality of the training.
+        repeats: the number of times that each feature is shuffled.
+        seed: the seed of the shuffling.
+        threads: the number of threads. If None, the number stays as it is.
+        progress: gets the name of each step.
 
     Raises:
         SortNetError: if the model, the data or the measure cannot be used.
@@ -72,15 +76,19 @@ def measure_importance(
 
 
 def _rows(importance: Importance) -> list[dict[str, Any]]:
-    """One row for each feature, with name, number, and mean and standard deviation of the drop."""
+    """Make a row for each feature, the most important first.
+
+    A row has the feature's name and number, and the mean and the standard deviation of the drop.
+    For soft trees it also has the share of splits that use the feature.
+    """
     figures = {"mean": importance.mean, "std": importance.std}
     if importance.splits is not None:
         figures["splits"] = importance.splits
     rows = []
-    for place in importance.largest():
-        column = importance.columns[place]
+    for index in importance.largest():
+        column = importance.columns[index]
         row: dict[str, Any] = {"feature": column.name, "number": column.features[0] + 1}
         for name, values in figures.items():
-            row[name] = float(values[place])
+            row[name] = float(values[index])
         rows.append(row)
     return rows

@@ -1,4 +1,4 @@
-"""The hardest queries and pairs of a run, with their documents if available."""
+"""List the hardest queries and pairs of a run, with their documents if these still exist."""
 
 from __future__ import annotations
 
@@ -14,13 +14,14 @@ from store.plots.figures import before_after
 from store.report.sources import PARTS, Sources
 from store.report.svg import picture
 
-N_PAIRS, N_DOCUMENTS = 12, 20  # rows of a query at most
-N_RECURRING = 20  # rows at most
+N_PAIRS = 12  # pairs of a query that are shown, at most
+N_DOCUMENTS = 20  # documents of a query that are shown, at most
+N_RECURRING = 20  # pairs in the table of recurring pairs, at most
 _NO_GRADES = "-"
 
 
 class Table(NamedTuple):
-    """A table of the page."""
+    """A table of the page: caption, column heads and rows of cells."""
 
     caption: str
     heads: list[str]
@@ -28,7 +29,7 @@ class Table(NamedTuple):
 
 
 class _PairRow(NamedTuple):
-    """A wrong pair as the cells of a table."""
+    """The cells of a table about a wrong pair, by the name of their column."""
 
     query: str
     part: str
@@ -40,14 +41,14 @@ class _PairRow(NamedTuple):
 
 
 def hardest(pairs: pd.DataFrame, sources: Sources, *, top: int) -> list[dict[str, Any]]:
-    """The `top` hardest queries of each part for the template, validation first.
+    """Describe the hardest queries for the template, first of the validation part.
 
-    The hardness of a query is the number of times its pairs were wrong, from iteration 1 on.
+    The hardest query is the query whose pairs were wrong most often, from iteration 1 on.
 
     Args:
-        pairs: frame of `store.frames.after_the_first`.
-        sources: where to look up their documents.
-        top: number of queries per part.
+        pairs: the wrong pairs, as `store.frames.after_the_first` returns them.
+        sources: the model and the data of the run, where documents are looked up.
+        top: the number of queries of each part.
     """
     queries: list[dict[str, Any]] = []
     for split in reversed(SPLITS):
@@ -61,7 +62,14 @@ def hardest(pairs: pd.DataFrame, sources: Sources, *, top: int) -> list[dict[str
 
 
 def _hard_query(pairs: pd.DataFrame, split: Split, qid: str, sources: Sources) -> dict[str, Any]:
-    """A query, its worst pairs, and its documents in the order of the kept model."""
+    """Describe a hard query: its worst pairs, and its documents in the order of the kept model.
+
+    Args:
+        pairs: the wrong pairs of the query.
+        split: the part of the query.
+        qid: the name of the query.
+        sources: the model and the data of the run.
+    """
     caption = f"Its pairs that were wrong {counted_iterations(pairs)}, the most often wrong first"
     if len(pairs) > N_PAIRS:
         caption += f": {N_PAIRS} of {len(pairs)}"
@@ -78,8 +86,12 @@ def _hard_query(pairs: pd.DataFrame, split: Split, qid: str, sources: Sources) -
 
 
 def _order_of_documents(split: Split, qid: str, sources: Sources) -> pd.DataFrame | None:
-    """The documents of a query before and after training; None if model or data were not found."""
-    queries, model = sources.data.get(split), sources.model
+    """Return the ranks of a query's documents before and after training.
+
+    Return None if the model or the data were not found.
+    """
+    queries = sources.data.get(split)
+    model = sources.model
     if queries is None or model is None:
         return None
     query = queries.take(np.flatnonzero(queries.qids == qid))
@@ -89,34 +101,43 @@ def _order_of_documents(split: Split, qid: str, sources: Sources) -> pd.DataFram
 
 
 def _document_table(order: pd.DataFrame, split: Split, sources: Sources) -> Table:
-    """The first documents of a query in the order of the kept model."""
-    head_of_column = {"after": "rank", "document": "document", "grade": "grade"}
-    head_of_column["before"] = "rank before training"
+    """Make a table of the first documents of a query in the order of the kept model."""
+    head_of_column = {
+        "after": "rank",
+        "document": "document",
+        "grade": "grade",
+        "before": "rank before training",
+    }
     if sources.data[split].judged is not None:
         del head_of_column["grade"]
-    first = order.sort_values("after").head(N_DOCUMENTS)
-    first = first.assign(document=first["document"].map(sources.name_of))
-    rows = [[row[name] for name in head_of_column] for row in rows_of(first)]
-    n_shown = f", the first {N_DOCUMENTS} of {len(order)}" if len(order) > N_DOCUMENTS else ""
-    caption = f"Its documents as the kept model ranks them{n_shown}."
+    first_documents = order.sort_values("after").head(N_DOCUMENTS)
+    names = first_documents["document"].map(sources.name_of)
+    document_rows = rows_of(first_documents.assign(document=names))
+    rows = [[row[name] for name in head_of_column] for row in document_rows]
+    caption = "Its documents as the kept model ranks them"
+    if len(order) > N_DOCUMENTS:
+        caption += f", the first {N_DOCUMENTS} of {len(order)}"
+    caption += "."
     return Table(caption, list(head_of_column.values()), rows)
 
 
 def _order_picture(order: pd.DataFrame, qid: str) -> dict[str, str]:
+    """Draw the ranks of a query's documents before and after training."""
     alt = f"Ranks of the documents of query {qid} before and after training; see the table."
     caption = "Before training (random weights) and after, by the kept model."
     return picture(f"Query {qid}", caption, alt, before_after(order, top=N_DOCUMENTS))
 
 
 def recurring(pairs: pd.DataFrame, sources: Sources) -> Table | None:
-    """The pairs that were wrong in the most iterations, from iteration 1 on.
+    """Make a table of the pairs that were wrong in the most iterations, from iteration 1 on.
 
-    None without pairs, or if only one iteration is counted: no pair comes back in it. If more
-    pairs were wrong equally often, the caption has their number.
+    Return None if there are no pairs, or if only one iteration is counted, since no pair can be
+    wrong again in it. If further pairs were wrong as often as the last pair of the table, the
+    caption has the number of all these pairs.
 
     Args:
-        pairs: frame of `store.frames.after_the_first`.
-        sources: where to look up their documents.
+        pairs: the wrong pairs, as `store.frames.after_the_first` returns them.
+        sources: the model and the data of the run, where documents are looked up.
     """
     if pairs.empty or pairs.attrs["counted"] < 2:
         return None
@@ -131,7 +152,14 @@ def recurring(pairs: pd.DataFrame, sources: Sources) -> Table | None:
 def _pair_table(
     caption: str, pairs: pd.DataFrame, sources: Sources, *, with_query: bool = False
 ) -> Table:
-    """Wrong pairs with their documents by id, else by place; `with_query` adds query and part."""
+    """Make a table of wrong pairs, whose documents are named by id or else by place.
+
+    Args:
+        caption: the caption, without a full stop.
+        pairs: the wrong pairs.
+        sources: the model and the data of the run.
+        with_query: whether there are columns for the query and the part.
+    """
     heads = {
         "query": "query",
         "part": "part",
@@ -154,11 +182,19 @@ def _pair_table(
 
 
 def _pair_row(pair: dict[str, Any], n_counted: int, sources: Sources) -> _PairRow:
+    """Make the cells about a wrong pair.
+
+    Args:
+        pair: the row of the pair in the frame of wrong pairs.
+        n_counted: the number of iterations that are counted.
+        sources: the model and the data of the run.
+    """
     queries = sources.data.get(pair["split"])
     grades = _NO_GRADES
     if queries is not None and queries.judged is None:
         grades = f"{queries.grades[pair['winner']]} > {queries.grades[pair['loser']]}"
-    first, last = pair["first_wrong"], pair["last_wrong"]
+    first = pair["first_wrong"]
+    last = pair["last_wrong"]
     return _PairRow(
         query=pair["qid"],
         part=PARTS[pair["split"]],
@@ -171,6 +207,14 @@ def _pair_row(pair: dict[str, Any], n_counted: int, sources: Sources) -> _PairRo
 
 
 def _document_name(sources: Sources, queries: Queries | None, document: int, place: int) -> str:
+    """Name a document: by its id, else by its row in the data, else by its place in the query.
+
+    Args:
+        sources: the model and the data of the run.
+        queries: the queries of the document's part; None if the data was not found.
+        document: the index of the document among all documents of the part.
+        place: the place of the document in its query's data, from 0.
+    """
     if queries is None:
         return f"place {place}"
     docid = "" if queries.docids is None else str(queries.docids[document])

@@ -17,10 +17,15 @@ PageFile: TypeAlias = str | Path | IO[str]
 
 
 def render_template(template: str, *, script: str | None = None, **values: Any) -> str:
-    """Render a template as a page that contains its style and the present time.
+    """Render a template as a page that contains its style, its script and the present time.
 
-    The page's Content-Security-Policy allows only this style, images inside the page, and the
-    script in the file `script`, if there is one.
+    The page's Content-Security-Policy allows this style, this script, and images inside the page,
+    and nothing else.
+
+    Args:
+        template: the file name of the template.
+        script: the file name of the script. If None, the page has no script.
+        values: the values that the template shows.
     """
     style = _read_asset("report.css")
     code = None if script is None else _read_asset(script)
@@ -53,10 +58,14 @@ def write_page(file: PageFile, page: str) -> None:
 
 
 def refuse_page_file(file: PageFile, *inputs: str) -> None:
-    """Refuse a file that cannot be written or is an input, before the page is made.
+    """Refuse to write to a file, before the work of making the page.
+
+    Args:
+        file: the file of the page.
+        inputs: files from which the page is made.
 
     Raises:
-        SortNetError: under the conditions of `write_page`.
+        SortNetError: if `write_page` would refuse the file, or the file is one of the inputs.
     """
     if isinstance(file, str | Path):
         refuse_output(str(file), *inputs)
@@ -68,6 +77,6 @@ def _read_asset(name: str) -> str:
 
 
 def _policy_hash(text: str) -> str:
-    """The hash that allows a style or a script in a Content-Security-Policy."""
+    """Compute the hash that allows a style or a script in a Content-Security-Policy."""
     digest = hashlib.sha256(text.encode()).digest()
     return f"sha256-{base64.b64encode(digest).decode()}"

@@ -9,10 +9,9 @@ _AS_HTML = Markup('<div class="formatted">{}</div>')
 
 
 def instructions_html(text: str) -> Markup:
-    """Return the HTML of instructions; empty if there are none.
+    """Render instructions in Markdown as HTML, by the same rules as the page of `sortnet serve`.
 
-    Markdown is rendered by the same rules as on the page of `sortnet serve`. Without the extra
-    `serve`, which installs the parser, the text is shown unchanged.
+    Without the extra `serve`, which installs the Markdown parser, the text is shown unchanged.
     """
     if not text:
         return Markup()

@@ -13,27 +13,38 @@ from sortnet.metrics import parse_metric
 if TYPE_CHECKING:
     from sortnet.learning.iterations import Iteration
 
-LABELLING = "order"  # the quality of a collection's labelling, see store.service.convergence
+# The name of the measure of a collection's labelling, see store.service.convergence.
+LABELLING = "order"
 _UNKNOWN = "-"
 _LABELLING = "{:>10} {:>8} {:>8} {:>9} {:>8} {:>8}"
 _FORMAT = "{:>4} {:>9} {:>7} {:>6} {:>7} {:>8} {:>7} {:>7} {:>7} {:>7} {}"
 
 
 def header(quality: str) -> list[str]:
-    """Return the two header lines; `quality` is the RankQuality's name, or `LABELLING`."""
+    """Return the two header lines of the table.
+
+    Args:
+        quality: the name of the run's RankQuality, or `LABELLING`.
+    """
     if quality == LABELLING:
         above = _LABELLING.format("", "", "expected", "hold-out", "hold-out", "")
         below = _LABELLING.format("judgements", "answers", "right", "answers", "right", "seconds")
         return [above.rstrip(), below]
     measure = f"{quality} on"
     above = f"{'compared':>14} {'wrong in':^14} {'new':>7} {'pairs kept':^16} {measure:^15}"
-    names = ("iter", "in both", "train", "vali", "pairs", "train", "vali", "train", "vali")
-    below = _FORMAT.format(*names, "seconds", "")
+    below = _FORMAT.format(
+        "iter", "in both", "train", "vali", "pairs", "train", "vali", "train", "vali", "seconds", ""
+    )
     return [above.rstrip(), below.rstrip()]
 
 
 def line(row: Mapping[str, Any], quality: str) -> str:
-    """Format an iteration, as from `flat` or the store's frame; `*` marks the best so far."""
+    """Format an iteration as a line of the table; the best iteration so far is marked with `*`.
+
+    Args:
+        row: the iteration, as a row of the store's frame or as `flat` returns it.
+        quality: the name of the run's RankQuality, or `LABELLING`.
+    """
     if quality == LABELLING:
         return _labelling_line(row)
     mark = "*" if row["best"] is True else ""
@@ -41,7 +52,7 @@ def line(row: Mapping[str, Any], quality: str) -> str:
 
 
 def _labelling_line(row: Mapping[str, Any]) -> str:
-    """Format a recorded refit of a collection's labelling."""
+    """Format a recorded fit of a collection's labelling as a line of the table."""
     # The name of the training measure depends on the goal at that time: all pairs, or the top.
     shares = [share(value) for name, value in row.items() if name.startswith("train_")]
     known_shares = [text for text in shares if text != _UNKNOWN]
@@ -56,7 +67,13 @@ def _labelling_line(row: Mapping[str, Any]) -> str:
 
 
 def cells(row: Mapping[str, Any], measures: Sequence[str], number: str = "{}") -> list[str]:
-    """Format the figures of an iteration; `number` is the format of whole numbers."""
+    """Format the figures of an iteration as cells.
+
+    Args:
+        row: the iteration, as a row of the store's frame or as `flat` returns it.
+        measures: the names of the measures that are shown, for both parts.
+        number: the format of whole numbers.
+    """
     shares = [share(row.get(f"{part}_{name}")) for name in measures for part in SPLITS]
     return [
         str(row["iteration"]),
@@ -77,12 +94,15 @@ def wrong_share(row: Mapping[str, Any], part: str) -> str:
     >>> wrong_share({"comparisons_vali": 80, "miscompared_vali": 10}, "vali")
     '12.5%'
     """
-    compared, wrong = row[f"comparisons_{part}"], row[f"miscompared_{part}"]
-    return f"{wrong / compared:.1%}" if compared and wrong is not None else _UNKNOWN
+    n_compared = row[f"comparisons_{part}"]
+    n_wrong = row[f"miscompared_{part}"]
+    if not n_compared or n_wrong is None:
+        return _UNKNOWN
+    return f"{n_wrong / n_compared:.1%}"
 
 
 def seconds(row: Mapping[str, Any]) -> float:
-    """Seconds that an iteration spent on sorting and training."""
+    """Return the seconds that an iteration spent on sorting and training."""
     return float((row["seconds_sort"] or 0) + (row["seconds_train"] or 0))
 
 
@@ -98,7 +118,11 @@ def flat(record: Iteration) -> dict[str, Any]:
 
 
 def quality_of(config: Mapping[str, Any]) -> str:
-    """The name of a run's RankQuality in tables; `LABELLING` for a labelling."""
+    """Name a run's RankQuality as tables do; the name is `LABELLING` for a labelling.
+
+    Args:
+        config: the settings of the run.
+    """
     quality = config.get("quality", "map")
     return LABELLING if quality == LABELLING else parse_metric(quality).name
 
@@ -106,7 +130,9 @@ def quality_of(config: Mapping[str, Any]) -> str:
 def total(*numbers: int | None, number: str = "{}") -> str:
     """Format the sum of the numbers that are not None; `-` if all are None."""
     known_numbers = [n for n in numbers if n is not None]
-    return number.format(sum(known_numbers)) if known_numbers else _UNKNOWN
+    if not known_numbers:
+        return _UNKNOWN
+    return number.format(sum(known_numbers))
 
 
 def share(value: float | None) -> str:

@@ -20,12 +20,12 @@ def kept_name(model: Kept) -> str:
 
 
 def kept_figure(model: Kept) -> float:
-    """The value of the measure for the kept model."""
+    """Return the value of the measure for the kept model."""
     return float(model["figures"][model["kind"]])
 
 
 def kept_model(model: Kept) -> str:
-    """Describe the kept model: its figure, the figures of the other models, and the reason.
+    """Describe the kept model: its measure, the measures of the other models, and the reason.
 
     >>> figures = {"sortnet": 0.75, "posterior": 1.0}
     >>> kept_model({"kind": "posterior", "measure": "accuracy", "figures": figures,

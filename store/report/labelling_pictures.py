@@ -1,4 +1,4 @@
-"""Pictures of a collection's report: intervals of ranks, growth of certainty, annotators."""
+"""Draw the pictures of a collection's report: intervals, growth of certainty, annotators."""
 
 from __future__ import annotations
 
@@ -25,9 +25,12 @@ from store.report.svg import Picture, picture
 from store.service.convergence import FEW, recorded
 from store.service.labelling import LabellingService, new_session
 
-_REPLAYED_SHARES = (0.1, 0.2, 0.35, 0.5, 0.7, 0.85)  # of the judgements
-_MOST_ITEMS, _MOST_ANSWERS = 500, 20_000  # in larger collections no fit is repeated
-_ENOUGH_FITS = 3  # recorded fits that are drawn without more
+# Shares of the judgements to which the model is fitted again, if fits were not recorded. With more
+# than `_MOST_ITEMS` items or `_MOST_ANSWERS` answers, no fit is repeated.
+_REPLAYED_SHARES = (0.1, 0.2, 0.35, 0.5, 0.7, 0.85)
+_MOST_ITEMS = 500
+_MOST_ANSWERS = 20_000
+_ENOUGH_FITS = 3  # with fewer recorded fits, fits are repeated
 
 
 def draw_pictures(service: LabellingService, judges: Sequence[dict[str, Any]]) -> list[Picture]:
@@ -45,25 +48,30 @@ def draw_pictures(service: LabellingService, judges: Sequence[dict[str, Any]]) -
 
 
 def _intervals_picture(service: LabellingService) -> Picture:
-    """Intervals of the ranks; with groups, only of the group with the most answers."""
-    ranking, items = service.ranking, service.items
+    """Draw the intervals of the ranks; with groups, only of the group with the most answers.
+
+    Raises:
+        DataError: if there are no answers about these items.
+    """
+    ranking = service.ranking
+    items = service.items
     order = ranking.order
     title = "Intervals of the ranks"
     if items.groups is not None:
         groups = np.array(items.groups, object)
         names = list(dict.fromkeys(items.groups))
-        answers = [ranking.judgements[groups == name].sum() for name in names]
-        largest = names[int(np.argmax(answers))]
-        order = order[groups[order] == largest]
-        title = f"Intervals of the ranks in the group {largest}"
+        n_answers = [ranking.judgements[groups == name].sum() for name in names]
+        busiest = names[int(np.argmax(n_answers))]
+        order = order[groups[order] == busiest]
+        title = f"Intervals of the ranks in the group {busiest}"
     if not ranking.judgements[order].any():
         raise DataError("no answers yet")
     columns = {name: getattr(ranking, name)[order] for name in ("rank", "low", "high")}
     frame = pd.DataFrame({"id": [items.ids[k] for k in order.tolist()], **columns})
     width = frame["high"] - frame["low"] + 1
-    form = "A band" if len(frame) > NAMED else "A line for each item"
+    drawn_as = "A band" if len(frame) > NAMED else "A line for each item"
     alt = (
-        f"{title}. {form}; the 90 % interval of a rank has a median of {width.median():.0f} of "
+        f"{title}. {drawn_as}; the 90 % interval of a rank has a median of {width.median():.0f} of "
         f"{len(frame)} ranks, {width.min()} at least and {width.max()} at most; see the ranking."
     )
     caption = (
@@ -73,10 +81,17 @@ def _intervals_picture(service: LabellingService) -> Picture:
 
 
 def _growth_picture(service: LabellingService) -> Picture:
+    """Draw how certainty has grown with the number of answers.
+
+    Raises:
+        DataError: if there are too few points to draw.
+    """
     goal = service.session.goal
     points = growth_of(service)
-    figure = certainty_growth(pd.DataFrame(points), goal=None if goal.top else 1 - goal.wrong)
-    first, last = points[0], points[-1]
+    expected_share_at_goal = None if goal.top else 1 - goal.wrong
+    figure = certainty_growth(pd.DataFrame(points), goal=expected_share_at_goal)
+    first = points[0]
+    last = points[-1]
     alt = (
         f"Growth of certainty. Lines; the expected share rises from {first['expected']:.0%} after "
         f"{first['answers']:.0f} answers to {last['expected']:.0%} after {last['answers']:.0f}."
@@ -90,10 +105,12 @@ def _growth_picture(service: LabellingService) -> Picture:
 
 
 def growth_of(service: LabellingService) -> list[dict[str, Any]]:
-    """The expected share, and the share right in the hold-out, after some numbers of answers.
+    """Return the certainty after different numbers of answers, as points of a picture.
 
-    The shares are from the recorded fits. If fewer than three fits are recorded, as with imported
-    answers, the first answers are fitted again.
+    A point has the number of answers, the share of pairs that the model expects to be in the right
+    order, and the share of the hold-out answers that the model predicts. The points are from the
+    recorded fits. If fewer than three fits are recorded, as with imported answers, the model is
+    fitted again to the first answers.
 
     Cost: six fits, of at most 500 items and 20,000 answers, if they are fitted again.
     """
@@ -113,18 +130,18 @@ def growth_of(service: LabellingService) -> list[dict[str, Any]]:
 
 
 def _replayed_points(service: LabellingService) -> list[dict[str, Any]]:
-    """The points of growth after fits to the first judgements."""
+    """Fit a new session to growing numbers of the first judgements; return a point for each fit."""
     session = service.session
     judgements = session.judgements()
     replay = new_session(service.collection, service.items, service.study, goal=session.goal)
     points = []
     n_replayed = 0
     for share in _REPLAYED_SHARES:
-        upto = int(share * len(judgements))
-        if upto <= n_replayed:
+        n_judgements = int(share * len(judgements))
+        if n_judgements <= n_replayed:
             continue
-        replay.replay(judgements[n_replayed:upto])
-        n_replayed = upto
+        replay.replay(judgements[n_replayed:n_judgements])
+        n_replayed = n_judgements
         replay.refit()
         if 0 < replay.n_votes < session.n_votes:
             points.append(_point(replay.n_votes, replay.remaining(fresh=False)))
@@ -132,13 +149,18 @@ def _replayed_points(service: LabellingService) -> list[dict[str, Any]]:
 
 
 def _point(n_answers: int, remaining: Remaining) -> dict[str, Any]:
-    """A point of growth; no share of the hold-out if it has few answers."""
+    """Make a point of growth; the hold-out's share is None if the hold-out has few answers."""
     holdout = remaining.holdout_right if remaining.holdout_n >= FEW else None
     point = {"answers": n_answers, "expected": 1 - remaining.wrong, "holdout": holdout}
     return dict(plain(point))
 
 
 def _annotators_picture(judges: Sequence[dict[str, Any]]) -> Picture:
+    """Draw how many answers each annotator has given.
+
+    Raises:
+        DataError: if there are no annotators.
+    """
     columns = {
         "annotator": [judge["name"] for judge in judges],
         "answers": [judge["answers"] for judge in judges],

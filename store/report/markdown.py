@@ -7,9 +7,9 @@ from functools import cache, lru_cache
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
-# Headings of a text become lower headings, below those of the page.
+# Headings of a text become lower headings, below the headings of the page.
 LEVELS = {"h1": "h3", "h2": "h4", "h3": "h5", "h4": "h6", "h5": "h6"}
-_N_CACHED = 256  # texts
+_N_CACHED = 256  # number of rendered texts that are cached
 
 
 @lru_cache(_N_CACHED)
@@ -24,7 +24,7 @@ def rendered(text: str) -> str:
     for block in tokens:
         for token in (block, *(block.children or ())):
             token.tag = LEVELS.get(token.tag, token.tag)
-            token.info = ""  # a language would become a class
+            token.info = ""  # the language of a code block would become a CSS class
             token.attrs = _attributes(token)
     return str(markdown.renderer.render(tokens, markdown.options, {}))
 
@@ -40,11 +40,12 @@ def _markdown() -> MarkdownIt:
 
 
 def _is_web(url: str) -> bool:
+    """Tell whether an address is of the web, and not for example javascript."""
     return url.lower().startswith(("http://", "https://"))
 
 
 def _attributes(token: Token) -> dict[str, str | int | float]:
-    """Return the attributes to keep: the address of a link, the first number of a list."""
+    """Return the attributes of an element to keep: a link's address, or a list's first number."""
     href = str(token.attrs.get("href", ""))
     if _is_web(href):
         return {"href": href, "target": "_blank", "rel": "noopener noreferrer nofollow"}

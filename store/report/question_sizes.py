@@ -21,26 +21,27 @@ def facts_of_sizes(
 ) -> list[dict[str, Any]]:
     """Return facts of the questions about each number of items, the lowest number first.
 
-    An answer about several items counts once, and so do its time and cost. `checked` is the number
-    of comparisons whose order is known, from gold pairs or from the hold-out answers of most other
-    annotators; hold-out answers themselves are not checked. `accuracy` is the share of the checked
-    comparisons that are right.
+    An answer about several items counts once, with its time and cost. `checked` is the number of
+    comparisons whose order is known from gold pairs, or from the majority of the other annotators'
+    hold-out answers; hold-out answers themselves are not checked. `accuracy` is the share of the
+    checked comparisons that are right.
 
     Args:
         judgements: all judgements, including undos.
-        spent: function that returns calls, tokens and cost of rows of judgements, also of undone
-            ones; None: these facts are left out.
+        study: the study, which has the gold pairs.
+        spent: a function that returns the calls, tokens and cost of judgements from their rows,
+            which include undone judgements. If None, these facts are left out.
 
     Cost: a sort of the judgements.
     """
     n_items = 2 + np.count_nonzero(judgements.further >= 0, axis=1)
     votes = SharedVotes.of(judgements, sets=True)
-    is_right, is_checked = _right_and_checked(votes, judgements, study)
+    is_right, is_checked = _check_votes(votes, judgements, study)
     size_of_vote = n_items[votes.rows]
     facts: list[dict[str, Any]] = []
     for size in np.unique(n_items[judgements.answer != UNDO]).tolist():
-        of_size = n_items == size
-        is_answer = of_size & judgements.is_answer
+        has_size = n_items == size
+        is_answer = has_size & judgements.is_answer
         milliseconds = judgements.milliseconds[is_answer]
         times = milliseconds[milliseconds >= 0]
         n_comparisons = int(np.count_nonzero(size_of_vote == size))
@@ -55,7 +56,7 @@ def facts_of_sizes(
             "checked": n_checked,
         }
         if spent is not None:
-            costs = spent(np.flatnonzero(of_size & (judgements.answer != UNDO)))
+            costs = spent(np.flatnonzero(has_size & (judgements.answer != UNDO)))
             facts_of_size |= costs
             facts_of_size |= _per_comparison(costs, n_comparisons)
         facts.append(facts_of_size)
@@ -63,7 +64,10 @@ def facts_of_sizes(
 
 
 def _per_comparison(costs: dict[str, Any], n_comparisons: int) -> dict[str, float | None]:
-    """Calls, tokens and cost per comparison; None if they are unknown or nothing was compared."""
+    """Divide calls, tokens and cost by the number of comparisons.
+
+    A figure is None if it is unknown, or if there are no comparisons.
+    """
     figures: dict[str, float | None] = {}
     for name in _PER_COMPARISON:
         is_known = n_comparisons > 0 and costs[name] is not None
@@ -71,28 +75,33 @@ def _per_comparison(costs: dict[str, Any], n_comparisons: int) -> dict[str, floa
     return figures
 
 
-def _right_and_checked(
-    votes: SharedVotes, judgements: Judgements, study: Study
-) -> tuple[Bool, Bool]:
-    """Return whether each vote is right, (m,), and whether the right side is known, (m,).
+def _check_votes(votes: SharedVotes, judgements: Judgements, study: Study) -> tuple[Bool, Bool]:
+    """Check each vote by the known order of its pair.
 
-    Sides are 1 for the item with the lower number, -1 for the other item, 0 for neither.
+    The order is known from gold pairs, or from the majority of the other annotators' hold-out
+    answers.
+
+    Returns:
+        Whether each vote is right, and whether the order is known so that the vote is checked.
     """
+    # A side is 1 for the item with the lower number, -1 for the other item, 0 for neither.
     holdout = judgements.strategies.get(HOLDOUT, -1)
     is_holdout = judgements.strategy[votes.rows] == holdout
     side = np.sign(votes.better - 0.5)
     # The right side is the majority of the hold-out, without the annotator's own answers.
     holdout_side = np.where(is_holdout, side, 0.0)
-    balance_of_pair = np.bincount(votes.pair, holdout_side, 1)[votes.pair]
+    balance_of_pair = np.bincount(votes.pair, holdout_side, minlength=1)[votes.pair]
+    # Votes are sorted by pair and annotator, so `first` begins each annotator's votes about a pair.
     annotator_and_pair = np.cumsum(votes.first) - 1
-    own_balance = np.bincount(annotator_and_pair, holdout_side, 1)[annotator_and_pair]
-    right_side = np.sign(balance_of_pair - own_balance)
+    own_balances = np.bincount(annotator_and_pair, holdout_side, minlength=1)
+    balance_of_others = balance_of_pair - own_balances[annotator_and_pair]
+    right_side = np.sign(balance_of_others)
     # The answer of a gold pair is known, whatever the hold-out says.
-    better_item = {pair: decision.item for pair, decision in study.gold.items()}
-    if better_item:
+    better_of_pair = {pair: decision.item for pair, decision in study.gold.items()}
+    if better_of_pair:
         pairs = zip(votes.low.tolist(), votes.high.tolist(), strict=True)
-        for row, pair in enumerate(pairs):
-            if pair in better_item:
-                right_side[row] = 1.0 if better_item[pair] == pair[0] else -1.0
+        for vote, (low, high) in enumerate(pairs):
+            if (low, high) in better_of_pair:
+                right_side[vote] = 1.0 if better_of_pair[low, high] == low else -1.0
     is_checked = ~is_holdout & (side != 0) & (right_side != 0)
     return side == right_side, is_checked

@@ -1,4 +1,4 @@
-"""Find the run or the collection that a report is about; a run may have a collection's name."""
+"""Find the run or the collection that a report is about, by a name that both may have."""
 
 from __future__ import annotations
 
@@ -11,17 +11,22 @@ from store.service.existing_store import open_existing
 
 
 class Subject(NamedTuple):
-    """The run or the collection that a report is about."""
+    """The name of the run or the collection that a report is about."""
 
     name: str
     is_collection: bool
 
 
 def subject_of(store: str | None, name: str) -> Subject:
-    """Find the run or the collection with a name; if both have it, a note says which is taken.
+    """Find the run or the collection with a name.
 
-    A run's whole id and `last` mean the run. A collection's name takes precedence over a prefix of
-    a run's id.
+    If there is a run and a collection, a note tells which is taken. The name `last` and the whole
+    id of a run mean the run; any other name, such as the beginning of a run's id, means the
+    collection.
+
+    Args:
+        store: the address of the store. If None, the default store.
+        name: the name of a run or a collection; `collection:` before the name means a collection.
 
     Raises:
         StoreError: if no run and no collection has the name.

@@ -1,4 +1,4 @@
-"""The facts that the store has of runs, and that a model folder has of its model, as values."""
+"""Collect the facts of runs from the store, and of a model from its folder."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ _FACTS = ("command", "out", "kept", "seed", "config", "versions", "data")
 
 
 def run_rows(store: Store) -> list[dict[str, Any]]:
-    """A row for each run, newest first."""
+    """Return a row for each run, the newest first."""
     return rows_of(store.runs_frame())
 
 
 def run_facts(run: Run) -> dict[str, Any]:
-    """All facts that the store has of a run, with a row for each iteration."""
+    """Collect all facts of a run from the store, with a row for each iteration."""
     facts: dict[str, Any] = {"id": run.id, "status": run.status, "phase": run.phase}
     for name in _FACTS:
         facts[name] = getattr(run, name)
@@ -28,9 +28,10 @@ def run_facts(run: Run) -> dict[str, Any]:
 
 
 def model_facts(folder: str) -> dict[str, Any]:
-    """The facts that a model folder has of its ranker: kind, features, settings and origin.
+    """Collect the facts of a model from its folder: kind, features, settings and origin.
 
-    `features` are names for people; None if the features have no names.
+    The fact `feature_names` has the names in the data, and `features` the names for people; both
+    are None if the features have no names.
 
     Raises:
         ModelError: if the folder has no model, or a damaged one.

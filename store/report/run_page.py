@@ -1,4 +1,4 @@
-"""A run as one self-contained HTML page: plots, tables and text."""
+"""Render a run as one self-contained HTML page with plots, tables and text."""
 
 from __future__ import annotations
 
@@ -31,7 +31,14 @@ from store.runs.unfinished import again, is_before_the_end_of_training, with_pha
 
 
 class _Plot(NamedTuple):
-    """A plot of the page: a function of `store.plots.figures`, of a frame that `Run` makes."""
+    """A plot of the page.
+
+    Attributes:
+        function: the name of the function in `store.plots.figures` that draws the plot.
+        frame_method: the name of the method of `Run` that returns the data of the plot.
+        title: the title.
+        caption: the caption.
+    """
 
     function: str
     frame_method: str
@@ -80,12 +87,12 @@ def write_run_page(
     """Write the page of a run, which needs no network, to a file in one step.
 
     Args:
-        run: the run; it has an iteration.
+        run: the run, with one iteration or more.
         file: a path, replaced if it exists, or an open text file.
-        model: folder of the run's model, if it was moved.
-        data: files of the run's training or validation queries, if they were moved.
-        top: number of hardest queries per part.
-        cache: folder of parsed data; None: none.
+        model: the folder of the run's model, if the folder was moved.
+        data: the files of the run's training or validation queries, if the files were moved.
+        top: the number of hardest queries of each part.
+        cache: the folder of parsed data. If None, data is not cached.
         progress: gets the name of each step.
 
     Returns:
@@ -107,7 +114,7 @@ def write_run_page(
 
 
 def _conventions(run: Run, sources: Sources) -> list[str]:
-    """The conventions of the run's measures on each part whose data were found."""
+    """Describe the conventions of the run's measures on each part whose data was found."""
     if not sources.data:  # a run without data may have no settings of a training
         return []
     settings = {name: run.config[name] for name in run.config if name not in ("tuning", "from")}
@@ -127,31 +134,36 @@ def render(
     *,
     top: int = 3,
 ) -> str:
-    """The page of a run.
+    """Render the page of a run as HTML.
 
     Args:
         run: the run.
-        sources: where to look up documents; its notes are shown. None: nowhere.
-        conventions: conventions of the measures; none: the conventions of the run's settings.
-        top: number of hardest queries per part.
+        sources: the model and the data, where documents are looked up; the notes are shown. If
+            None, documents are not shown.
+        conventions: the conventions of the measures. If empty, the conventions that the run
+            recorded.
+        top: the number of hardest queries of each part.
 
     Raises:
         StoreError: on database errors.
 
     Cost: about 3 seconds to draw the plots, and reading the run's pairs.
     """
-    sources = sources or Sources()
+    if sources is None:
+        sources = Sources()
     iterations = run.iterations_frame()
     pairs = run.pairs_frame()
     is_labelling = quality_of(run.config) == LABELLING
     measures = measure_names(iterations)
-    pictures, notes = _pictures(run, pairs, _LABELLING_PLOTS if is_labelling else PLOTS)
-    if is_labelling:
+    if is_labelling:  # a labelling has neither conventions nor documents
         conventions = []
+        pictures, notes = _draw_plots(run, pairs, _LABELLING_PLOTS)
     else:
-        notes = [*sources.notes, *notes]
-        conventions = conventions or [str(iterations.attrs.get("conventions") or "not recorded")]
-    counted = _counted_pairs(pairs)
+        recorded_conventions = str(iterations.attrs.get("conventions") or "not recorded")
+        conventions = conventions or [recorded_conventions]
+        pictures, notes_on_plots = _draw_plots(run, pairs, PLOTS)
+        notes = [*sources.notes, *notes_on_plots]
+    counted_pairs = _counted_pairs(pairs)
     return render_template(
         "report.html",
         title=f"SortNet run {run.id}",
@@ -162,47 +174,60 @@ def render(
         conventions=conventions,
         labelling=_labelling_table(iterations) if is_labelling else None,
         measures=measures,
-        iterations=[
-            (
-                iteration_table.cells(row, measures, "{:,}"),
-                row["iteration"] == iterations.attrs.get("kept"),
-            )
-            for row in rows_of(iterations)
-        ],
+        iterations=_iteration_rows(iterations, measures),
         pictures=pictures,
         notes=notes,
-        recurring=recurring(counted, sources),
-        hard=hardest(counted, sources, top=top),
-        hard_in=counted_iterations(counted),
+        recurring=recurring(counted_pairs, sources),
+        hard=hardest(counted_pairs, sources, top=top),
+        hard_in=counted_iterations(counted_pairs),
         settings=list(_settings(run.config)),
         again=again(run),
     )
 
 
+def _iteration_rows(
+    iterations: pd.DataFrame, measures: Sequence[str]
+) -> list[tuple[list[str], bool]]:
+    """Make the cells of each iteration, and tell whether the iteration was kept."""
+    kept = iterations.attrs.get("kept")
+    return [
+        (iteration_table.cells(row, measures, "{:,}"), row["iteration"] == kept)
+        for row in rows_of(iterations)
+    ]
+
+
 def _counted_pairs(pairs: pd.DataFrame) -> pd.DataFrame:
-    """The pairs that were wrong after iteration 0; no rows for a run of an older version."""
+    """Return the pairs that were wrong after iteration 0.
+
+    Return no rows if the run is of an older version, which did not count the iterations.
+    """
     try:
         return after_the_first(pairs)
-    except DataError:  # the picture of hard queries says why
+    except DataError:  # the plot of hard queries tells why
         return after_the_first(pairs.head(0))
 
 
 def _data_row(part: str, facts: Mapping[str, Any]) -> list[Any]:
-    """A row of the table of data: part, path, numbers, fingerprint."""
+    """Make a row of the table of data: part, path, sizes and fingerprint."""
     fingerprint = Markup("<code>{}</code>").format(facts.get("fingerprint") or "not recorded")
-    columns = ("path", "n_queries", "n_docs", "n_features")
-    return [part, *(facts.get(name) for name in columns), fingerprint]
+    path_and_sizes = [facts.get(name) for name in ("path", "n_queries", "n_docs", "n_features")]
+    return [part, *path_and_sizes, fingerprint]
 
 
 def _labelling_table(iterations: pd.DataFrame) -> str:
+    """Format the recorded fits of a labelling as a text table."""
     lines = [iteration_table.line(row, LABELLING) for row in rows_of(iterations)]
     return "\n".join([*iteration_table.header(LABELLING), *lines])
 
 
-def _pictures(
+def _draw_plots(
     run: Run, pairs: pd.DataFrame, page_plots: Sequence[_Plot]
 ) -> tuple[list[dict[str, str]], list[str]]:
-    """The plots for which the run has data, and a line for each plot without data."""
+    """Draw the plots for which the run has data.
+
+    Returns:
+        The pictures; and a line for each plot for which the run has no data.
+    """
     pictures: list[dict[str, str]] = []
     notes: list[str] = []
     frames = {"pairs_frame": pairs}
@@ -215,61 +240,76 @@ def _pictures(
         except DataError as error:
             notes.append(f"{plot.title}: {error}")
         else:
-            alt = f"{plot.title}. {_in_words(plot.function, frame)}"
+            alt = f"{plot.title}. {_describe_plot(plot.function, frame)}"
             pictures.append(picture(plot.title, plot.caption, alt, figure))
     return pictures, notes
 
 
-def _in_words(name: str, frame: pd.DataFrame) -> str:
-    """The text alternative of a plot; the tables have all the figures."""
+def _describe_plot(function: str, frame: pd.DataFrame) -> str:
+    """Write the alternative text of a plot; the tables of the page have all the figures.
+
+    Args:
+        function: the name of the function that drew the plot.
+        frame: the data of the plot.
+    """
     if frame.empty:
         return ""
     kept = frame.attrs.get("kept")
     kept_clause = "" if kept is None else f"; iteration {kept} was kept"
-    if name == "pair_growth":
-        rows = rows_of(frame)
-        first, last = rows[0], rows[-1]
-        first_wrong = iteration_table.wrong_share(first, "train")
-        last_wrong = iteration_table.wrong_share(last, "train")
-        return (
-            f"TP: {first['tp']} to {last['tp']} pairs. VP: {first['vp']} to {last['vp']} pairs. "
-            f"Wrong of the training comparisons: {first_wrong} to {last_wrong}."
-        )
-    if name == "measures":
+    if function == "pair_growth":
+        return _describe_pair_growth(frame)
+    if function == "measures":
         return f"Lines over {len(frame)} iterations{kept_clause}."
-    if name == "hard_queries":
-        counted = after_the_first(frame)
-        times = counted.groupby(["split", "qid"], observed=True)["times"].sum().reset_index()
-        worst = times.nlargest(1, "times").iloc[0].to_dict()
-        iterations_counted = counted_iterations(counted)
-        return (
-            f"Bars. The pairs of query {worst['qid']} were wrong {worst['times']} times "
-            f"{iterations_counted}."
-        )
-    if name == "seconds":
+    if function == "hard_queries":
+        return _describe_hard_queries(frame)
+    if function == "seconds":
         total = float(frame[["seconds_sort", "seconds_train"]].sum().sum())
         return f"Bars over {len(frame)} iterations, {total:.1f} seconds in all."
-    if name == "cycles":
-        share = frame.iloc[-1].to_dict()["share"]
-        return f"Lines; {share:.2%} of the validation triples in the last iteration."
-    kinds = {"margins": "Histograms, an iteration each", "mistakes_by_rank": "Heat map"}
-    return f"{kinds[name]}, of validation pairs{kept_clause}."
+    if function == "cycles":
+        share_of_cycles = frame.iloc[-1].to_dict()["share"]
+        return f"Lines; {share_of_cycles:.2%} of the validation triples in the last iteration."
+    plot_forms = {"margins": "Histograms, an iteration each", "mistakes_by_rank": "Heat map"}
+    return f"{plot_forms[function]}, of validation pairs{kept_clause}."
 
 
-def summary(run: Run, frame: pd.DataFrame) -> list[tuple[str, str]]:
-    """The summary of the run as names and values."""
-    rows = rows_of(frame)
+def _describe_pair_growth(iterations: pd.DataFrame) -> str:
+    """Write the alternative text of the plot of pairs kept."""
+    rows = rows_of(iterations)
+    first = rows[0]
+    last = rows[-1]
+    first_wrong = iteration_table.wrong_share(first, "train")
+    last_wrong = iteration_table.wrong_share(last, "train")
+    return (
+        f"TP: {first['tp']} to {last['tp']} pairs. VP: {first['vp']} to {last['vp']} pairs. "
+        f"Wrong of the training comparisons: {first_wrong} to {last_wrong}."
+    )
+
+
+def _describe_hard_queries(pairs: pd.DataFrame) -> str:
+    """Write the alternative text of the plot of hard queries."""
+    counted_pairs = after_the_first(pairs)
+    times = counted_pairs.groupby(["split", "qid"], observed=True)["times"].sum().reset_index()
+    worst = times.nlargest(1, "times").iloc[0].to_dict()
+    return (
+        f"Bars. The pairs of query {worst['qid']} were wrong {worst['times']} times "
+        f"{counted_iterations(counted_pairs)}."
+    )
+
+
+def summary(run: Run, iterations: pd.DataFrame) -> list[tuple[str, str]]:
+    """Summarise the run in facts with a name and a value."""
+    rows = rows_of(iterations)
     quality = quality_of(run.config)
-    facts = [("Run", run.id), ("Status", run.status_text)]
-    facts.append(("Started", run.created.strftime("%Y-%m-%d %H:%M UTC")))
-    best = [row for row in rows if row["best"]]
-    if best:
-        first, kept = rows[0], best[-1]
-        figure = f"{share(kept['quality'])} on validation, iteration {kept['iteration']}"
+    started = run.created.strftime("%Y-%m-%d %H:%M UTC")
+    facts = [("Run", run.id), ("Status", run.status_text), ("Started", started)]
+    best_rows = [row for row in rows if row["best"]]
+    if best_rows:
+        best = best_rows[-1]
+        figure = f"{share(best['quality'])} on validation, iteration {best['iteration']}"
         facts += _kept_facts(run.kept, (f"{quality} of the best iteration", figure))
         origin = run.config.get("from")
         weights = "random weights" if origin is None else f"from {from_which(origin)}"
-        facts.append(("Before training", f"{share(first['quality'])} ({weights})"))
+        facts.append(("Before training", f"{share(rows[0]['quality'])} ({weights})"))
     if not rows:
         return [*facts, ("Iterations", "0")]
     last = rows[-1]
@@ -287,9 +327,11 @@ def summary(run: Run, frame: pd.DataFrame) -> list[tuple[str, str]]:
 
 
 def _kept_facts(model: Kept | None, best_iteration: tuple[str, str]) -> list[tuple[str, str]]:
-    """Facts of the kept model, and of the best iteration if another ranker was kept.
+    """Describe the kept model, and the best iteration if another ranker was kept.
 
-    `best_iteration` is the name and the value of the fact about the best iteration.
+    Args:
+        model: the kept model; None if it is not recorded.
+        best_iteration: the name and the value of the fact about the best iteration.
     """
     if model is None:
         return [best_iteration]
@@ -303,7 +345,7 @@ def _kept_facts(model: Kept | None, best_iteration: tuple[str, str]) -> list[tup
 
 
 def status_line(run: Run, n_iterations: int) -> str | None:
-    """The status line of an unfinished run; None if it is done."""
+    """Write a sentence on the status of an unfinished run; return None if the run is done."""
     status = run.status
     if status == "done":
         return None
@@ -311,12 +353,14 @@ def status_line(run: Run, n_iterations: int) -> str | None:
     if status == "running":
         return f"The run was {run.status_text} when this was written, or was killed, {after}."
     ended = "failed" if status == "failed" else f"was {status}"
-    rate = ", before its learning rate came down" if is_before_the_end_of_training(run) else ""
-    return f"The run is unfinished: it {ended} {after}{rate}."
+    early_clause = (
+        ", before its learning rate came down" if is_before_the_end_of_training(run) else ""
+    )
+    return f"The run is unfinished: it {ended} {after}{early_clause}."
 
 
 def refuse_without_iterations(run: Run) -> None:
-    """Reject a run without iterations, with the next step."""
+    """Raise SortNetError if a run has no iterations; the message has the next step."""
     if len(run.iterations_frame()):
         return
     if run.status == "running":
@@ -328,7 +372,7 @@ def refuse_without_iterations(run: Run) -> None:
 
 
 def _settings(config: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
-    """The settings as names and values; nested names are joined by a dot."""
+    """Yield the settings as names and values; the names of nested settings are joined by dots."""
     for name, value in config.items():
         if isinstance(value, Mapping):
             yield from _settings(value, f"{prefix}{name}.")

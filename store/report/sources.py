@@ -1,4 +1,4 @@
-"""Find the model and the data of a run."""
+"""Find and load the model and the data of a run."""
 
 from __future__ import annotations
 
@@ -18,18 +18,20 @@ if TYPE_CHECKING:
     from store import Run
     from store.service.judged_queries import Source
 
+_LONGEST_TEXT = 60  # characters of an item's text in its name
 PARTS: Mapping[Split, str] = {"train": "training", "vali": "validation"}
 
 
 @dataclass(frozen=True, eq=False)
 class Sources:
-    """The model and data of a run, as far as they still exist.
+    """The model and the data of a run, as far as they still exist.
 
     Attributes:
-        model: the run's model; None if it was not found.
-        data: the run's queries.
-        notes: one line for each missing part.
-        name_of: function that returns a document's name from its id; an item's name has its text.
+        model: the run's model; None if the model was not found.
+        data: the queries of each part of the run whose data was found.
+        notes: a line about the model if it was not found, and about each part that was not found.
+        name_of: a function that returns the name of a document from its id. If the document is an
+            item of a collection, the name includes the item's text.
     """
 
     model: Ranker | None = None
@@ -41,7 +43,15 @@ class Sources:
 def find_sources(
     run: Run, model: str | None, data: Sequence[str], *, cache: Path | None, progress: Progress
 ) -> Sources:
-    """Load the run's model and data from the given paths, else from the recorded paths.
+    """Load the run's model and data, from the given or else the recorded paths.
+
+    Args:
+        run: the run.
+        model: the folder of the model. If None, the recorded folder.
+        data: files of the run's data. Each part that is in none of the files is read from the
+            recorded path.
+        cache: the folder of parsed data. If None, data is not cached.
+        progress: gets the name of each step.
 
     Raises:
         SortNetError: if a given model or file does not belong to the run.
@@ -55,7 +65,9 @@ def find_sources(
         if model is not None:
             raise
         notes.append(f"The documents' order: {error}. give its folder with --model")
-    path_of = {split: path for path in data for split in _splits_of(run, path)}
+    path_of: dict[Split, str] = {}
+    for path in data:
+        path_of |= dict.fromkeys(_splits_of(run, path), path)
     queries: dict[Split, Queries] = {}
     for split in SPLITS:
         progress(f"reading the {PARTS[split]} data")
@@ -65,11 +77,12 @@ def find_sources(
             notes.append(
                 f"Documents of {PARTS[split]} queries: {error}. give their file with --data"
             )
-    return Sources(ranker, queries, notes, _document_namer(run) if queries else str)
+    name_of = _document_namer(run) if queries else str
+    return Sources(ranker, queries, notes, name_of)
 
 
 def _document_namer(run: Run) -> Callable[[str], str]:
-    """Return a function that names a document by its id, and an item also by its text."""
+    """Return a function that names a document by its id, or an item by its id and text."""
     from store.collections.collection import Collection
     from store.service.judged_queries import Source
 
@@ -80,14 +93,19 @@ def _document_namer(run: Run) -> Callable[[str], str]:
     number_of_id = {id: number for number, id in enumerate(items.ids)}
 
     def name_of(docid: str) -> str:
+        """Name an item by its id and the beginning of its text."""
         text = words_of(items, number_of_id[docid]) if docid in number_of_id else ""
-        return f"{docid}: {cut(text, 60)}" if text else docid
+        return f"{docid}: {cut(text, _LONGEST_TEXT)}" if text else docid
 
     return name_of
 
 
 def _load_model(run: Run, folder: str | None) -> Ranker:
-    """Load the model in a folder; raise a ModelError if it is not the model of the run."""
+    """Load the model in a folder.
+
+    Raises:
+        ModelError: if `folder` is None, or the folder has no model or the model of another run.
+    """
     from sortnet.rankers.load_ranker import load_ranker
 
     if folder is None:
@@ -101,7 +119,11 @@ def _load_model(run: Run, folder: str | None) -> Ranker:
 
 
 def _splits_of(run: Run, path: str) -> list[Split]:
-    """The parts of the run that were read from this file: both, if the run divided one file."""
+    """List the parts of the run that were read from a file: both, if the run divided the file.
+
+    Raises:
+        DataError: if the file's content is not the content of any part.
+    """
     from sortnet.data import fingerprint
 
     digest = fingerprint(path)
@@ -121,13 +143,17 @@ def read_part(
     cache: Path | None = None,
     like: Ranker | None = None,
 ) -> Queries:
-    """Read a part of a run's data from the given file, or from the recorded file.
+    """Read a part of a run's data from the given file, or from the recorded file or collection.
 
     Args:
-        like: the run's model, whose features are read; None: read the features of the file.
+        run: the run.
+        split: the part.
+        path: the file of the data. If None, the recorded file or collection.
+        cache: the folder of parsed data. If None, data is not cached.
+        like: the run's model, whose features are read. If None, all features of the file are read.
 
     Raises:
-        DataError: if the recorded file no longer exists, or has changed.
+        DataError: if the recorded file no longer exists, or its content has changed.
     """
     from sortnet.core import NamedColumns
     from sortnet.data import fingerprint, read_queries
@@ -165,7 +191,11 @@ def read_part(
 
 
 def _judged_part(run: Run, split: Split, source: Source) -> Queries:
-    """Read a part of a run's data from the judgements of a collection; refuse changed data."""
+    """Read a part of a run's data from the judgements of a collection.
+
+    Raises:
+        DataError: if the items or the judgements have changed since the run.
+    """
     from store.collections.collection import Collection
     from store.service.judged_queries import read_judged
 

@@ -13,7 +13,14 @@ Picture: TypeAlias = dict[str, str]
 
 
 def picture(title: str, about: str, alt: str, figure: Figure) -> Picture:
-    """Return the values with which a template shows a figure, as a data URL of SVG."""
+    """Return the values with which a template shows a figure, drawn as a data URL of SVG.
+
+    Args:
+        title: the title of the figure.
+        about: the caption.
+        alt: the alternative text.
+        figure: the figure.
+    """
     file = io.BytesIO()
     figure.savefig(file, format="svg", metadata={"Date": None})
     source = "data:image/svg+xml;base64," + base64.b64encode(file.getvalue()).decode()

@@ -22,13 +22,16 @@ def wrong_pairs(
     ids: bool = True,
     progress: Progress = lambda text: None,
 ) -> Iterator[pd.DataFrame]:
-    """Yield the stored pairs of a run in frames; each frame fits into memory and has one part.
+    """Yield the stored pairs of a run in frames that fit into memory.
 
-    Without pairs, one frame without rows is yielded.
+    All pairs of a frame are of the same part. If there are no pairs, a frame without rows is
+    yielded.
 
     Args:
-        split: the part; None: all parts.
-        ids: whether to add the documents' ids, where the run's data still exists and has ids.
+        run: the run.
+        split: the part whose pairs are yielded. If None, the pairs of all parts.
+        ids: whether to add the documents' ids, if the run's data still exists and has ids.
+        progress: gets the name of each step.
 
     Raises:
         SortNetError: if the run is a labelling, which has answers and no pairs.
@@ -47,21 +50,36 @@ def wrong_pairs(
 
 
 def _with_ids(pairs: pd.DataFrame, docids: Mapping[Split, Str]) -> pd.DataFrame:
-    """Add the ids of both documents to pairs of one part; empty ids if the part has none."""
+    """Add the ids of both documents to pairs of the same part.
+
+    Args:
+        pairs: the pairs.
+        docids: the ids of each part's documents. If no part has ids, the pairs stay as they are; if
+            only another part has ids, the ids of the pairs are empty.
+    """
     if not docids:
         return pairs
-    docids_of_part = docids.get(pairs["split"].iloc[0]) if len(pairs) else None
+    ids_of_part = None
+    if len(pairs):
+        part = pairs["split"].iloc[0]
+        ids_of_part = docids.get(part)
     columns = {}
     for side in ("winner", "loser"):
-        ids = "" if docids_of_part is None else docids_of_part[pairs[side]]
+        ids = "" if ids_of_part is None else ids_of_part[pairs[side]]
         columns[f"{side}_id"] = pd.Series(ids, pairs.index, dtype="str")
     return pairs.assign(**columns)
 
 
 def _docids(run: Run, split: Split | None, progress: Progress) -> dict[Split, Str]:
-    """Return {part: ids of its documents}, without parts whose data is gone or has no ids."""
+    """Read the ids of each part's documents, without parts whose data is gone or has no ids.
+
+    Args:
+        run: the run.
+        split: the part to read. If None, all parts are read.
+        progress: gets the name of each step.
+    """
     docids: dict[Split, Str] = {}
-    for part in [split] if split else SPLITS:
+    for part in (split,) if split else SPLITS:
         progress(f"reading the {PARTS[part]} data")
         try:
             ids = read_part(run, part).docids

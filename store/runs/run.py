@@ -37,7 +37,10 @@ STATUSES = ("running", "done", "interrupted", "failed")  # `killed` is inferred,
 _KEYS_OF_ANSWERS = ("run", "split", "left", "right")
 _ADDED_AT_ONCE = 1 << 20  # number of pairs whose temporary arrays are small
 READ_AT_ONCE = 200_000  # number of pairs that the database returns as about 5 MB of text
-MEASURED = [c.name for c in IterationRow.__table__.columns if c.name not in ("run", "created")]
+_NOT_MEASURED = ("run", "created")  # columns of an iteration that `record` sets itself
+MEASURED = [
+    column.name for column in IterationRow.__table__.columns if column.name not in _NOT_MEASURED
+]
 
 
 class Run:
@@ -290,7 +293,11 @@ class Run:
         `conventions` of the measures, and as `pairs` the strategy that chose the pairs, a name of
         `sortnet.config.PAIRS`.
         """
-        columns = [c for c in IterationRow.__table__.columns if c.name not in ("run", "observed")]
+        columns = [
+            column
+            for column in IterationRow.__table__.columns
+            if column.name not in ("run", "observed")
+        ]
         frame = frames.iterations_frame(self._iterations(*columns))
         measured = frames.measure_names(frame)
         frame.attrs["conventions"] = frames.conventions(self.config, measured)

@@ -136,6 +136,7 @@ def check_set_size(items: Items, set_size: int, retired: Iterable[int] = ()) -> 
         retired: items that nobody is asked about.
     """
     n_items, in_group = largest_group(items, retired)
+    # A session refuses fewer than two items, so pairs are always allowed here.
     if set_size > max(n_items, 2):
         raise DataError(
             f"a question about {set_size} items, but there are only {n_items}{in_group}: ask about "

@@ -94,13 +94,14 @@ def fit_kind(
     values: Mapping[str, Any] = settings.flat()
     # Data are read, and rankers are measured, by the settings that all kinds of rankers share.
     config = Config().changed(**{name: values[name] for name in settings_of(Settings)})
+    url, _ = store_url(options.store, None)
     job = read_job(
         data,
         config,
         columns=options.columns,
         cache=options.cache,
         progress=watcher.progress,
-        store=store_url(options.store, None)[0],
+        store=url,
     )
     settings = settings.changed(quality=job.config.quality)
     watcher.starting(job, None, ALONE, is_new=True, chooses=False)

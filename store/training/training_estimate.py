@@ -54,7 +54,8 @@ def estimate(
         raise SortNetError("an estimate is of the calls of a language model: pass one as judge")
     options = with_judge(options or RunOptions(), judge, question)
     paths = [data] if isinstance(data, str) else list(data)
-    prepared = prepare(Folder("model"), paths, None, options, settings, is_asked_now=False)
+    folder = Folder("model")  # any name will do: nothing is read from the folder or written to it
+    prepared = prepare(folder, paths, None, options, settings, is_asked_now=False)
     job = prepared.job
     documents = prepared.documents.items["train"]
 
@@ -69,7 +70,8 @@ def estimate(
             instructions=None,
         )
 
-    prompt = Prompt(judge.prompt).of(example(*_first_pair(job)))
+    first, second = _first_pair(job)
+    prompt = Prompt(judge.prompt).of(example(first, second))
     calls: CallEstimate | None = None
     if job.config.judgements is not None:
         examples = [example(left, right) for left, right in _random_pairs(job)]
