@@ -102,7 +102,7 @@ class ComparedPairs:
 
     @property
     def unordered_key(self) -> I64:
-        """Key (m,) of each pair with the lower document number first, whatever the table's order."""
+        """Key (m,) of each pair, as if its document with the lower number were document i."""
         return unordered(self.i, self.j)
 
     @cached_property
