@@ -402,7 +402,7 @@ class Judgements(Sequence[Judgement]):
             number[row] = number_before + 1
 
     def cut(self, n: int) -> None:
-        """Remove the judgements after the first n, and the names that only they have."""
+        """Remove the judgements after the first n, and names that only these judgements have."""
         self._n = n
         for name, texts in self.texts.items():
             self.texts[name] = {row: text for row, text in texts.items() if row < n}

@@ -17,6 +17,7 @@ from sortnet.preference.posterior_precision import Dense, Precision
 from sortnet.preference.problem import Problem
 from sortnet.preference.reliability import (
     Annotators,
+    AnswerGaps,
     matched_scale,
     reliabilities,
     side_spread,
@@ -190,7 +191,7 @@ def matched_shared(
 
 
 def _matched_variance(sum_of_squares: float, ratio: F64, expected: float) -> float:
-    """Estimate a variance by MacKay's rule: squared unknowns / number of determined unknowns.
+    """Estimate the variance of unknowns by MacKay's rule, see `matched_prior`.
 
     The variance is in units of the prior variance of the scores.
 
@@ -206,7 +207,7 @@ def _matched_variance(sum_of_squares: float, ratio: F64, expected: float) -> flo
 def matched_annotators(
     problem: Problem, theta: F64, root: F64, prior: Prior, rng: np.random.Generator
 ) -> Annotators:
-    """Estimate the reliabilities of the annotators, from scores fitted without their own answers.
+    """Estimate each annotator's reliability from scores fitted without the annotator's answers.
 
     A person's answers are compared with scores fitted without this person's answers; a model's
     answers with scores fitted without the answers of all models.
@@ -225,35 +226,29 @@ def matched_annotators(
     gap = np.zeros(len(votes))
     variance = np.zeros(len(votes))
     noise = np.ones(len(votes))
-    counts = np.ones(len(votes))
+    n_answers = np.ones(len(votes))
     gap[by_person], variance[by_person] = _gaps_without_annotator(problem, theta, root, by_person)
     if problem.has_shared_errors:
         gap[by_model], variance[by_model] = _gaps_without_models(problem, prior, rng)
         noise[by_model] += _variance_of_shared_errors(problem, by_model, prior)
         shares = _independent_shares(problem, gap, noise, prior)
-        counts[by_model] = shares[votes.annotator[by_model]]
+        n_answers[by_model] = shares[votes.annotator[by_model]]
     # One tie threshold holds for all annotators, but some annotators answer with ties more often
     # than others. A model's ties are left out, because only the order of its answers is measured.
     rows = by_person | (by_model & (votes.target != 0.5))
     bias = problem.side * scores[len(problem.features) + votes.annotator]
+    gaps = AnswerGaps(gap, variance, bias, noise, n_answers)
     tie = np.where(by_model, 0.0, problem.scales.tie)
+    scales = problem.scales
     return reliabilities(
-        problem.scales.annotators,
-        gap[rows],
-        variance[rows],
-        bias[rows],
-        votes.where(rows),
-        tie[rows],
-        problem.scales.ties,
-        noise[rows],
-        counts[rows],
+        scales.annotators, gaps.where(rows), votes.where(rows), tie[rows], scales.ties
     )
 
 
 def _variance_of_shared_errors(problem: Problem, rows: Bool, prior: Prior) -> F64:
-    """Compute the prior variance of e_left - e_right for the selected answers.
+    """Compute the prior variance of the difference of two items' shared errors.
 
-    e are the errors that models share.
+    The items are the left and the right item of each selected answer.
     """
     votes = problem.votes
     difference = problem.features[votes.left[rows]] - problem.features[votes.right[rows]]
@@ -302,7 +297,7 @@ def matched_measurements(problem: Problem, theta: F64, root: F64) -> Annotators:
 
 
 def leave_one_out(problem: Problem, theta: F64, root: F64, rows: I64) -> tuple[F64, F64]:
-    """Compute the mean and the variance of z of each answer, as if the answer had not been given.
+    """Predict each answer from the other answers: return the mean and the variance of its z.
 
     Args:
         problem: the problem, with all answers.
@@ -316,10 +311,10 @@ def leave_one_out(problem: Problem, theta: F64, root: F64, rows: I64) -> tuple[F
 
 
 def _gaps_without_annotator(problem: Problem, theta: F64, root: F64, rows: Bool) -> tuple[F64, F64]:
-    """Compute the mean and the variance of s_left - s_right for each selected answer.
+    """Compute the mean and the variance of the score difference of each selected answer.
 
-    The scores s are approximated as if the answer's annotator had not answered at all; with many
-    unknowns, as if the annotator had not given this answer.
+    The difference is s_left - s_right. The scores s are approximated as if the answer's annotator
+    had not answered at all; with many unknowns, as if the annotator had not given this answer.
 
     Args:
         problem: the problem, with all answers.
@@ -353,9 +348,10 @@ def _gaps_without_annotator(problem: Problem, theta: F64, root: F64, rows: Bool)
 def _gaps_without_models(
     problem: Problem, prior: Prior, rng: np.random.Generator
 ) -> tuple[F64, F64]:
-    """Compute the mean and the variance of s_left - s_right for each answer of a model.
+    """Compute the mean and the variance of the score difference of each answer of a model.
 
-    The scores s are fitted to people's answers and gold pairs only.
+    The difference is s_left - s_right. The scores s are fitted to people's answers and gold pairs
+    only.
     """
     by_model = problem.votes.of_kind(MODEL)
     votes = problem.votes.where(by_model)
@@ -374,7 +370,7 @@ def _gaps_without_models(
 
 
 def _independent_shares(problem: Problem, gap: F64, noise: F64, prior: Prior) -> F64:
-    """Compute how many independent answers an answer of each annotator counts for, (a,).
+    """Compute, for each annotator, the number of independent answers that one answer is worth.
 
     The number is 1 for a person. It is smaller for a model, because all answers of a model have
     errors in common, such as the model's taste for long texts.
@@ -413,7 +409,10 @@ def _independent_shares(problem: Problem, gap: F64, noise: F64, prior: Prior) ->
 
 
 def _weights_at_zero(votes: Votes) -> F64:
-    """Compute the weight of each vote at z = 0, minus the log-likelihood's second derivative."""
+    """Compute the weight of each vote if both items had the same score, so that z = 0.
+
+    The weight is minus the second derivative of the log-likelihood in z.
+    """
     weight = np.full(len(votes), 2 / np.pi)
     for sets in votes.sets:
         z = np.zeros(sets.rows.shape)
@@ -483,6 +482,9 @@ def evidence(problem: Problem, theta: F64, prior: Prior) -> float:
 
 
 def _variance_of_gaps(root: F64, votes: Votes) -> F64:
-    """Estimate the variance of s_left - s_right for each vote, from a root of few rows."""
+    """Estimate the variance of each vote's score difference, from a few draws of the scores.
+
+    `root` has the draws in its rows, scaled so that RᵀR estimates the covariance.
+    """
     variance: F64 = np.sum((root[:, votes.left] - root[:, votes.right]) ** 2, axis=0)
     return variance

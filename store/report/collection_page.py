@@ -22,7 +22,7 @@ from store.service.item_ranking import TOP, page_cell
 _MOST_ROWS = 100_000  # rows of the ranking; more rows would be tens of megabytes
 _N_WITHOUT_SCRIPT = 100  # rows of the ranking that are shown without the script
 _MOST_ANSWERS = 12  # answers that are shown about a pair
-# How the probabilities of an annotator count, by `AnnotatorReport.probabilities`.
+# What the page says about an annotator's probabilities, by `AnnotatorReport.probabilities`.
 _P_COUNTS = {
     "measurement": "measurements",
     "words": "words: they say nothing of the errors",
