@@ -52,6 +52,7 @@ def vali_pairs(vali: Queries, comparator: TrainableComparator, judgements: int, 
         (m,) the keys of the pairs, see `sortnet.core.pairs`.
     """
     n_pairs = answers_about_vali(judgements)
+    # Other draws of a judge are seeded by the index of a part, which is below `len(SPLITS)`.
     rng = np.random.default_rng([seed, len(SPLITS)])
     part = SortedPart(vali, comparator, n_pairs, rng)
     selected_keys, _ = selected("even", part)

@@ -166,7 +166,7 @@ def sort(
 def _connect(
     judges: Mapping[str, MachineJudge], given_items: GivenItems, set_size: int | None
 ) -> dict[str, JudgeConnection]:
-    """Return {annotator: connection to the judge}.
+    """Connect to the judges, and return {annotator: connection}.
 
     Raises:
         SortNetError: if a judge cannot be asked questions about `set_size` items.
