@@ -98,8 +98,8 @@ def fill_gradients(
         sides: the probabilities of going right that `fill_scores` computed.
         d_out: (n, heads) the gradient in the scores.
         d_inputs: (n, splits) array that is filled with the gradient in `inputs`.
-        d_scale, d_shift, d_leaves: zeros, to which the gradients in `scale`, `shift` and `leaves`
-            are added.
+        d_scale, d_shift, d_leaves: arrays of zeros, to which the gradients in `scale`, `shift` and
+            `leaves` are added.
     """
     trees = len(leaves)
     depth = len(scale) // trees
@@ -130,8 +130,8 @@ def fill_gradients(
             _fill_ways(tree_sides[:upper], up)
             _scale_rows(d_up[rows - 1 :], d_scores[head_of_tree])
             _fill_slopes(tree_sides[:upper], up, d_up, d_tree_sides[:upper])
-            # With `up` times the gradient in the score, the gradients in `low` and in the leaves
-            # are products.
+            # After `up` is multiplied by the gradient in the score, the gradients in `low` and in
+            # the leaves are products with `up`.
             _scale_rows(up[rows - 1 :], d_scores[head_of_tree])
             _fill_products(matrix.T, up[rows - 1 :], d_low[columns - 1 :])
             _fill_slopes(tree_sides[upper:], low, d_low, d_tree_sides[upper:])
