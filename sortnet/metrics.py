@@ -44,7 +44,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sortnet.core import F64, I32, I64, Bool, Queries
-from sortnet.core.shard import gathered, summed
+from sortnet.core.shard import gather_rows, sum_over_processes
 from sortnet.errors import DataError, MetricError
 
 Gain: TypeAlias = Literal["exp", "linear"]
@@ -633,13 +633,13 @@ def outcomes(metric: Metric, queries: Queries, order: I64) -> F64:
             data = "documents without judged pairs"
         raise MetricError(f"{queries.source}: {metric.name} is not defined for {data}")
     if judged is None:
-        return gathered(queries, per_query(metric, queries.grades[order], queries.offsets))
+        return gather_rows(queries, per_query(metric, queries.grades[order], queries.offsets))
     place = np.empty(len(order), np.int64)
     place[order] = np.arange(len(order))
     decided = judged.where(judged.sure > 0)
     is_predicted = place[decided.winner] < place[decided.loser]
-    weight = gathered(queries, decided.sure)
-    predicted_weight = gathered(queries, is_predicted * decided.sure)
+    weight = gather_rows(queries, decided.sure)
+    predicted_weight = gather_rows(queries, is_predicted * decided.sure)
     mean_weight = weight.mean() if len(weight) else 1.0
     values: F64 = predicted_weight / mean_weight
     return values
@@ -770,7 +770,7 @@ def check_can_choose(metric: Metric, queries: Queries) -> None:
         MetricError: if a grade is too high for the measure.
     """
     n_choosing = np.count_nonzero(can_choose(metric, queries))
-    if summed(queries, n_choosing):
+    if sum_over_processes(queries, n_choosing):
         return
     if queries.judged is not None:
         if metric.row.of_pairs:
