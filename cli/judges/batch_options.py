@@ -39,7 +39,7 @@ _OPTIONS = (
 )
 # Options that are refused when a batch is written, because nothing is sent to a server.
 _OF_A_SERVER = ("server", "key")
-# Options that are refused when a batch is read or cancelled, because the batch has their values.
+# Options that are refused when a batch is read or cancelled, because the batch stores their values.
 _OF_A_JUDGE = (
     *("judge", "model", "prompt", "both_orders", "request", "structured", "price_in", "price_out"),
     *("prices", "currency", "max_calls", "max_tokens", "max_cost", "answer_cache", "no_logprobs"),
@@ -106,7 +106,7 @@ def _refuse_judge(values: Mapping[str, Any], action: str, annotator: str | None)
 
 
 def _refuse_server(values: Mapping[str, Any]) -> None:
-    """Refuse `--write-batch` without a model or with options of a server, which is not called."""
+    """Refuse `--write-batch` without a model, or with options of a server: no server is called."""
     if not values["model"] or values["judge"] is not None:
         raise click.UsageError("--write-batch needs --model")
     for name in _OF_A_SERVER:

@@ -88,7 +88,7 @@ def label_criteria(
 
 
 def _lease_seconds(options: LabelOptions) -> float:
-    """Return the seconds of a lease, which outlasts the slowest answer and a wait for the store."""
+    """Return the seconds of a lease: longer than the slowest answer and a wait for the store."""
     judge = options.judge
     if not is_asked(judge):
         return options.lease

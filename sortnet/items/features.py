@@ -63,7 +63,7 @@ class Describer:
         return self.given + self.made
 
     def readable_names(self) -> tuple[str, ...]:
-        """Return the feature names for people: columns in place of prefixes, and topics' words."""
+        """Return the names of the features as people read them; see `readable_names`."""
         return readable_names(self.feature_names, self.columns)
 
     @property
@@ -239,7 +239,7 @@ def describe(items: Items, *, embed: bool = False, progress: Progress = _silent)
 
 
 def readable_names(names: Sequence[str], columns: Mapping[str, Any]) -> tuple[str, ...]:
-    """Make names of features for people: columns in place of prefixes, words in place of topics.
+    """Make names of features for people: with columns for prefixes, and words for topics.
 
     Two features that would get the same name keep their stored names.
 

@@ -190,7 +190,10 @@ def _entry(record: Any) -> tuple[str, Verdict] | None:
 
 
 def _are_places_of_answer(best: object, worst: object, answer: object) -> bool:
-    """Whether `best` and `worst` fit an answer: places, numbers from 0, if the answer is "best"."""
+    """Whether `best` and `worst` are places (numbers from 0) if the answer is "best", else None.
+
+    The answer "best" may be without a worst place.
+    """
     if answer != "best":
         return best is None and worst is None
     chosen = [best] if worst is None else [best, worst]
