@@ -219,8 +219,8 @@ def _part_of_group(
 def _answers_per_simulated_answer(items: I64, all_items: I64, q: F64 | None) -> float:
     """Estimate how many answers of a session one answer about the simulated items stands for.
 
-    Answers are needed for each item; if the goal is a top, where it is uncertain whether an item
-    belongs to the top.
+    The number of answers grows with the number of items. If the goal is a top, it grows with the
+    uncertainty q (1 - q) whether an item belongs to the top, summed over the items.
 
     Args:
         items: the simulated items.
@@ -420,10 +420,7 @@ class _Sessions:
         """
         if not self._goal.top:
             return None, None
-        jitter = 1e-9 * np.eye(len(self._sample.items))
-        root = np.linalg.cholesky(self._covariance + jitter)
-        noise = self._rng.standard_normal((_DRAWS, len(jitter)))
-        scores = self._mean[:, None, :] + noise @ root.transpose(0, 2, 1)
+        scores = self._draw_scores()
         q = np.zeros(self._mean.shape)
         sure = np.ones(SIMULATIONS)
         # Items that are surely top items are not in the sample, and none of them is wrong. So the
@@ -439,6 +436,15 @@ class _Sessions:
                 sure_of_group = np.mean(n_wrong <= n_allowed)
                 sure[simulation] = min(sure[simulation], sure_of_group)
         return q, sure
+
+    def _draw_scores(self) -> F64:
+        """Draw scores from the simulated posteriors, as (simulations, draws, items)."""
+        n_items = len(self._sample.items)
+        jitter = 1e-9 * np.eye(n_items)  # keeps the covariance positive definite
+        root = np.linalg.cholesky(self._covariance + jitter)
+        noise = self._rng.standard_normal((_DRAWS, n_items))
+        scores: F64 = self._mean[:, None, :] + noise @ root.transpose(0, 2, 1)
+        return scores
 
     def _ask(self, worth: F64, n_questions: int) -> None:
         """Ask about the most informative pairs and some random pairs, and learn from the answers.

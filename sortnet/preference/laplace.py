@@ -134,8 +134,8 @@ def fit(
     The scores are s = Φw + u, with the features Φ, weights w ~ N(0, α²) and residuals
     u ~ N(0, υ²). An answer has the probability of `answers` at z = c (s_left - s_right) + b, with
     the reliability c and the side bias b of its annotator. For an answer of a model,
-    e_left - e_right is added to z; the errors e, which models share, have the prior of the scores,
-    but for a factor. Newton's method finds the mode. The posterior is Laplace's approximation
+    e_left - e_right is added to z; the errors e, which models share, have the same prior as the
+    scores, times a factor. Newton's method finds the mode. The posterior is Laplace's approximation
     around the mode, averaged over the likely priors and widened by the uncertainty of the
     reliabilities. Without features (d = 0) a score is its residual.
 

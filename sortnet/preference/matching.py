@@ -1,7 +1,6 @@
 """Match hyperparameters to the answers: one function updates each kind, given the present mode.
 
-In docstrings, the root of a covariance is a matrix R such that the covariance is RᵀR. m is the
-number of answers, a of annotators.
+In shapes, m is the number of answers, and a of annotators.
 """
 
 from __future__ import annotations
@@ -27,6 +26,7 @@ from sortnet.preference.set_answers import set_likelihood, summed_over_answers
 from sortnet.preference.vote_arrays import MODEL, PERSON, Votes, unseen, unseen_in_blocks
 
 _LOG_TIE = np.log(0.05), np.log(20.0)  # range of the logarithm of the tie threshold
+_LOG_TIE_TOLERANCE = 0.02
 _BELIEF = 10.0  # number of unknowns that the first guess of a prior variance counts as
 _SHARED_BELIEF = 3.0  # number of unknowns that the expected variance of shared errors counts as
 _STEP = 0.01  # step of the logarithm of a variance, in a difference quotient
@@ -60,7 +60,7 @@ def matched_prior(
         prior: the present prior.
         theta: the unknowns at the mode.
         solver: the precision of the posterior at the mode.
-        root: the root of the covariance of the unknowns.
+        root: a matrix R; the covariance of the unknowns is RᵀR.
         variance: the posterior variance of each unknown.
     """
     n, d = problem.features.shape
@@ -111,7 +111,7 @@ def lost_weights(
     Args:
         problem: the problem, with the answers.
         theta: the unknowns at the mode.
-        root: the root of the covariance of scores and biases.
+        root: a matrix R; the covariance of scores and biases is RᵀR.
         prior: the present prior.
         solver: the precision of the posterior at the mode.
 
@@ -141,23 +141,29 @@ def matched_scales(problem: Problem, theta: F64, variance: F64) -> Scales:
         variance: the posterior variance of each unknown.
     """
     scales = problem.scales
-    if scales.tie:
-        # Only annotators' words about pairs can be ties.
-        is_word = (problem.by_annotator > 0) & problem.votes.of_pairs
-        is_word[problem.measured] = False
-        z = problem.z(theta)[is_word]
-        target = problem.votes.target[is_word]
-        likeliest = minimize_scalar(
-            lambda log_tie: -genuine(z, target, np.exp(log_tie)).log_p.sum(),
-            bounds=_LOG_TIE,
-            method="bounded",
-            options={"xatol": 0.02},
-        )
-        scales = replace(scales, tie=float(np.exp(likeliest.x)))
+    if scales.tie:  # without ties the threshold is 0
+        scales = replace(scales, tie=_likeliest_tie(problem, theta))
     first_bias = sum(problem.features.shape)
     biases = slice(first_bias, first_bias + problem.n_annotators)
-    side_sd = side_spread((theta**2 + variance)[biases])
+    expected_squares = (theta**2 + variance)[biases]
+    side_sd = side_spread(expected_squares)
     return replace(scales, annotators=replace(scales.annotators, side_sd=side_sd))
+
+
+def _likeliest_tie(problem: Problem, theta: F64) -> float:
+    """Find the tie threshold with the highest likelihood, given the unknowns at the mode."""
+    # Only annotators' words about pairs can be ties.
+    is_word = (problem.by_annotator > 0) & problem.votes.of_pairs
+    is_word[problem.measured] = False
+    z = problem.z(theta)[is_word]
+    target = problem.votes.target[is_word]
+    likeliest = minimize_scalar(
+        lambda log_tie: -genuine(z, target, np.exp(log_tie)).log_p.sum(),
+        bounds=_LOG_TIE,
+        method="bounded",
+        options={"xatol": _LOG_TIE_TOLERANCE},
+    )
+    return float(np.exp(likeliest.x))
 
 
 def matched_shared(
@@ -215,7 +221,7 @@ def matched_annotators(
     Args:
         problem: the problem, with the answers and the present annotators.
         theta: the unknowns at the mode.
-        root: the root of the covariance of scores and biases.
+        root: a matrix R; the covariance of scores and biases is RᵀR.
         prior: the present prior.
         rng: the generator of draws, needed with many unknowns.
     """
@@ -273,7 +279,7 @@ def matched_measurements(problem: Problem, theta: F64, root: F64) -> Annotators:
     Args:
         problem: the problem, with the answers and the present annotators.
         theta: the unknowns at the mode.
-        root: the root of the covariance of scores and biases.
+        root: a matrix R; the covariance of scores and biases is RᵀR.
     """
     votes = problem.votes
     annotators = problem.scales.annotators
@@ -302,7 +308,7 @@ def leave_one_out(problem: Problem, theta: F64, root: F64, rows: I64) -> tuple[F
     Args:
         problem: the problem, with all answers.
         theta: the unknowns at the mode.
-        root: the root of the covariance of scores and biases.
+        root: a matrix R; the covariance of scores and biases is RᵀR.
         rows: the rows of the answers that are left out, one at a time.
     """
     _, slope, weight = problem.likelihood(theta)
@@ -319,7 +325,7 @@ def _gaps_without_annotator(problem: Problem, theta: F64, root: F64, rows: Bool)
     Args:
         problem: the problem, with all answers.
         theta: the unknowns at the mode.
-        root: the root of the covariance of scores and biases.
+        root: a matrix R; the covariance of scores and biases is RᵀR.
         rows: a mask that selects the answers.
     """
     votes = problem.votes.where(rows)
@@ -402,9 +408,9 @@ def _independent_shares(problem: Problem, gap: F64, noise: F64, prior: Prior) ->
         pull = alone.pull_back(alone.summed(weight * own_gap))
         explained = pull @ alone.solver(weight, prior_of_errors).solve(pull)
         information = weight @ own_gap**2 - explained
-        if_independent = weight @ (own_gap**2 / noise[is_own])
-        if if_independent > 0:
-            shares[number] = np.clip(information / if_independent, 0, 1)
+        information_if_independent = weight @ (own_gap**2 / noise[is_own])
+        if information_if_independent > 0:
+            shares[number] = np.clip(information / information_if_independent, 0, 1)
     return shares
 
 

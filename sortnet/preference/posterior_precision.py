@@ -127,8 +127,8 @@ class Large:
         """Draw k vectors of the unknowns' deviations from their mean: (k, d + n + a).
 
         If the covariance of a noise vector is the precision H, the solution x of H x = noise has
-        the covariance H⁻¹, as the posterior. The precision is the sum of the answers' curvature and
-        the prior's precision, so the noise is the sum of a noise for each of them.
+        the covariance H⁻¹, as the posterior has. H is the sum of the answers' curvature and the
+        prior's precision, so the noise is the sum of two noises with these covariances.
         """
         problem = self._problem
         spread = np.sqrt(self._weight)

@@ -43,18 +43,16 @@ def upgrade(connection: Connection, *, name: str) -> Path | None:
     if stored_revision == NEWEST:
         return None
     copy = None
-    if stored_revision is not None and is_sqlite:
-        copy = _copy_file(Path(connection.engine.url.database or ""), stored_revision)
-    # `_let_be_null` may create a table again. This happens before new tables are created, because
-    # these may refer to the table.
-    for schema_table, names in _columns_to_let_be_null(connection).items():
-        _let_be_null(connection, schema_table, names)
-    Base.metadata.create_all(connection)
-    _add_missing_columns(connection)
     if stored_revision is None:
+        # `look` has seen that the database is empty, so no table is there to compare with.
+        Base.metadata.create_all(connection, checkfirst=False)
         connection.execute(text(f"CREATE TABLE {VERSION_TABLE} (version_num VARCHAR(32) NOT NULL)"))
         connection.execute(text(f"INSERT INTO {VERSION_TABLE} VALUES ('{NEWEST}')"))
-    connection.execute(text(f"UPDATE {VERSION_TABLE} SET version_num = '{NEWEST}'"))
+    else:
+        if is_sqlite:
+            copy = _copy_file(Path(connection.engine.url.database or ""), stored_revision)
+        _upgrade_tables(connection)
+        connection.execute(text(f"UPDATE {VERSION_TABLE} SET version_num = '{NEWEST}'"))
     if is_sqlite:
         connection.exec_driver_sql(f"PRAGMA application_id = {APPLICATION_ID}")
     else:
@@ -62,6 +60,16 @@ def upgrade(connection: Connection, *, name: str) -> Path | None:
         drop = "ALTER TABLE pairs DROP CONSTRAINT IF EXISTS pairs_run_fkey"
         connection.execute(text(drop))
     return copy
+
+
+def _upgrade_tables(connection: Connection) -> None:
+    """Add the tables and columns that the schema has and the database lacks."""
+    # `_let_be_null` may create a table again. This happens before new tables are created, because
+    # these may refer to the table.
+    for schema_table, names in _columns_to_let_be_null(connection).items():
+        _let_be_null(connection, schema_table, names)
+    Base.metadata.create_all(connection)
+    _add_missing_columns(connection)
 
 
 def look(connection: Connection, *, name: str) -> str | None:

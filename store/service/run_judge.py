@@ -52,6 +52,7 @@ def vali_pairs(vali: Queries, comparator: TrainableComparator, judgements: int, 
         (m,) the keys of the pairs, see `sortnet.core.pairs`.
     """
     n_pairs = answers_about_vali(judgements)
+    # Other draws of a judge are seeded by the index of a part, which is below `len(SPLITS)`.
     rng = np.random.default_rng([seed, len(SPLITS)])
     part = SortedPart(vali, comparator, n_pairs, rng)
     selected_keys, _ = selected("even", part)
@@ -298,7 +299,7 @@ class RunJudge:
         unanswered = [pair for pair in pairs if pair not in targets]
         if unanswered and not self._closed:
             self._ask(split, unanswered)
-        # The stored probability is about the document with the lower number.
+        # A stored probability tells how likely the document with the lower number is better.
         p_lower = np.array([targets.get(pair, math.nan) for pair in pairs], np.float32)
         return np.where(np.asarray(i) < np.asarray(j), p_lower, 1 - p_lower).astype(np.float32)
 
