@@ -141,7 +141,14 @@ def run_demo(
         )
         # An interrupted demo is not resumed but run again, so `again` is the demo's own command.
         training = begin(
-            job, folder, opened, None, command, recorded_url, watcher.progress, again=command
+            job,
+            folder,
+            store=opened,
+            record=None,
+            command=command,
+            recorded_url=recorded_url,
+            progress=watcher.progress,
+            again=command,
         )
         watcher.demo_begun(training, fold)
         comparators: list[TrainableComparator] = []
@@ -183,10 +190,12 @@ def _test_demo(
     """
     test = fold.test or fold.vali
     n_pairs = {split: len(training.run.pairs(split)) for split in SPLITS}
+    # First the order before training, then the order after each iteration.
     orders = [model.order_before(test)]
     orders += [replace(model, comparator=comparator).order(test) for comparator in comparators]
     metric = parse_metric("spearman")
     correlations = [per_query(metric, test.grades[order], test.offsets) for order in orders]
+    # The comparator of an iteration learned from the pairs of all earlier iterations.
     n_pairs_learned = [0, *training.run.iterations_frame()["tp"].tolist()]
     means = [float(of_queries.mean()) for of_queries in correlations]
     demo = DigitsDemo(training, model, test, means, n_pairs, store)
@@ -218,11 +227,14 @@ def _draw(
     best = demo.best
     ascending_queries = np.argsort(correlations[best], kind="stable")
     query = int(ascending_queries[len(test) // 2])
-    documents = slice(*test.offsets[query : query + 2])
+    first_document, end = test.offsets[query], test.offsets[query + 1]
+    documents = slice(first_document, end)
 
     def panel(iteration: int, caption: str) -> Panel:
+        """Make the panel of an iteration; its order numbers the images of the query from 0."""
         remark = f"Spearman {correlations[iteration][query]:.2f}"
-        return Panel(caption, remark, orders[iteration][documents] - documents.start)
+        order = orders[iteration][documents] - first_document
+        return Panel(caption, remark, order)
 
     n_iterations = count(len(orders) - 1, "iteration")
     after = (
