@@ -242,7 +242,7 @@ def _fill_closed_streams() -> None:
     written into the store.
     """
     # {name: (mode of the stream, how the null device is opened)}. The new stdout cannot be written,
-    # so that a command fails whose results are lost.
+    # so that a command fails if its results would be lost.
     replacements = {
         "stdin": ("r", os.O_RDONLY),
         "stdout": ("w", os.O_RDONLY),

@@ -802,7 +802,7 @@ def default_quality(grades: ArrayLike, relevant_from: int = 1) -> str:
 
 
 def _remedies(metric: Metric, queries: Queries) -> str:
-    """Suggest options in place of a measure that scores every ranking alike, for its message."""
+    """Suggest options with which RankQuality can choose, as the end of an error message."""
     lowest, highest = _grade_ranges(queries)
     if not (lowest < highest).any():
         return "give queries whose documents differ in grade"

@@ -36,7 +36,7 @@ _SET_ASIDE: ContextVar[int] = ContextVar("threads set aside", default=1)
 
 
 def cores() -> int:
-    """Count the cores that this process may use, by its affinity and its container's limit."""
+    """Count the cores that this process may use, by its CPU affinity and its container's limit."""
     n_cores = os.cpu_count() or 1
     if hasattr(os, "sched_getaffinity"):
         n_cores = len(os.sched_getaffinity(0))
@@ -145,7 +145,7 @@ def one_blas_thread() -> Iterator[None]:
 
 
 class _NumpyThreads:
-    """Context in which numpy's products run in one thread; several threads may enter it."""
+    """Context in which numpy's products run in one thread; several threads may be in it at once."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

@@ -173,7 +173,7 @@ def _compute(
 
 
 def _keep(store: Store, key: str, cell: Cell, result: Result) -> None:
-    """Store the result of a cell.
+    """Store the result of a cell in the database.
 
     Raises:
         StoreError: if the result cannot be stored; the message names the cell.

@@ -52,7 +52,7 @@ class PrintedDemo(DemoWatcher):
 
 
 def demo_result(demo: DigitsDemo, store: str | None) -> Result:
-    """Make the result of a demo: its facts, and as text also commands to run next.
+    """Make the result of a demo: its facts, and a text with commands to run next.
 
     Args:
         store: the URL of the store as it was typed; None: the user's default store, which needs no

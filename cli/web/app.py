@@ -74,7 +74,7 @@ def make_app(
     apps = [(people, _app_of(pages, people)) for pages, people in sites]
 
     async def by_token(scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass a request to the collection whose link it is; unknown links go to the first."""
+        """Pass a request to the application that knows the link, or to the first application."""
         path = scope["path"].removeprefix(scope["root_path"])  # such as /a/TOKEN/next
         parts = path.split("/")
         token = parts[2] if len(parts) > 2 else ""
@@ -277,7 +277,7 @@ def _admin_routes(pages: Pages, people: People) -> Iterator[Route]:
         decisions = collection.decide(decision)
         pages.sync()
         people.read()
-        number = decisions[0].number if decisions else None  # None: it was decided before
+        number = decisions[0].number if decisions else None  # None: it was stored before
         return JSONResponse({"number": number}, 201)
 
     def export(_: str, request: Request, body: dict[str, Any]) -> Response:

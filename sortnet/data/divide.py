@@ -248,7 +248,7 @@ def hold_out_documents(
 
 
 def _recorded_documents(queries: Queries, names: Mapping[str, Sequence[str]]) -> tuple[Bool, bool]:
-    """Find the documents that `names` lists, by their own names or by their queries' names.
+    """Find the documents that `names` lists by their ids, or by the names of their queries.
 
     Returns:
         Whether (n_docs,) each document is listed, and whether `names` lists queries.

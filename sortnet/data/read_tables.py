@@ -326,7 +326,7 @@ def read_item_folder(
 
 
 def _roles(describer: Describer) -> Columns:
-    """Assign roles to the columns from which the describer makes its features."""
+    """List the roles of the columns from which the describer makes its features."""
     unused = {"audio", "context"}
     if not describer.of_texts:
         unused.add("text")

@@ -83,7 +83,7 @@ class Cell:
 
 @dataclass(frozen=True, eq=False)
 class Result:
-    """The result of a cell.
+    """The result of a cell: the ranking of the test documents, and facts about the fit.
 
     Attributes:
         order: (n_docs,) numbers of the test documents, query by query, the best first.

@@ -130,7 +130,7 @@ def _collections(features: F64, votes: Votes, group: I64 | None) -> list[_Collec
 
 
 def _most_answers(votes: Votes, strategies: Sequence[str]) -> int:
-    """Estimate how many answers four annotators can give by the votes that are not held out."""
+    """Estimate how many questions four annotators can answer by votes that are not held out."""
     _, _, pair_of_vote = _pairs(votes)
     votes_on_pair = np.bincount(pair_of_vote)
     usable = int((1 - HELD_OUT) * np.minimum(votes_on_pair, N_ANNOTATORS).sum())

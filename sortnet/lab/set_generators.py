@@ -128,7 +128,8 @@ def _closeness(x: F64) -> F64:
     """Compute `medoid_closeness` with the distances of all pairs of points in memory."""
     n_sets, n, d = x.shape
     squares = np.zeros((n_sets, n, n))
-    # Dimension by dimension, because an array of all differences would be d times as large.
+    # The squares are added for each dimension, because an array of the differences in all
+    # dimensions would be d times as large.
     for k in range(d):
         squares += np.square(x[:, :, None, k] - x[:, None, :, k])
     distances = np.sqrt(squares)

@@ -33,13 +33,13 @@ _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _LINES_A_TASK = 64
 _MOST_THREADS = 8
 
-# Possessive (++): without backtracking, or a long run of digits would take an hour.
-# A number that ends in a point is refused: its decimals were cut.
+# `++` and `*+` match without backtracking, which would take an hour for a long run of digits. A
+# number that ends in a point does not match, because its decimals may have been cut off.
 _NUMBER = re.compile(rb"[+-]?(\d++(\.\d*+)?|\.\d++)([eE][+-]?\d++)?(?<!\.)")
 _INFINITE = re.compile(rb"[+-]?inf(inity)?", re.IGNORECASE)
 # Files of the Istella data have the largest float64, with 14 digits or more, for "no value".
 _NO_VALUE = re.compile(rb"1\.7976931348623\d*[eE]\+?308")
-# {code of a fault at which the kernel stops: message about the text with the fault}
+# {code of a fault at which the kernel stops: the message, with {} for the text with the fault}
 _FAULTS = {
     kernel.NO_QID: "no qid:... after the grade: {}",
     kernel.NOT_A_PAIR: "{} is not index:value",

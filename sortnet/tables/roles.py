@@ -34,7 +34,8 @@ TEXTS = (
 )
 GROUPS = ("group", "prompt", "prompt_id", "question", "topic", "scene", "query", "qid")
 GRADES = ("label", "grade", "relevance")
-# Columns that are no features: their numbers are names, or the grades that a ranker shall learn.
+# Names of columns that are never features, because their numbers are names of documents, or are the
+# grades that a ranker shall predict.
 _NO_FEATURES = {*IDS, *GRADES, "qid", "index"}
 _KEPT = {*IDS, *TEXTS, *GROUPS}  # columns whose cells are kept exactly as written
 

@@ -258,7 +258,7 @@ def _comparable(name: str) -> str:
 
 
 def decoded(path: Path, data: bytes) -> str:
-    """Decode the UTF-8 text of a file; raise DataError with the line of a wrong byte."""
+    """Decode the UTF-8 text of a file; raise DataError if a byte is wrong, naming its line."""
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:

@@ -47,15 +47,17 @@ def upgrade(connection: Connection, *, name: str) -> Path | None:
     if stored_revision == NEWEST:
         return None
     copy = None
-    if stored_revision is not None and is_sqlite:
-        copy = _copy_file(Path(connection.engine.url.database or ""), stored_revision)
-    # `_make_nullable` may create a table again. This happens before new tables are created, because
-    # these may refer to the table.
-    for schema_table, names in _columns_to_make_nullable(connection).items():
-        _make_nullable(connection, schema_table, names)
-    Base.metadata.create_all(connection)
-    _add_missing_columns(connection)
-    _store_newest_revision(connection, is_first=stored_revision is None)
+    if stored_revision is None:
+        # `checked_revision` has seen that the database is empty, so no table is there to compare
+        # with.
+        Base.metadata.create_all(connection, checkfirst=False)
+        connection.execute(text(f"CREATE TABLE {VERSION_TABLE} (version_num VARCHAR(32) NOT NULL)"))
+        connection.execute(text(f"INSERT INTO {VERSION_TABLE} VALUES ('{NEWEST}')"))
+    else:
+        if is_sqlite:
+            copy = _copy_file(Path(connection.engine.url.database or ""), stored_revision)
+        _upgrade_tables(connection)
+        connection.execute(text(f"UPDATE {VERSION_TABLE} SET version_num = '{NEWEST}'"))
     if is_sqlite:
         connection.exec_driver_sql(f"PRAGMA application_id = {APPLICATION_ID}")
     else:
@@ -65,13 +67,14 @@ def upgrade(connection: Connection, *, name: str) -> Path | None:
     return copy
 
 
-def _store_newest_revision(connection: Connection, *, is_first: bool) -> None:
-    """Store that the schema is the newest; `is_first` tells that no revision is stored yet."""
-    if is_first:
-        connection.execute(text(f"CREATE TABLE {VERSION_TABLE} (version_num VARCHAR(32) NOT NULL)"))
-        connection.execute(text(f"INSERT INTO {VERSION_TABLE} VALUES ('{NEWEST}')"))
-    else:
-        connection.execute(text(f"UPDATE {VERSION_TABLE} SET version_num = '{NEWEST}'"))
+def _upgrade_tables(connection: Connection) -> None:
+    """Add the tables and columns that the schema has and the database lacks."""
+    # `_make_nullable` may create a table again. This happens before new tables are created, because
+    # these may refer to the table.
+    for schema_table, names in _columns_to_make_nullable(connection).items():
+        _make_nullable(connection, schema_table, names)
+    Base.metadata.create_all(connection)
+    _add_missing_columns(connection)
 
 
 def checked_revision(connection: Connection, *, name: str) -> str | None:

@@ -348,7 +348,7 @@ class BatchAnswers:
     def _answers_by_batch(
         self, lines: Sequence[AnswerLine | Fault]
     ) -> dict[str, list[tuple[RequestId, AnswerLine]]]:
-        """Group answers by batch, each with its request's id; note lines without a batch here."""
+        """Group answers by their batch; note lines that belong to no batch of this collection."""
         answers_by_batch: dict[str, list[tuple[RequestId, AnswerLine]]] = {}
         for line in lines:
             if isinstance(line, Fault):

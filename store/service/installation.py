@@ -94,7 +94,7 @@ def _working_devices(faults: list[str]) -> list[str]:
             gibibytes = torch.cuda.get_device_properties(number).total_memory / 2**30
             name = torch.cuda.get_device_name(number)
             devices.append(f"cuda:{number} {name}, {gibibytes:.0f} GiB")
-    except (RuntimeError, AssertionError) as error:  # torch raises either
+    except (RuntimeError, AssertionError) as error:  # torch raises one or the other
         reason = " ".join(str(error).split())[:200]
         faults.append(
             f"the GPU cannot be used ({reason}): check its driver, or train with --device cpu"

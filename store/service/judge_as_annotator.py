@@ -32,7 +32,7 @@ _LEASED_TOGETHER = 5  # questions leased together for a judge in the caller's th
 
 
 class EndReason(Enum):
-    """Why a labelling ended."""
+    """The reason why a labelling ended."""
 
     GOAL = "the goal is reached"
     NUMBER = "as many answers as were wanted are given"
@@ -44,7 +44,7 @@ class EndReason(Enum):
 
 @dataclass(frozen=True)
 class LabellingEnd:
-    """How a labelling ended.
+    """The end of a labelling: its reason, and the numbers of answers and failures.
 
     Attributes:
         reason: why the labelling ended.
@@ -150,8 +150,8 @@ class Judging(WorkerPool[Lease]):
 
     def _most_open(self, n_workers: int) -> int:
         """Return the largest number of questions that are leased and not answered yet."""
-        # A slow fit lacks the latest answers anyway. So questions may be chosen before earlier ones
-        # are answered, and leasing several together saves transactions.
+        # A slow fit lacks the latest answers anyway. So several questions may be chosen and leased
+        # together before any of them is answered, which saves transactions.
         if self.judge.in_caller_thread and not self.service.session.quick:
             return _LEASED_TOGETHER
         return super()._most_open(n_workers)
@@ -160,7 +160,7 @@ class Judging(WorkerPool[Lease]):
         self._patience.stop()
 
     def _next(self, most: int) -> list[Lease]:
-        """Lease up to `most` questions that no worker is asked, and at which none has failed."""
+        """Lease up to `most` questions that no worker is answering or has failed at."""
         if self.is_over:
             return []
         with self._lock:
@@ -257,7 +257,7 @@ class Judging(WorkerPool[Lease]):
             stored = self._patience.do(attempt)
         except LeaseError:
             if n_attempts == 1:
-                raise  # the store's server was not away: it has not lost the lease
+                raise  # the server was not away, so it has not lost the lease
             new_leases = self._lease_again(lease.question)
             if not new_leases:
                 raise
@@ -292,7 +292,7 @@ class Judging(WorkerPool[Lease]):
         return answered_text, f"{n_left} left"
 
     def _reason(self) -> tuple[EndReason, str]:
-        """Return why the labelling ended, and the same in words with numbers."""
+        """Return the reason why the labelling ended, and a text about it with numbers."""
         remaining = self.service.remaining
         if self._is_interrupted:
             return EndReason.INTERRUPTED, self.fault

@@ -52,6 +52,7 @@ def vali_pairs(vali: Queries, comparator: TrainableComparator, judgements: int, 
         (m,) the keys of the pairs, see `sortnet.core.pairs`.
     """
     n_pairs = answers_about_vali(judgements)
+    # Other draws of a judge are seeded by the index of a part, which is below `len(SPLITS)`.
     rng = np.random.default_rng([seed, len(SPLITS)])
     part = SortedPart(vali, comparator, n_pairs, rng)
     selected_keys, _ = selected("even", part)
@@ -298,6 +299,7 @@ class RunJudge:
         unanswered = [pair for pair in pairs if pair not in targets]
         if unanswered and not self._closed:
             self._ask(split, unanswered)
+        # A stored probability tells how likely the document with the lower number is better.
         p_lower = np.array([targets.get(pair, math.nan) for pair in pairs], np.float32)
         return np.where(np.asarray(i) < np.asarray(j), p_lower, 1 - p_lower).astype(np.float32)
 
@@ -324,7 +326,7 @@ class RunJudge:
         self._raise_fault(n_unanswered, n_pairs=len(pairs))
 
     def _raise_fault(self, n_unanswered: int, *, n_pairs: int) -> None:
-        """Raise the fault of the judge after questions about `n_pairs` pairs, if it has failed.
+        """Count unanswered pairs as failures, and raise the fault of the judge if it has failed.
 
         If the judge's budget is spent instead, a message tells so once.
 
