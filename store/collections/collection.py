@@ -363,7 +363,8 @@ class Collection(DecisionRows, JudgementRows, ServerRows, BatchRows):
     ) -> list[Judgement]:
         """Append all judgements, or none after an error, and return them with their new numbers.
 
-        An undo refers to the number of a judgement among `judgements`, else to a stored number.
+        An undo names the judgement that it undoes by a number. This is the number of one of
+        `judgements`, or else the number of a stored judgement.
 
         Args:
             judgements: the judgements.

@@ -258,8 +258,8 @@ def _read_line(
     id = read_id(place, cells["id"]) if "id" in cells else earlier.make_id(cells)
     answer_cells = _read_answer(place, cells, number_of_id, id)
     is_undo = answer_cells.answer == "undo"
-    names_undone = "undoes" in cells
-    if is_undo != names_undone:
+    has_undone_number = "undoes" in cells
+    if is_undo != has_undone_number:
         refuse(place, '`undoes` must be set if and only if answer is "undo"')
     # All further columns, such as comments and times, are fields of the judgement.
     facts = {

@@ -196,7 +196,6 @@ class JudgementRows(CollectionRows):
             new_judgements = [judgement for _, judgement in new_with_ids]
             self._check_undoes(new_judgements, first_number)
             rows: list[dict[str, Any]] = []
-            item_rows: list[dict[str, Any]] = []
             for id, judgement in new_with_ids:
                 row = {
                     **_columns_of_judgement(judgement),
@@ -206,13 +205,21 @@ class JudgementRows(CollectionRows):
                     "lease": lease,
                 }
                 rows.append(row)
-                if judgement.further:
-                    item_rows += self._item_rows(judgement)
             if rows:
                 connection.execute(insert(JudgementRow), rows)
-            if item_rows:
-                connection.execute(insert(JudgementItemRow), item_rows)
+            self._insert_items_of_sets(connection, new_judgements)
         return new_judgements
+
+    def _insert_items_of_sets(
+        self, connection: Connection, judgements: Sequence[Judgement]
+    ) -> None:
+        """Store the items of the judgements that are about more than two items."""
+        item_rows: list[dict[str, Any]] = []
+        for judgement in judgements:
+            if judgement.further:
+                item_rows += self._item_rows(judgement)
+        if item_rows:
+            connection.execute(insert(JudgementItemRow), item_rows)
 
     def _item_rows(self, judgement: Judgement) -> list[dict[str, Any]]:
         """Make a table row for each item of a judgement about more than two items."""

@@ -209,10 +209,7 @@ def hard_queries(pairs: pd.DataFrame, *, top: int = 20) -> Figure:
     counted = after_the_first(pairs)
     if counted.empty:
         raise DataError("nothing to draw: no pair was wrong after iteration 0")
-    times_of_pairs = counted.groupby(["split", "qid"], observed=True)["times"]
-    sums = times_of_pairs.agg(["sum", "size"])
-    queries = sums.rename(columns={"sum": "n_times", "size": "n_pairs"})
-    worst = queries.sort_values("n_times", ascending=False, kind="stable").head(top).reset_index()
+    worst = _queries_with_most_mistakes(counted, top)
     labels = [
         f"{_count(n_times, 'time')}, {_count(n_pairs, 'pair')}"
         for n_times, n_pairs in zip(worst["n_times"], worst["n_pairs"], strict=True)
@@ -236,6 +233,23 @@ def hard_queries(pairs: pd.DataFrame, *, top: int = 20) -> Figure:
     axes.grid(visible=False, axis="y")
     draw.legend(figure, axes)
     return figure
+
+
+def _queries_with_most_mistakes(counted: pd.DataFrame, top: int) -> pd.DataFrame:
+    """Select the `top` queries whose pairs were wrong most often, the worst query first.
+
+    Args:
+        counted: the wrong pairs, as `after_the_first` returns them.
+        top: the number of queries.
+
+    Returns a frame with the columns `split`, `qid`, `n_times`, which is the sum of `times` over the
+    query's pairs, and `n_pairs`, the number of these pairs.
+    """
+    times_of_pairs = counted.groupby(["split", "qid"], observed=True)["times"]
+    sums = times_of_pairs.agg(["sum", "size"])
+    queries = sums.rename(columns={"sum": "n_times", "size": "n_pairs"})
+    ordered = queries.sort_values("n_times", ascending=False, kind="stable")
+    return ordered.head(top).reset_index()
 
 
 def _count(number: int, noun: str) -> str:

@@ -113,10 +113,10 @@ def _draw_panel(axes: Axes, images: F32, numbers: I32, order: I64, columns: int)
         # The upper left corner of a cell for the image and its number; each cell is 1 wide.
         x = position % columns
         y = position // columns * _LINE
-        left, right, bottom, top = x + 0.06, x + 0.94, y + 0.88, y
+        extent = (x + 0.06, x + 0.94, y + 0.88, y)  # left, right, bottom, top
         axes.imshow(
-            _on_paper(images[image], is_wrong), extent=(left, right, bottom, top),
-            interpolation="bicubic", aspect="equal",
+            _on_paper(images[image], is_wrong), extent=extent, interpolation="bicubic",
+            aspect="equal",
         )  # fmt: skip
         text = axes.text(x + 0.5, y + 1.1, str(numbers[image]), ha="center", va="center")
         if is_wrong:

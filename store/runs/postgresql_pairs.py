@@ -146,9 +146,12 @@ def _update_stored(
         "last_iteration": wrong_in,
     }
     _copy(connection, "given", columns)
+
     is_same_pair = f"{is_of_split} AND pairs.winner = given.winner AND pairs.loser = given.loser"
     assignments, is_changed = sql_of_update("given")
     execute(f"UPDATE pairs SET {assignments} FROM given WHERE {is_same_pair} AND {is_changed}")
+
+    # The key of a pair has the winner in its upper 32 bits, and the loser in its lower 32 bits.
     iteration = int(added.iteration)
     is_older = f"given.first_iteration = {iteration} AND pairs.first_iteration <> {iteration}"
     keys, n_older = execute(

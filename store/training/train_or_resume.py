@@ -263,9 +263,9 @@ def prepare(
     config = _requested_config(settings, record, origin)
     if not options.trials:
         config = config.with_defaults
-    paths: Sequence[str] = data
+    paths = data
     columns = options.columns
-    if record is not None and not data:
+    if record is not None and not paths:
         paths = paths_to_resume(record["data"], str(folder))
     if record is not None and columns == UNNAMED:
         columns = columns_of(record["data"], "run.json")

@@ -352,14 +352,7 @@ def _choose_settings(
         ended=record["trials"],
         on_trial=record_trial,
     )
-    if job.is_asked:
-        # Some of the judge's answers are spent on validation pairs, the rest on training pairs.
-        assert job.config.judgements is not None
-        n_train_judgements = job.config.judgements - len(vali_pairs_of(job))
-        config = config.changed(judgements=n_train_judgements)
-    is_from_model = "from" in record
-    if is_from_model:
-        config = with_epochs(job.train, config)
+    config = _settings_to_train_with(job, config, is_from_model="from" in record)
     settings = config.to_json()
     run.settle(_stored_config(record, settings, trials))
     budget = Budget.of(job.train, config)
@@ -372,6 +365,24 @@ def _choose_settings(
             "trials": [],  # are needed no longer: the store has them
         }
     )
+    return config
+
+
+def _settings_to_train_with(job: TrainingJob, config: Config, *, is_from_model: bool) -> Config:
+    """Complete the chosen settings by the settings that depend on the judge or a first model.
+
+    Args:
+        job: the requested settings and the data.
+        config: the settings that trials have chosen.
+        is_from_model: whether the run begins with the weights of a model.
+    """
+    if job.is_asked:
+        # Some of the judge's answers are spent on validation pairs, the rest on training pairs.
+        assert job.config.judgements is not None
+        n_train_judgements = job.config.judgements - len(vali_pairs_of(job))
+        config = config.changed(judgements=n_train_judgements)
+    if is_from_model:
+        config = with_epochs(job.train, config)
     return config
 
 
