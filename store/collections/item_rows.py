@@ -246,7 +246,8 @@ def _pairs_across_groups(table: Any, collection: int) -> Any:
 def _judged_sets_across_groups(collection: int) -> Any:
     """Make a query of the ids of two items that are in one judgement, but in different groups.
 
-    Judgements about more than two items are searched, of the collection and of its criteria.
+    The query searches the judgements about more than two items, which the collection or its
+    criteria have.
 
     Args:
         collection: the key of the collection.
@@ -260,7 +261,8 @@ def _judged_sets_across_groups(collection: int) -> Any:
 def _leased_sets_across_groups(collection: int) -> Any:
     """Make a query of the numbers of open leases whose question has items of different groups.
 
-    Questions about more than two items are searched, of the collection and of its criteria.
+    The query searches the questions about more than two items, which the collection or its criteria
+    ask.
 
     Args:
         collection: the key of the collection.

@@ -45,8 +45,8 @@ class Lease:
     def may_be_taken_over(self, new_process: Process) -> bool:
         """Whether another process may ask the question in place of the process that leased it.
 
-        It may if the first process has ended. A process of another host counts as alive until the
-        lease expires. The lease of a batch is never taken over.
+        The other process may ask if the first process has ended. A process of another host counts
+        as alive until the lease expires. The lease of a batch is never taken over.
 
         Args:
             new_process: the process that wants to ask; it may also be the first process itself.
@@ -137,7 +137,7 @@ class LeaseRows(CollectionRows):
         """Renew leases of an annotator, and lease questions whose pairs are in no live lease.
 
         Expired leases are closed first. A lease is not renewed if another process asks its
-        question. If this process was killed, the first process that renews the lease gets it.
+        question. If that other process was killed, the first process that renews the lease gets it.
 
         Args:
             annotator: name of the annotator.

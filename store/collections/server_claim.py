@@ -79,10 +79,6 @@ class ServerClaim:
     def __init__(self, rows: ServerRows, beat: float | None = BEAT) -> None:
         """Claim to serve a collection, and start to send heartbeats.
 
-        Args:
-            rows: the collection.
-            beat: seconds between two heartbeats. If None, the caller sends heartbeats.
-
         Raises:
             StoreError: if another process serves the collection.
         """

@@ -284,7 +284,7 @@ def cycles(cycles: pd.DataFrame) -> Figure:
 def before_after(order: pd.DataFrame, *, top: int = 30) -> Figure:
     """Draw the documents of a query in two rankings; a line joins both ranks of a document.
 
-    The style of a line is that of the document's grade.
+    The style of a line shows the document's grade.
 
     Args:
         order: frame of `store.frames.order_frame`.

@@ -160,7 +160,7 @@ class AskedJudge:
     def again(self, folder: Path) -> str | None:
         """Return the Python call that resumes a run whose judge must be passed again.
 
-        None if the judge is stored, so that the command line can resume the run.
+        Return None if the judge is stored, so that the command line can resume the run.
         """
         record = self.record()
         if record is None or is_stored_whole(record):
@@ -262,7 +262,8 @@ class AskedJudge:
     ) -> None:
         """Raise a SortNetError if the judge must be passed again before it is asked.
 
-        It must be if it is not stored completely, or if only another user's store names it.
+        It must be passed again if it is not stored completely, or if only another user's store
+        names it.
         """
         if self.is_judge_passed:
             return

@@ -251,7 +251,7 @@ def prepare(
 
     Args:
         folder: the folder of the run.
-        data: paths of the data; empty: the recorded paths of a resumed run.
+        data: paths of the data. If empty, the paths that a resumed run has recorded.
         record: the record of the run to resume; None for a new run.
         options: the options of the run.
         settings: {name: value} given by the user.

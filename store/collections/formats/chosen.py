@@ -99,7 +99,7 @@ def _votes_of_pairs(judgements: Sequence[Judgement]) -> dict[Pair, dict[str, int
     """Return {pair: {annotator: vote}} of all judgements that were not undone.
 
     A vote is 1 for the item with the lower number, and -1 for the item with the higher number. It
-    is 0 if as many answers of the annotator prefer each item.
+    is 0 if the annotator has preferred both items equally often.
     """
     undone = {judgement.undoes for judgement in judgements}
     balances: dict[Pair, Counter[str]] = {}

@@ -16,7 +16,8 @@ Record: TypeAlias = Mapping[str, Any]
 def text_of(value: Any, role: str = "assistant") -> str | None:
     """Return the text of a field; None if the field has no text.
 
-    The text of a conversation is its last message by `role`, the text of a whole number its digits.
+    The text of a conversation is its last message by `role`. The text of a whole number is its
+    digits.
     """
     content = _last_content(value, role) if isinstance(value, list) else value
     if isinstance(content, int) and not isinstance(content, bool):
@@ -70,7 +71,7 @@ class ItemFinder:
         Args:
             place: the file and row, for messages.
             left: the field of the left item: its id, text, or name of an image or sound.
-            right: the same of the right item.
+            right: the field of the right item, like `left`.
             record: the record.
 
         Raises:
