@@ -219,8 +219,8 @@ def _part_of_group(
 def _answers_per_simulated_answer(items: I64, all_items: I64, q: F64 | None) -> float:
     """Estimate how many answers of a session one answer about the simulated items stands for.
 
-    Answers are needed for each item; if the goal is a top, where it is uncertain whether an item
-    belongs to the top.
+    The number of answers grows with the number of items. If the goal is a top, it grows with the
+    uncertainty q (1 - q) whether an item belongs to the top, summed over the items.
 
     Args:
         items: the simulated items.

@@ -29,6 +29,7 @@ from sortnet.files import shown
 from sortnet.items.given_items import GivenItems, items_from
 from sortnet.judges import LanguageModel
 from sortnet.judges.any_judge import MachineJudge, OneJudge, described
+from sortnet.judges.asked_question import AskedQuestion
 from sortnet.judges.connection import JudgeConnection
 from sortnet.judges.estimate import CallEstimate, estimate_calls
 from sortnet.judges.limits import check_whole_number
@@ -236,7 +237,7 @@ def estimate(
     _check_set_size(given_items, set_size)
     if set_size is not None and set_size > 2:
         for annotator, machine_judge in judges.items():
-            # The prompts that are made below check a language model.
+            # A language model is checked when its prompt is made.
             if not isinstance(machine_judge, LanguageModel):
                 check_takes_sets(machine_judge.connect(f"judge {annotator}"), set_size)
     with tempfile.TemporaryDirectory() as folder, open_store(Path(folder, "estimate.db")) as opened:
@@ -245,15 +246,24 @@ def estimate(
         )
         _decide_set_size(collection, set_size)
         with closing(LabellingService(collection, goal=goal)) as service:
-            service.settle()
+            service.settle()  # simulates how many questions the goal takes
             expected_questions = service.remaining.questions
             examples = example_questions(service, _EXAMPLES)
     n_questions = _limit_questions(expected_questions, given_items, max_calls, len(judges))
+    return _estimate_models(judges, n_questions, examples)
+
+
+def _estimate_models(
+    judges: Mapping[str, MachineJudge], n_questions: int, examples: Sequence[AskedQuestion]
+) -> SortEstimate:
+    """Estimate the calls of the language models among the judges, which share the questions.
+
+    Raises:
+        SortNetError: if the prompt of a model cannot be used.
+    """
     questions_a_judge = math.ceil(n_questions / len(judges))
     models = {
-        annotator: machine_judge
-        for annotator, machine_judge in judges.items()
-        if isinstance(machine_judge, LanguageModel)
+        annotator: judge for annotator, judge in judges.items() if isinstance(judge, LanguageModel)
     }
     # The prompt of every model is made, because this refuses a prompt that cannot be used.
     prompts = [Prompt(model.prompt).of(examples[0]) for model in models.values()]
