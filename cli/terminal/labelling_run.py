@@ -126,7 +126,8 @@ def _answers_left(number: int | None, labelled: Sequence[Mapping[str, Any]]) -> 
     """
     if number is None:
         return None
-    return number - sum(facts["answered"] for facts in labelled)
+    n_answered: int = sum(facts["answered"] for facts in labelled)
+    return number - n_answered
 
 
 def _is_done(service: LabellingService) -> bool:

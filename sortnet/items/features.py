@@ -20,7 +20,7 @@ from sortnet.items.images import IMAGE_FEATURES, image_features
 from sortnet.items.texts import SURFACE, Meanings, Topics, WordCounts, embeddings, surface_features
 from sortnet.tables.roles import NAMED
 
-_SAME = 1e-5  # relative difference of values that differ by rounding only
+_ROUNDING = 1e-5  # relative difference of values that differ by rounding only
 _TEXT = "text: "  # prefix of the names of features that are made of texts
 _IMAGE = "image: "  # prefix of the names of features that are made of images
 MADE = (_TEXT, _IMAGE)
@@ -319,5 +319,5 @@ def _varies(features: F32) -> Bool:
     is_present = ~np.isnan(features)
     low = np.where(is_present, features, np.inf).min(axis=0, initial=np.inf)
     high = np.where(is_present, features, -np.inf).max(axis=0, initial=-np.inf)
-    varies: Bool = high - low > _SAME * np.maximum(1, np.abs(high))
+    varies: Bool = high - low > _ROUNDING * np.maximum(1, np.abs(high))
     return varies

@@ -19,7 +19,7 @@ from sortnet.judges.prices import Price
 from sortnet.judges.verdicts import Verdict, stored_meta
 from sortnet.preference.base import ORDER_ANSWERS
 
-_OF_TWO = AnswerForm()
+_FORM_FOR_TWO = AnswerForm()
 # The first line of the file.
 _FORMAT = {"format": "sortnet-answers", "format_version": 1}
 
@@ -31,7 +31,7 @@ def answer_key(
     *,
     structured: bool,
     with_logprobs: bool = True,
-    form: AnswerForm = _OF_TWO,
+    form: AnswerForm = _FORM_FOR_TWO,
 ) -> str:
     """Make the key of an answer in the cache: a hash of the request and of the form of the answer.
 
