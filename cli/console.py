@@ -129,7 +129,7 @@ def silent(really: bool = True) -> Iterator[None]:
 @contextmanager
 def progress() -> Iterator[Progress]:
     """Show the current step as a spinner line on a terminal, and nowhere else."""
-    # The reader of a pipe may write to the same terminal.
+    # If stdout is a pipe, its reader, such as a pager, may write to the same terminal.
     if not sys.stderr.isatty() or stat.S_ISFIFO(os.fstat(sys.stdout.fileno()).st_mode):
         yield lambda text: None
         return

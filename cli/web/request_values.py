@@ -77,7 +77,7 @@ def criterion_in(body: dict[str, Any]) -> str | None:
 
 
 def answer_in(body: dict[str, Any]) -> str:
-    """Return the answer to a question."""
+    """Return the answer in a request, which must be one that the pages offer."""
     answer = text_in(body, "answer", longest=20)
     if answer not in ANSWERS_OF_PAGES:
         known = ", ".join(ANSWERS_OF_PAGES)

@@ -200,7 +200,9 @@ class SessionFitting:
         return (reliability, scale) if scale > 0 else None
 
     def typical_measuring(self) -> Measuring | None:
-        """Return `measuring` for the annotator with the most answers.
+        """Return the reliability and the scale of the annotator with the most answers.
+
+        Return None if the annotator's answers count as words, see `measuring`.
 
         Before the first answer, the first annotator in the study's `probabilities` is used.
         """

@@ -81,7 +81,7 @@ def render(all_facts: Sequence[dict[str, Any]], name: str) -> str:
 
 
 def _sections(all_facts: Sequence[dict[str, Any]]) -> list[tuple[str, str, bool]]:
-    """List the table of contents: anchor, title, and whether the page has the section.
+    """List the entries of the table of contents: anchor, title, and whether the section exists.
 
     If the collection has criteria, there is an entry for each criterion.
     """
@@ -170,7 +170,7 @@ def _ranking_row(row: dict[str, Any], facts: dict[str, Any]) -> list[str | list[
 
 
 def _amounts(costs: dict[str, float]) -> str:
-    """List the costs in each currency as text; empty without a cost."""
+    """Write the costs in all currencies as a text, which is empty if there are no costs."""
     return ", ".join(amount(cost, currency) for currency, cost in costs.items())
 
 

@@ -108,7 +108,7 @@ class BatchRequests:
         )
 
     def _limit_exceeded_by(self, questions: Sequence[AskedQuestion]) -> str:
-        """Return the limit that the batch would exceed with these questions; empty if none."""
+        """Return which limit these questions would exceed, in words; empty if they exceed none."""
         n_characters = self.n_characters
         tokens_out = self.tokens_out
         for question in questions:

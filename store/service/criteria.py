@@ -145,7 +145,7 @@ def _items_of(question: Question) -> tuple[int, ...]:
 
 
 def _for_other_criterion(question: Question) -> Question:
-    """Copy a question for another criterion; the new strategy tells where it was chosen.
+    """Copy a question for another criterion, with `OTHER` as its strategy.
 
     A hold-out question stays a hold-out question, because a random choice suits every criterion.
     """

@@ -160,7 +160,7 @@ class Judging(WorkerPool[Lease]):
         self._patience.stop()
 
     def _next(self, most: int) -> list[Lease]:
-        """Lease up to `most` questions that no worker is asked, and at which none has failed."""
+        """Lease up to `most` questions that no worker is answering or has failed at."""
         if self.is_over:
             return []
         with self._lock:

@@ -139,7 +139,7 @@ def annotator_weights(collection: Collection) -> dict[str, float]:
 
 
 def _hash_facts(items: Items, votes: Votes) -> str:
-    """Hash the stored items and the votes; votes of excluded annotators are not among them."""
+    """Hash the stored items, and the votes of the annotators who are not excluded."""
     columns = [items.ids, items.groups, items.texts, items.images, items.feature_names]
     answers = [votes.left, votes.right, votes.target, votes.annotator]
     if votes.weight is not None:

@@ -184,7 +184,7 @@ class LabellingService:
             return leases[:n_questions]
 
     def lease(self, annotator: str, questions: Sequence[Question]) -> list[Lease]:
-        """Lease the given questions to an annotator, except those whose pair is not free."""
+        """Lease questions to an annotator; a question with a leased pair is left out."""
         with self._lock:
             return self._lease(annotator, questions)
 

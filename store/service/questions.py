@@ -169,7 +169,7 @@ def question_facts(collection: Collection) -> list[dict[str, Any]]:
 
 
 def _question_facts(collection: Collection) -> dict[str, Any]:
-    """Return the question of a collection or criterion, with its goal, quotas and judgements."""
+    """Return facts about what a collection or a criterion asks, such as its question and goal."""
     study = collection.study()
     deadline: str | None = None
     if study.deadline:

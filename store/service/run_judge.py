@@ -299,7 +299,7 @@ class RunJudge:
         unanswered = [pair for pair in pairs if pair not in targets]
         if unanswered and not self._closed:
             self._ask(split, unanswered)
-        # The stored probability is about the document with the lower number.
+        # A stored probability tells how likely the document with the lower number is better.
         p_lower = np.array([targets.get(pair, math.nan) for pair in pairs], np.float32)
         return np.where(np.asarray(i) < np.asarray(j), p_lower, 1 - p_lower).astype(np.float32)
 
