@@ -63,7 +63,7 @@ def _let_signals_end_silently(code: object) -> None:
     """
     with suppress(OSError, ValueError):  # the reader may have closed the pipe
         sys.stdout.flush()
-    # The interpreter has the same rule: no code is success, and a text is a failure.
+    # As in the interpreter, no code means success, and a text means failure.
     exit_code = 0 if code is None else 1
     if isinstance(code, int):
         exit_code = code

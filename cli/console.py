@@ -19,7 +19,7 @@ from sortnet.files import write_file
 from sortnet.messages import cut, printable
 
 BAR = 20  # length of a table's longest bar, in characters
-LEAST_BAR = 8  # length of the longest bar if the line has no place for more
+LEAST_BAR = 8  # length of the longest bar if the line is too short for a longer bar
 DEFAULT_WIDTH = 80  # width of tables if the width of a line is unknown
 _SHORTEST_CELL = 12  # fewest characters to which a cell is cut
 
@@ -71,7 +71,7 @@ def notes_on_stderr() -> Iterator[None]:
 
 
 def cut_at_word(text: str, width: int) -> str:
-    """Cut a text to a width after a whole word, or in a word if less than half would be left.
+    """Cut a text to a width, after a whole word if this leaves at least half of the width.
 
     >>> cut_at_word("ship, slow, rare", 14), cut_at_word("unforgettable", 9)
     ('ship, slow...', 'unforg...')
@@ -114,7 +114,7 @@ def bars(values: Sequence[float], rows: Sequence[Sequence[str]], line_width: int
 
 @contextmanager
 def silent(really: bool = True) -> Iterator[None]:
-    """Suppress all output: if several processes train together, only one of them reports.
+    """Suppress all output, so that only one of the processes that train together reports.
 
     Args:
         really: whether output is suppressed; if not, nothing changes.
@@ -129,7 +129,7 @@ def silent(really: bool = True) -> Iterator[None]:
 @contextmanager
 def progress() -> Iterator[Progress]:
     """Show the current step as a spinner line on a terminal, and nowhere else."""
-    # The reader of a pipe may write to the same terminal.
+    # If stdout is a pipe, its reader, such as a pager, may write to the same terminal.
     if not sys.stderr.isatty() or stat.S_ISFIFO(os.fstat(sys.stdout.fileno()).st_mode):
         yield lambda text: None
         return

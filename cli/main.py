@@ -99,6 +99,7 @@ class _MainGroup(click.Group):
         return list(self.commands)  # keeps the order of the help; click would sort the names
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the commands into the help, section by section."""
         uncut = 999  # a limit of characters that no short help reaches
         for title, names in SECTIONS.items():
             short_helps = [
@@ -110,6 +111,7 @@ class _MainGroup(click.Group):
     def main(  # type: ignore[override]
         self, args: Sequence[str] | None = None, prog_name: str | None = None, **extra: Any
     ) -> Any:
+        """Run a command, report its error in one line, and end with its exit code."""
         _fill_closed_streams()
         args = tuple(sys.argv[1:] if args is None else args)
         # Without the standalone mode, click leaves the reporting of errors to `_exit_code_of`.
@@ -240,7 +242,7 @@ def _fill_closed_streams() -> None:
     written into the store.
     """
     # {name: (mode of the stream, how the null device is opened)}. The new stdout cannot be written,
-    # so that a command fails whose results are lost.
+    # so that a command fails if its results would be lost.
     replacements = {
         "stdin": ("r", os.O_RDONLY),
         "stdout": ("w", os.O_RDONLY),

@@ -58,7 +58,7 @@ class Real(click.FloatRange):
 
 
 class GoalType(click.ParamType):  # type: ignore[type-arg]
-    """The type of the option `--until` and of `--goal`.
+    """The type of the options `--until` and `--goal`.
 
     A goal is typed as the share of pairs that may be in the wrong order, such as 0.1; as `top 10`,
     the number of top items that are wanted; or as `top 10, 2 wrong`, with the number of items that

@@ -1,4 +1,4 @@
-"""Open files with one kind of error, fingerprint and write them, and check JSON."""
+"""Open, fingerprint and write files, and check JSON; faults become errors of SortNet."""
 
 from __future__ import annotations
 
@@ -410,10 +410,10 @@ def check_fields(values: Mapping[str, Any], fields: Mapping[str, Any], path: obj
 
     >>> check_fields({"lr": 1, "hidden": [3]}, {"lr": float, "hidden": tuple[int, ...]}, "x")
     """
-    for name, kind in fields.items():
+    for name, json_type in fields.items():
         if name not in values:
             raise ModelError(f"{path}: no {name!r}")
-        if not _is_of_type(values[name], kind):
+        if not _is_of_type(values[name], json_type):
             raise ModelError(f"{path}: {name} cannot be {shown(values[name])}")
 
 
@@ -465,13 +465,13 @@ def one_line(error: BaseException) -> str:
     return message[:_LONGEST_LINE] or type(error).__name__
 
 
-def _is_of_type(value: Any, kind: Any) -> bool:
+def _is_of_type(value: Any, json_type: Any) -> bool:
     """Check whether a JSON value is of a type, or may stand for a value of the type.
 
     `check_fields` tells which values may stand for others.
     """
-    origin = get_origin(kind)
-    args = get_args(kind)
+    origin = get_origin(json_type)
+    args = get_args(json_type)
     if origin in (Union, UnionType):
         return any(_is_of_type(value, alternative) for alternative in args)
     if origin is Literal:
@@ -480,10 +480,10 @@ def _is_of_type(value: Any, kind: Any) -> bool:
         if not isinstance(value, list | tuple):
             return False
         return all(_is_of_type(item, args[0]) for item in value)
-    if kind is bool:
+    if json_type is bool:
         return isinstance(value, bool) or (isinstance(value, int) and value in (0, 1))
-    if kind is float:
+    if json_type is float:
         return isinstance(value, int | float) and abs(value) < _LARGEST_FLOAT  # false for NaN
-    if kind is int:
+    if json_type is int:
         return isinstance(value, int | float) and value % 1 == 0 and abs(value) < _LARGEST
-    return isinstance(value, kind)
+    return isinstance(value, json_type)

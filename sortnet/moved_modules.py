@@ -51,7 +51,7 @@ class _OldNames(MetaPathFinder, Loader):
     def find_spec(
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """Return how to import a module under its old name; None for any other name."""
+        """Return the import spec of a module with an old name; None for any other name."""
         if name not in NEW_NAMES:
             return None
         # An old package must be a package here, too, so that its modules are looked up.

@@ -122,9 +122,9 @@ def setting(default: Any, text: str, section: str, **more: Any) -> Any:
     return field(default=default, metadata={"help": text, "section": section, **more})
 
 
-def own_settings(kind: Any) -> tuple[Setting, ...]:
+def own_settings(settings_class: Any) -> tuple[Setting, ...]:
     """List the settings that are fields of a settings class, without nested settings."""
-    hints = get_type_hints(kind)
+    hints = get_type_hints(settings_class)
     return tuple(
         Setting(
             f.name,
@@ -133,28 +133,28 @@ def own_settings(kind: Any) -> tuple[Setting, ...]:
             optional=NoneType in get_args(hints[f.name]),
             **f.metadata,
         )
-        for f in fields(kind)
+        for f in fields(settings_class)
         if f.metadata
     )
 
 
 @cache
-def settings_of(kind: Any) -> dict[str, Setting]:
+def settings_of(settings_class: Any) -> dict[str, Setting]:
     """List all settings of a settings class by name, in the order of their sections.
 
     The settings of nested classes, such as `Training`, are included.
     """
     settings: list[Setting] = []
-    for hint in get_type_hints(kind).values():
+    for hint in get_type_hints(settings_class).values():
         if is_dataclass(hint):
             settings += own_settings(hint)
-    settings += own_settings(kind)
+    settings += own_settings(settings_class)
     settings.sort(key=lambda setting: SECTIONS.index(setting.section))
     return {setting.name: setting for setting in settings}
 
 
 def _type_without_none(hint: Any) -> Any:
-    """Return the type of an optional value, such as int for `int | None`."""
+    """Return a type hint without None, such as int for `int | None`."""
     types = get_args(hint)
     if NoneType not in types:
         return hint
@@ -223,13 +223,13 @@ def parse_sizes(text: str) -> tuple[int, ...]:
     return hidden_sizes(sizes)
 
 
-def parse_setting(name: str, kind: Any, text: str) -> Any:
+def parse_setting(name: str, value_type: Any, text: str) -> Any:
     """Parse the value of a setting as users type it: a number, a word, or layer sizes, `20-20`.
 
     Args:
         name: name of the setting.
-        kind: type of the setting's values; anything but a class: the value is a word, or the layer
-            sizes of `hidden`.
+        value_type: type of the setting's values. If it is no class, the value is a word, or the
+            layer sizes of `hidden`.
         text: the text that the user typed.
 
     Raises:
@@ -239,8 +239,8 @@ def parse_setting(name: str, kind: Any, text: str) -> Any:
     ((20, 10), 3)
     """
     try:
-        if isinstance(kind, type):
-            return kind(text)
+        if isinstance(value_type, type):
+            return value_type(text)
         if name == "hidden":
             return parse_sizes(text)
     except ValueError:

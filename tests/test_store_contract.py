@@ -276,9 +276,9 @@ def test_a_connection_that_ends_during_a_copy_leaves_nothing_and_is_tried_again(
         before, pairs = pairs_of([(1, 0)]), table(*np.nonzero(1 - np.eye(60)))
         run.add("train", 0, before)
 
-        def ended(connection: Connection, into: str, *columns: Any) -> None:
-            written.append(into)
-            copy(connection, into, *columns)
+        def ended(connection: Connection, table: str, columns: Any) -> None:
+            written.append(table)
+            copy(connection, table, columns)
             if len(written) == 2:  # the known pair is updated, all others are copied
                 connection.exec_driver_sql("SELECT pg_terminate_backend(pg_backend_pid())")
 

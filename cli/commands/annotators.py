@@ -62,7 +62,8 @@ def list_(name: str, store: str | None, as_json: bool) -> None:
     random" (below 0.95, and perhaps below 0.2), "unreliable" (below 0.5), "wrong on gold pairs"
     (fewer than half right), "too fast" (median below 0.7 seconds), "below average: counts less"
     (reliability below 0.95: no fault, the answers weigh less). `next: exclude` is printed for an
-    annotator without whose answers the others' held-out answers are predicted better.
+    annotator with a fault if the other annotators' held-out answers are predicted better without
+    this annotator.
 
     \b
     Examples:
@@ -86,7 +87,8 @@ def agreement(name: str, store: str | None, as_json: bool) -> None:
     counts) with the number of pairs that two annotators or more have answered, the share of
     repeated answers that are the same as before, and the share of cycles (a over b over c over a)
     among the triples of items whose pairs are all decided, with the number of triples. If items
-    have groups, also for each group, the lowest alpha first. Excluded annotators do not count.
+    have groups, the same is printed for each group, the lowest alpha first. Excluded annotators do
+    not count.
 
     Annotators disagree more on pairs of close items, which are asked more often, so alpha is lower
     than on random pairs; `sortnet annotators` shows the expected agreement of each annotator.

@@ -34,7 +34,7 @@ def judgements() -> None:
 def list_(name: str, limit: int, store: str | None, as_json: bool) -> None:
     """List the newest judgements of the collection NAME, oldest first.
 
-    Judgements that were undone, and those of excluded annotators, are marked; an undo is a separate
+    Undone judgements and judgements of excluded annotators are marked; an undo is a separate
     judgement.
 
     \b
@@ -84,8 +84,9 @@ def export(
 
     chosen has one line per pair of texts, {"prompt", "chosen", "rejected", "weight"}, by majority
     vote, as tools for preference tuning such as TRL read it; conversational has messages in place
-    of texts. The weight is the reliability of the annotators who agree, less that of those who do
-    not: 1 is one average annotator. Ties, and pairs whose weight is not above 0, are left out.
+    of texts. The weight is the reliability of the annotators who prefer the chosen text, minus the
+    reliability of the annotators who prefer the other: 1 is one average annotator. Ties, and pairs
+    whose weight is not above 0, are left out.
 
     \b
     Examples:
@@ -148,7 +149,7 @@ def import_(
     Files of other tools are recognised: battles of Chatbot Arena (model_a, model_b, winner; the
     items are the models), chosen and rejected texts, Label Studio's JSON export of a Pairwise tag,
     Argilla's records as JSON (a ranking with ranks, or a label that names a field). Their texts
-    must be those of items.
+    must be texts of items of the collection.
 
     \b
     Examples:

@@ -67,8 +67,8 @@ def report(
     reliability, side bias and agreement, what the answers cost, held-out accuracy, a test whether
     more triples are cyclic than noise explains, pictures, all items with probabilities, and the
     pairs most in doubt with the judges' reasons. --json prints the same for programs, with the top
-    items only. Where a run and a collection have the name, the message says which was taken:
-    collection:NAME is the collection.
+    items only. If a run and a collection have the same name, a message says which of them is
+    reported; collection:NAME is always the collection.
 
     \b
     Examples:

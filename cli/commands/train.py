@@ -141,8 +141,8 @@ def train(
     query, and the rows are divided. TRAIN and VALI are two such files,
     FOLD_DIR is a folder with train.txt and vali.txt (or .csv ...), or with folders train and vali.
     Tables are CSV, TSV, JSON lines or Parquet, also .gz; several files are a quoted pattern.
-    COLLECTION is a name of `sortnet items`, whose judgements are learned from; a path goes first,
-    collection:NAME is always the collection.
+    COLLECTION is a name of `sortnet items`, and the run learns from its judgements. If a path has
+    the same name, the path is taken; collection:NAME is always the collection.
 
     In each iteration the comparator sorts all queries, pairs of documents are judged and stored
     (--pairs says which), and the comparator is trained on all stored pairs. By default one

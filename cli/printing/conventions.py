@@ -33,12 +33,12 @@ def measures(
         figures: {part: {metric: value}}.
         conventions: {part: conventions of its measures}.
     """
-    header = ["", *next(iter(figures.values()))]
-    rows = [
-        [part, *(f"{value:.4f}" for value in by_metric.values())]
-        for part, by_metric in figures.items()
-    ]
-    return [*table(header, rows), *convention_notes(conventions)]
+    metrics = next(iter(figures.values())).keys()  # all parts have the same metrics
+    rows = []
+    for part, value_of_metric in figures.items():
+        values = [f"{value:.4f}" for value in value_of_metric.values()]
+        rows.append([part, *values])
+    return [*table(["", *metrics], rows), *convention_notes(conventions)]
 
 
 def convention_notes(conventions: Mapping[str, list[str]]) -> list[str]:
@@ -47,4 +47,7 @@ def convention_notes(conventions: Mapping[str, list[str]]) -> list[str]:
     >>> convention_notes({"vali": ["gain 2^r-1", "skip"]})
     ['vali: gain 2^r-1', 'vali: skip']
     """
-    return [f"{part}: {text}" for part, texts in conventions.items() for text in texts]
+    notes = list[str]()
+    for part, texts in conventions.items():
+        notes += [f"{part}: {text}" for text in texts]
+    return notes

@@ -85,7 +85,7 @@ def write_run(
 
 
 def _page_file(to: str) -> str | StringIO:
-    """Return what a page is written to: the path itself, or for stdout (`-`) a text in memory."""
+    """Choose where a page is written: to the path, or for stdout (`-`) to a text in memory."""
     return StringIO() if to == "-" else to
 
 

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from cli.terminal.asking import NOT_STORED, QUIT, UNDO, Asking, Front
 from sortnet.errors import SortNetError
 from sortnet.preference import Judgement, Question
 from sortnet.preference.base import TARGETS
 from sortnet.sorting.live import LiveRanking
+
+if TYPE_CHECKING:
+    from store import Lease
 
 STRATEGY = "place"  # name of this way to choose questions, stored with each question
 
@@ -79,6 +82,7 @@ class _Search:
     """
 
     def __init__(self, asking: Asking, front: Front, item: int, number: int | None) -> None:
+        """Note the order and the scores of the other items at the start of the search."""
         self._asking = asking
         self._front = front
         self._item = item
@@ -94,7 +98,10 @@ class _Search:
         ]
 
     def rank(self) -> int:
-        """Search until the rank of the item is found; the best item has rank 1."""
+        """Search until the rank of the item is found; the best item has rank 1.
+
+        After an undone answer the search restarts.
+        """
         while True:
             # The ranking takes pairs of an id and an item; the number of an item is both here.
             live = LiveRanking(self._prefer, [(pivot, pivot) for pivot in self.pivots])
@@ -145,23 +152,10 @@ class _Search:
         asking = self._asking
         if self._number is not None and asking.n_new >= self._number:
             raise _Stopped
-        # The item takes the left place in about half of the pairs, so that an annotator who prefers
-        # the left place does not favour the item.
-        left, right = (self._item, pivot) if pivot % 2 else (pivot, self._item)
-        n_events = asking.service.session.events
-        question = Question(left, right, STRATEGY, probability=1.0, model=n_events)
-        leases = asking.service.lease(asking.annotator, [question])
-        if not leases:
-            why_closed = asking.service.why_closed(asking.annotator)
-            if why_closed:
-                raise SortNetError(why_closed)
-            if asking.service.sync():
-                return  # the annotator may have answered in another process
-            raise SortNetError(
-                f"another annotator is asked about {asking.service.items.ids[self._item]} and "
-                f"{asking.service.items.ids[pivot]} now: try again later"
-            )
-        outcome = asking.ask(self._front, leases[0], self._may_undo)
+        lease = self._lease(pivot)
+        if lease is None:
+            return
+        outcome = asking.ask(self._front, lease, self._may_undo)
         if outcome == QUIT:
             raise _Stopped
         if outcome == UNDO:
@@ -169,6 +163,35 @@ class _Search:
             raise _Undone
         if outcome not in NOT_STORED:
             asking.service.update()
+
+    def _lease(self, pivot: int) -> Lease | None:
+        """Reserve the item and a pivot as the question of the annotator.
+
+        If the pair cannot be reserved, but new answers were read from the store, the result is
+        None: the annotator may have answered the question in another process.
+
+        Raises:
+            SortNetError: if the pair cannot be asked about now.
+        """
+        asking = self._asking
+        # The item takes the left place in about half of the pairs, so that an annotator who prefers
+        # the left place does not favour the item.
+        left, right = (self._item, pivot) if pivot % 2 else (pivot, self._item)
+        n_events = asking.service.session.events
+        question = Question(left, right, STRATEGY, probability=1.0, model=n_events)
+        leases = asking.service.lease(asking.annotator, [question])
+        if leases:
+            return leases[0]
+        why_closed = asking.service.why_closed(asking.annotator)
+        if why_closed:
+            raise SortNetError(why_closed)
+        if asking.service.sync():
+            return None
+        ids = asking.service.items.ids
+        raise SortNetError(
+            f"another annotator is asked about {ids[self._item]} and {ids[pivot]} now: try again "
+            "later"
+        )
 
     def _may_undo(self) -> bool:
         """Whether the last answer belongs to this search."""

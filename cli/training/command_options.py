@@ -47,7 +47,7 @@ def checked_judge(ctx: click.Context) -> AskedJudge:
 
 
 def _refuse_options_of_runs(values: Mapping[str, Any]) -> None:
-    """Raise UsageError for options of runs: a ranker of another kind is not stored as a run."""
+    """Raise UsageError for options that only stored runs have, which other rankers are not."""
     if any(values[name] for name in _OPTIONS_OF_RUNS):
         raise click.UsageError(
             "--resume, --from, --preset, --no-tune and --log are for --ranker sortnet only"

@@ -34,6 +34,7 @@ class PrintedDemo(DemoWatcher):
         self._progress(text)
 
     def demo_begun(self, training: TrainingRun, fold: Fold) -> None:
+        """Print the numbers of queries and iterations, unless the result is printed as JSON."""
         quality = training.config.rank_quality.name
         self._show_iteration = iterations.shower(quality, err=self._as_json)
         if self._as_json:
@@ -51,7 +52,7 @@ class PrintedDemo(DemoWatcher):
 
 
 def demo_result(demo: DigitsDemo, store: str | None) -> Result:
-    """Make the result of a demo: its facts, and as text also commands to run next.
+    """Make the result of a demo: its facts, and a text with commands to run next.
 
     Args:
         store: the URL of the store as it was typed; None: the user's default store, which needs no

@@ -52,8 +52,8 @@ class PrintedRun(Watcher):
         self._raise_if_signalled = raise_if_signalled
         self._logs = logs
         self._as_json = as_json
-        self._show_trial: Callable[[Trial], None]
-        self._show_iteration: Callable[[Iteration], None]
+        self._show_trial: Callable[[Trial], None]  # set by `starting`
+        self._show_iteration: Callable[[Iteration], None]  # set by `callbacks`
 
     def progress(self, text: str) -> None:
         self._progress(text)
@@ -64,6 +64,7 @@ class PrintedRun(Watcher):
     def starting(
         self, job: TrainingJob, origin: Origin | None, group: Group, *, is_new: bool, chooses: bool
     ) -> None:
+        """Print the data of a new run, and a message if other processes wait for this process."""
         if is_new:
             say_data(job, err=self._as_json)
             if origin is not None:
@@ -80,6 +81,7 @@ class PrintedRun(Watcher):
         self._raise_if_signalled()
 
     def begun(self, training: TrainingRun, *, chose: bool) -> None:
+        """Print the chosen settings, and how the training is divided among the iterations."""
         lines = []
         trials = training.run.config.get("tuning")
         if chose and trials:
@@ -92,6 +94,7 @@ class PrintedRun(Watcher):
             self._put("\n".join([*lines, ""]))  # with an empty line before the iterations
 
     def callbacks(self, training: TrainingRun) -> Sequence[Callback]:
+        """Return what is called after each iteration: the check for signals, and the trackers."""
         quality = training.job.metrics[0].name
         self._show_iteration = iterations.shower(quality, err=self._as_json)
         settings = {"command": training.run.command, **training.config.flat()}
@@ -104,6 +107,7 @@ class PrintedRun(Watcher):
         self._show_iteration(record)
 
     def ended(self, trained: TrainedRun) -> None:
+        """Print the result of the training."""
         job = trained.training.job
         conventions = {
             name: conventions_of(part, job.metrics, job.config.empty)

@@ -201,7 +201,10 @@ class AdminState:
         return {"found": n_disputed, "pairs": pairs}
 
     def _disputed_pair(self, answers: Sequence[Judgement]) -> dict[str, Any]:
-        """Return the two items of a pair, and from each answer how far the first item is better."""
+        """Return the items of a disputed pair, and for each answer who gave it and its direction.
+
+        The direction is 1 if the first item is better, 0 if the second item is, ½ for a tie.
+        """
         items = [item_cell(self.service.items, item) for item in answers[0].pair]
         shares = [[answer.annotator, first_better(answer)] for answer in answers]
         return {"items": items, "said": shares}

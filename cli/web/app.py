@@ -38,7 +38,7 @@ from cli.web.request_values import (
     view_in,
     whole_number_in,
 )
-from sortnet.errors import JudgementError, LeaseError, SortNetError, StoreError
+from sortnet.errors import LeaseError, SortNetError, StoreError
 from sortnet.preference import Answer, Judgement, Question
 from sortnet.preference.study import ABOUT_ONE
 from store.collections.collection_rows import LONGEST_NAME, is_name
@@ -74,7 +74,7 @@ def make_app(
     apps = [(people, _app_of(pages, people)) for pages, people in sites]
 
     async def by_token(scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass a request to the collection whose link it is; unknown links go to the first."""
+        """Pass a request to the application that knows the link, or to the first application."""
         path = scope["path"].removeprefix(scope["root_path"])  # such as /a/TOKEN/next
         parts = path.split("/")
         token = parts[2] if len(parts) > 2 else ""
@@ -95,9 +95,11 @@ def _app_of(pages: Pages, people: People) -> Starlette:
         *_admin_routes(pages, people),
         Mount("/static", StaticFiles(packages=[("cli.web", "static")])),
     ]
-    handlers: dict[Any, Any] = {HTTPException: _refusal_response, Exception: _bug_response}
-    for error_type in (SortNetError, LeaseError, JudgementError, StoreError):
-        handlers[error_type] = _error_response
+    handlers: dict[Any, Any] = {
+        HTTPException: _refusal_response,
+        SortNetError: _error_response,
+        Exception: _bug_response,
+    }
     return Starlette(routes=routes, exception_handlers=handlers)
 
 
@@ -185,6 +187,7 @@ def _annotator_routes(pages: Pages, people: People) -> Iterator[Route]:
         return JSONResponse(pages.next(name, flag_in(body, "markdown")))
 
     def answer(name: str, request: Request, body: dict[str, Any]) -> Response:
+        """Store an answer; if the lease is lost, reply with the reason and other questions."""
         lease = text_in(body, "lease", longest=100)
         criterion = criterion_in(body)
         chosen = answer_in(body)
@@ -257,12 +260,14 @@ def _admin_routes(pages: Pages, people: People) -> Iterator[Route]:
         return JSONResponse(render_tables(base, request.query_params.get("known"), variables))
 
     def add(_: str, request: Request, body: dict[str, Any]) -> Response:
+        """Create an annotator, and reply with the path of the annotator's link."""
         name = text_in(body, "name", longest=LONGEST_NAME)
         if not is_name(name):
             raise HTTPException(422, f"{name[:60]!r} has characters that cannot be read or typed")
         return JSONResponse({"name": name, "path": f"/a/{people.add(name)}"}, 201)
 
     def decide(_: str, request: Request, body: dict[str, Any]) -> Response:
+        """Store a decision about one criterion, or about all of them."""
         criterion = criterion_in(body)
         decision = decision_in(body, people.tokens)
         if criterion is None and decision.kind not in ABOUT_ONE:
@@ -272,7 +277,7 @@ def _admin_routes(pages: Pages, people: People) -> Iterator[Route]:
         decisions = collection.decide(decision)
         pages.sync()
         people.read()
-        number = decisions[0].number if decisions else None  # None: it was decided before
+        number = decisions[0].number if decisions else None  # None: it was stored before
         return JSONResponse({"number": number}, 201)
 
     def export(_: str, request: Request, body: dict[str, Any]) -> Response:

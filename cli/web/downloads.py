@@ -16,7 +16,7 @@ from store.collections.judgement_files import ExportForm, export_judgements
 from store.service.item_ranking import ranking_frame
 from store.service.labelling import LabellingService
 
-# {suffix: content type} for the files of items. A browser shows such a file, but executes none.
+# {suffix: content type} for the files of items. Browsers never execute such files.
 TYPES = {
     ".png": "image/png",
     ".jpg": "image/jpeg",

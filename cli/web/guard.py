@@ -239,8 +239,8 @@ class Guard:
         method = scope["method"]
         if method in ("GET", "HEAD"):
             return None
-        # A POST changes something: it must come from the server's own page, and must not be a form,
-        # which other pages may send without a permission.
+        # A POST request changes something, so it must come from the server's own pages. It must be
+        # JSON, because a page of another site may send a form.
         allowed_origins = {f"http://{host.lower()}", *self.origins}
         origin = headers.get("origin")
         if origin is not None and origin.lower() not in allowed_origins:

@@ -135,7 +135,7 @@ class Pages:
 
         Both are empty if there are no instructions.
         """
-        # Criteria with the same instructions show them once.
+        # Instructions that several criteria share are shown once.
         distinct_texts = dict.fromkeys(service.study.instructions for service in self.services)
         text = "\n\n".join(filter(None, distinct_texts))
         key = hashlib.sha256(text.encode()).hexdigest() if text else ""
@@ -314,7 +314,7 @@ class People:
 
     @property
     def tokens(self) -> dict[str, str]:
-        """{name of an annotator: token}."""
+        """The tokens of all annotators, {name: token}."""
         return {name: token for token, name in self._names.items()}
 
     def name_of(self, token: str) -> str | None:

@@ -19,6 +19,7 @@ ANSWERS_OF_PAGES = tuple(answer for answer in ANSWERS if answer != "undo")
 DECISIONS_WITH_WHOLE_NUMBER = ("quota", "overlap", "top")
 LONGEST_MS = 24 * 3600 * 1000  # a day: longest time to answer that is stored, in milliseconds
 _LONGEST_SEARCH = 200  # most characters of a search text; the rest is ignored
+_LONGEST_REASON = 500  # most characters of a decision's reason
 _MOST_PAGE_DIGITS = 7  # most digits of the number of a page
 _WHOLE_NUMBERS_END = 2**53  # JavaScript has all whole numbers below this number
 
@@ -76,7 +77,7 @@ def criterion_in(body: dict[str, Any]) -> str | None:
 
 
 def answer_in(body: dict[str, Any]) -> str:
-    """Return the answer to a question."""
+    """Return the answer in a request, which must be one that the pages offer."""
     answer = text_in(body, "answer", longest=20)
     if answer not in ANSWERS_OF_PAGES:
         known = ", ".join(ANSWERS_OF_PAGES)
@@ -130,9 +131,10 @@ def decision_in(body: dict[str, Any], annotators: Collection[str]) -> Decision:
     """
     kind = text_in(body, "kind", longest=20)
     facts: dict[str, Any] = {"kind": kind}
-    for name, longest in (("annotator", LONGEST_NAME), ("reason", LONGEST.get(kind, 500))):
+    longest_reason = LONGEST.get(kind, _LONGEST_REASON)
+    for name, longest in (("annotator", LONGEST_NAME), ("reason", longest_reason)):
         text = body.get(name)
-        # An empty question, or empty instructions, restore the default.
+        # An empty text as the question or the instructions restores the default.
         is_default = kind in WORDS and text == ""
         if text is not None and not is_default:
             facts[name] = text_in(body, name, longest)

@@ -51,7 +51,7 @@ class StrictConnection(h11.Connection):
 
     def _refuse_folded_lines(self) -> None:
         """Raise RemoteProtocolError if a header line of the next request is folded."""
-        received, _ = self.trailing_data
+        received, _ = self.trailing_data  # the bytes that h11 has not parsed yet
         head = _END_OF_HEAD.split(received, maxsplit=1)[0]
         if _FOLDED_LINE.search(head):
             raise h11.RemoteProtocolError("a header line is folded")

@@ -18,7 +18,7 @@ _COMPILED = ("prepare", "embed", "hidden_pair", "margin", "prefer")
 
 
 class CmpNN(NeuralComparator):
-    """Two outputs, "x before y" and "y before x", which are swapped when x and y are.
+    """Net with two outputs, "x before y" and "y before x", which are swapped if x and y are.
 
     Hidden units come in dual pairs: a unit h(x, y) and its dual unit h(y, x), which sees the two
     documents swapped. Both use the same weights, so with one hidden layer the outputs are

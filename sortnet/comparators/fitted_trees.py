@@ -35,7 +35,7 @@ def weight_shapes(
         n_features: the number of features of a document.
         committee: the number of heads.
         trees: the number of trees of a head.
-        depth: the number of splits on the way to a leaf.
+        depth: the number of splits on the path to a leaf.
 
     >>> weight_shapes(3, 2, 1, 4)["choices"]
     (3, 8)
@@ -82,7 +82,7 @@ class FittedTrees:
 
     @property
     def depth(self) -> int:
-        """Number of splits on the way to a leaf."""
+        """Number of splits on the path to a leaf."""
         return int(self.weights["leaves"].shape[1]).bit_length() - 1
 
     @property

@@ -47,7 +47,7 @@ class SoftTrees(NeuralComparator):
     where the choices c, the steepness a and the threshold t are learned. The softmax chooses the
     features of the split. The sharpness k grows from 1 to 8 during a training, so that few features
     remain. All nodes of a level of a tree share a split (an oblivious tree). The value of a leaf is
-    weighted with the product of s or 1 - s on the way to the leaf. These are the differentiable
+    weighted with the product of s or 1 - s on the path to the leaf. These are the differentiable
     trees of Köppel et al. 2025, RankNet revisited, in the form of NODE (Popov, Morozov and Babenko
     2019, 1909.06312).
 
@@ -59,7 +59,7 @@ class SoftTrees(NeuralComparator):
         n_features: the number d of features of a document.
         committee: the number H of heads, which are trained together.
         trees: the number of trees of a head.
-        depth: the number of splits on the way to a leaf.
+        depth: the number of splits on the path to a leaf.
         seed: the seed of the initial weights.
 
     Raises:

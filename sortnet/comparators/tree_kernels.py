@@ -2,10 +2,10 @@
 
 With the half logit h = scale * input + shift a document goes right at a split with probability
 σ(2h) = (1 + tanh h) / 2. The probability of reaching a leaf is the product of the probabilities on
-the way to the leaf: the product over the upper levels times the product over the lower levels. A
-tree's leaves are a matrix, with a row for each way through the upper levels and a column for each
-way through the lower levels. So the value of a document is up · (leaves low), where the vectors
-`up` and `low` are the probabilities of the ways through the upper and the lower levels.
+the path to the leaf: the product over the upper levels times the product over the lower levels. A
+tree's leaves are a matrix, with a row for each path through the upper levels and a column for each
+path through the lower levels. So the value of a document is up · (leaves low), where the vectors
+`up` and `low` are the probabilities of the paths through the upper and the lower levels.
 
 The kernels process documents in blocks of `LANES` documents, which go down a tree side by side. The
 last block is padded, so that the same code computes every document and equal documents get equal
@@ -93,22 +93,29 @@ def fill_gradients(
 ) -> None:
     """Compute the gradients of a loss in inputs and weights, given its gradient in the scores.
 
+    The code divides the levels of a tree into upper and lower levels: `up` and `low` are the
+    probabilities of the paths through the upper and through the lower levels.
+
     Args:
         inputs, scale, leaves: the arguments of `fill_scores`.
         sides: the probabilities of going right that `fill_scores` computed.
         d_out: (n, heads) the gradient in the scores.
         d_inputs: (n, splits) array that is filled with the gradient in `inputs`.
-        d_scale, d_shift, d_leaves: zeros, to which the gradients in `scale`, `shift` and `leaves`
-            are added.
+        d_scale, d_shift, d_leaves: arrays of zeros, to which the gradients in `scale`, `shift` and
+            `leaves` are added.
     """
     trees = len(leaves)
     depth = len(scale) // trees
-    upper = depth // 2
-    rows, columns = 1 << upper, 1 << (depth - upper)
-    up, d_up = _ways(upper, inputs), _ways(upper, inputs)
-    low, d_low = _ways(depth - upper, inputs), _ways(depth - upper, inputs)
-    # The last `rows` rows of `up` belong to the ways through all upper levels, and the last
-    # `columns` rows of `low` to the ways through all lower levels.
+    upper = depth // 2  # number of upper levels
+    lower = depth - upper
+    # The last 2^upper rows of `up` belong to the paths through all upper levels, and the last
+    # 2^lower rows of `low` to the paths through all lower levels.
+    rows = 1 << upper
+    columns = 1 << lower
+    up = _allocate_paths(upper, inputs)
+    d_up = _allocate_paths(upper, inputs)
+    low = _allocate_paths(lower, inputs)
+    d_low = _allocate_paths(lower, inputs)
     d_sides = np.empty((len(scale), LANES), inputs.dtype)
     d_scores = np.zeros((d_out.shape[1], LANES), inputs.dtype)
     for block in range(len(sides)):
@@ -124,14 +131,14 @@ def fill_gradients(
             d_tree_sides = d_sides[first : first + depth]
             matrix = leaves[tree].reshape(rows, columns)
             # The gradient in `up` is (leaves low) times the gradient in the score.
-            _fill_ways(tree_sides[upper:], low)
+            _fill_paths(tree_sides[upper:], low)
             _fill_products(matrix, low[columns - 1 :], d_up[rows - 1 :])
             up[0] = 1
-            _fill_ways(tree_sides[:upper], up)
+            _fill_paths(tree_sides[:upper], up)
             _scale_rows(d_up[rows - 1 :], d_scores[head_of_tree])
             _fill_slopes(tree_sides[:upper], up, d_up, d_tree_sides[:upper])
-            # With `up` times the gradient in the score, the gradients in `low` and in the leaves
-            # are products.
+            # After `up` is multiplied by the gradient in the score, the gradients in `low` and in
+            # the leaves are products with `up`.
             _scale_rows(up[rows - 1 :], d_scores[head_of_tree])
             _fill_products(matrix.T, up[rows - 1 :], d_low[columns - 1 :])
             _fill_slopes(tree_sides[upper:], low, d_low, d_tree_sides[upper:])
@@ -141,8 +148,8 @@ def fill_gradients(
 
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
-def _ways(levels: int, like: Floats) -> Floats:
-    """Allocate an array for the probabilities of all ways through the first 0, 1, ... levels.
+def _allocate_paths(levels: int, like: Floats) -> Floats:
+    """Allocate an array for the probabilities of all paths through the first 0, 1, ... levels.
 
     The array has one row for the root, 2 rows for the first level, 4 for the second, and so on. It
     has the number type of `like`.
@@ -210,19 +217,23 @@ def _fill_block(sides: Floats, leaves: Floats, out: Floats) -> None:
         leaves: (trees, 2^depth) values of the leaves.
         out: (n, heads) array that is filled, for the n documents of the block, at most `LANES`.
     """
-    trees, heads = len(leaves), out.shape[1]
-    depth = len(sides) // trees
-    upper = depth // 2
-    rows, columns = 1 << upper, 1 << (depth - upper)
-    up, low = _ways(upper, sides), _ways(depth - upper, sides)
+    heads = out.shape[1]
+    trees_a_head = len(leaves) // heads
+    depth = len(sides) // len(leaves)
+    upper = depth // 2  # number of upper levels
+    lower = depth - upper
+    rows = 1 << upper
+    columns = 1 << lower
+    up = _allocate_paths(upper, sides)  # probabilities of paths through the upper levels
+    low = _allocate_paths(lower, sides)  # probabilities of paths through the lower levels
     values = np.empty((rows, LANES), sides.dtype)
     total = np.empty(LANES, sides.dtype)
     for head in range(heads):
         total[:] = 0
-        for tree in range(head * (trees // heads), (head + 1) * (trees // heads)):
+        for tree in range(head * trees_a_head, (head + 1) * trees_a_head):
             tree_sides = sides[tree * depth : (tree + 1) * depth]
-            _fill_ways(tree_sides[:upper], up)
-            _fill_ways(tree_sides[upper:], low)
+            _fill_paths(tree_sides[:upper], up)
+            _fill_paths(tree_sides[upper:], low)
             _fill_products(leaves[tree].reshape(rows, columns), low[columns - 1 :], values)
             for a in range(rows):
                 for k in range(LANES):
@@ -232,33 +243,34 @@ def _fill_block(sides: Floats, leaves: Floats, out: Floats) -> None:
 
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
-def _fill_ways(sides: Floats, ways: Floats) -> None:
-    """Compute the probability of each way through the first 0, 1, ... levels of a tree.
+def _fill_paths(sides: Floats, paths: Floats) -> None:
+    """Compute the probability of each path through the first 0, 1, ... levels of a tree.
 
     Args:
         sides: (levels, LANES) probabilities of going right at each level.
-        ways: array from `_ways` that is filled; its first row, for the root, must be 1.
+        paths: array from `_allocate_paths` that is filled; its first row, for the root, must be 1.
     """
-    # The `size` ways through the levels so far are rows of `ways`, from row `before` on. A way
+    # The `size` paths through the levels so far are rows of `paths`, from row `before` on. A path
     # continues to the left and to the right, in two rows from row `after` on.
-    before, size = 0, 1
+    before = 0
+    size = 1
     for level in range(len(sides)):
         after = before + size
         for a in range(size):
             for k in range(LANES):
-                p_right = ways[before + a, k] * sides[level, k]
-                ways[after + 2 * a + 1, k] = p_right
-                ways[after + 2 * a, k] = ways[before + a, k] - p_right
+                p_right = paths[before + a, k] * sides[level, k]
+                paths[after + 2 * a + 1, k] = p_right
+                paths[after + 2 * a, k] = paths[before + a, k] - p_right
         before, size = after, 2 * size
 
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
-def _fill_products(matrix: Floats, ways: Floats, out: Floats) -> None:
-    """Multiply a tree's leaves with the probabilities of ways, `_AT_ONCE` products at a time.
+def _fill_products(matrix: Floats, paths: Floats, out: Floats) -> None:
+    """Multiply a tree's leaves with the probabilities of paths, `_AT_ONCE` products at a time.
 
     Args:
         matrix: (rows, columns) leaves.
-        ways: (columns, LANES) probabilities.
+        paths: (columns, LANES) probabilities.
         out: (rows, LANES) array that is filled with the product.
     """
     columns = matrix.shape[1]
@@ -268,42 +280,42 @@ def _fill_products(matrix: Floats, ways: Floats, out: Floats) -> None:
             out[row] = 0
             for column in range(n_rest):
                 for k in range(LANES):
-                    out[row, k] += matrix[row, column] * ways[column, k]
+                    out[row, k] += matrix[row, column] * paths[column, k]
         else:
             for k in range(LANES):
-                total = matrix[row, 0] * ways[0, k]
+                total = matrix[row, 0] * paths[0, k]
                 for a in range(1, _AT_ONCE):
-                    total += matrix[row, a] * ways[a, k]
+                    total += matrix[row, a] * paths[a, k]
                 out[row, k] = total
         for first in range(_AT_ONCE, columns, _AT_ONCE):
             for k in range(LANES):
                 total = out[row, k]
                 for a in range(_AT_ONCE):
-                    total += matrix[row, first + a] * ways[first + a, k]
+                    total += matrix[row, first + a] * paths[first + a, k]
                 out[row, k] = total
 
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
-def _fill_slopes(sides: Floats, ways: Floats, d_ways: Floats, d_sides: Floats) -> None:
-    """Back-propagate gradients from the longest ways through a tree to shorter ways and splits.
+def _fill_slopes(sides: Floats, paths: Floats, d_paths: Floats, d_sides: Floats) -> None:
+    """Back-propagate gradients from the longest paths through a tree to shorter paths and splits.
 
     Args:
         sides: (levels, LANES) probabilities of going right at each level.
-        ways: probabilities of all ways, from `_fill_ways`.
-        d_ways: gradients in `ways`; given for the longest ways, and filled for shorter ways.
+        paths: probabilities of all paths, from `_fill_paths`.
+        d_paths: gradients in `paths`; given for the longest paths, and filled for shorter paths.
         d_sides: (levels, LANES) array that is filled with the gradients in `sides`.
     """
-    size = (len(ways) + 1) // 2
-    before = len(ways) - size
+    size = (len(paths) + 1) // 2
+    before = len(paths) - size
     for level in range(len(sides) - 1, -1, -1):
         after, size = before, size // 2
         before -= size
         d_sides[level] = 0
         for a in range(size):
             for k in range(LANES):
-                step = d_ways[after + 2 * a + 1, k] - d_ways[after + 2 * a, k]
-                d_sides[level, k] += ways[before + a, k] * step
-                d_ways[before + a, k] = d_ways[after + 2 * a, k] + sides[level, k] * step
+                step = d_paths[after + 2 * a + 1, k] - d_paths[after + 2 * a, k]
+                d_sides[level, k] += paths[before + a, k] * step
+                d_paths[before + a, k] = d_paths[after + 2 * a, k] + sides[level, k] * step
 
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
@@ -321,9 +333,9 @@ def _add_products(up: Floats, low: Floats, d_leaves: Floats) -> None:
     The gradient in a leaf is the sum of up * low over the documents of a block.
 
     Args:
-        up: (rows, LANES) probabilities of ways through the upper levels, times the gradients in
+        up: (rows, LANES) probabilities of paths through the upper levels, times the gradients in
             the scores.
-        low: (columns, LANES) probabilities of ways through the lower levels.
+        low: (columns, LANES) probabilities of paths through the lower levels.
         d_leaves: (rows * columns,) gradients in the leaves.
     """
     zero = up.dtype.type(0)

@@ -129,7 +129,7 @@ class FateNet(nn.Module):
         self.score = Linear(self.joint.width, 1, self.generator)
 
     def forward(self, x: Tensor, sizes: Tensor) -> Tensor:
-        """Score the objects of q sets.
+        """Score every object of q sets in the context of its set.
 
         Args:
             x: (n, d) features of all objects, set by set.
@@ -199,7 +199,7 @@ class FetaNet(nn.Module):
             self.pair = FreePairNet(n_features, hidden, units, self.generator)
 
     def forward(self, x: Tensor, sizes: Tensor) -> Tensor:
-        """Score the objects of q sets.
+        """Score every object of q sets in the context of its set.
 
         Args:
             x: (n, d) features of all objects, set by set.
@@ -258,7 +258,7 @@ class FreePairNet(nn.Module):
         return torch.cat((as_first, as_second), dim=1)
 
     def outputs(self, e_i: Tensor, e_j: Tensor) -> tuple[Tensor, Tensor]:
-        """Compute the outputs U1(i, j) and U1(j, i) of m pairs, (m,) each.
+        """Compute the support U1(i, j) of object i against j, and U1(j, i), of m pairs, (m,) each.
 
         Args:
             e_i, e_j: (m, 2H) results of `embed` for the first and the second object of each pair.

@@ -102,7 +102,7 @@ class ComparedPairs:
 
     @property
     def unordered_key(self) -> I64:
-        """Key (m,) of each pair, computed with the lower document number first."""
+        """Key (m,) of each pair, as if its document with the lower number were document i."""
         return unordered(self.i, self.j)
 
     @cached_property

@@ -279,7 +279,7 @@ def _refuse(fault: str, is_wrong: NDArray[np.bool_], values: NDArray[Any]) -> No
     """Raise DataError if a value is wrong, with the number of the first wrong judgement.
 
     Args:
-        fault: what is wrong, for the message.
+        fault: the reason, for the message.
         is_wrong: (m,) whether the value of each judgement is wrong.
         values: (m,) the values.
     """

@@ -95,7 +95,7 @@ def _parse(
     like: HasFeatures | None,
     progress: Progress,
 ) -> Queries:
-    """Read a folder of items, LETOR text or a table, whichever the path is."""
+    """Read the path as a folder of items, as LETOR text, or as a table, see `read_queries`."""
     describer = None if like is None else like.describer
     if describer is not None and path.is_dir():
         from sortnet.data.read_tables import read_item_folder

@@ -41,7 +41,7 @@ def as_table(X: Any) -> Any:
     kind_of_dtype = getattr(getattr(X, "dtype", None), "kind", "")
     if kind_of_dtype in ("m", "M") and np.ndim(X) == 2:  # durations or dates
         return np.stack([numbers_of(column)[0] for column in X.T], axis=1)
-    # Asking a lazy frame for its columns warns of the cost, so it is recognised by `collect`.
+    # A lazy frame warns when it is asked for its columns, so it is recognised by `collect`.
     if hasattr(X, "collect") or hasattr(X, "columns"):
         return as_pandas(X)
     return X
@@ -161,7 +161,7 @@ class Features:
         is_described = kept_as_read(*self._described_columns().values())
 
         def is_kept(column: str) -> bool:
-            """Check whether the cells of a column stay as they are, and are no numbers or dates."""
+            """Check whether the cells of a column are kept, and not read as numbers or dates."""
             if column in self.ordered:
                 return True
             is_category = hasattr(types[column], "categories")

@@ -22,7 +22,7 @@ _SHOWN = 60  # characters of a value that a message shows
 
 
 def eval_parts(X: Any, eval_set: Any, qid: Any, group: Any) -> dict[str, tuple[Any, Any, Any, Any]]:
-    """Split the arguments of `fit` about validation parts into the parts.
+    """Collect the validation parts from the arguments of `fit`.
 
     Args:
         X: the training data, for a check.

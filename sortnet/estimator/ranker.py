@@ -360,6 +360,7 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
             info = model.info.get("estimator") or arrays.columns_in(X, model.feature_names)
             initial = SortNetRanker()._restore(model, info, "init_model")
         as_model(initial.model_, "init_model")
+        # scikit-learn then checks X by the columns of the initial estimator.
         for name in ("n_features_in_", "feature_names_in_"):
             if hasattr(initial, name):
                 setattr(self, name, getattr(initial, name))
@@ -656,9 +657,9 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         return ranker._restore(model, info, str(Path(folder) / "model.json"))
 
     def _levels_by_number(self) -> dict[str, Any]:
-        """List the levels of ordered columns for the info of `save`, {number of the column: ...}.
+        """List the levels of ordered columns by the number of the column, for the info of `save`.
 
-        `_restore_unchecked` reads them.
+        `_restore_columns` reads them.
         """
         if self.features_ is None:
             return {}
@@ -835,10 +836,13 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
             return checked
         except DataError:
             raise
-        except ValueError as error:
+        except ValueError as error:  # from scikit-learn, whose messages call the data X
             if "string to float" in str(error):
                 arrays.refuse_words(X, source)
-            raise DataError(str(error) if source == "X" else f"{source}: {error}") from None
+            message = str(error)
+            if source != "X":
+                message = f"{source}: {message}"
+            raise DataError(message) from None
 
     def _check_array(
         self, X: Any, y: ArrayLike | None, reset: bool, source: str, rules: Mapping[str, Any]

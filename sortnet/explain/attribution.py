@@ -129,11 +129,11 @@ def explain_pair(model: Ranker, queries: Queries, a: int, b: int) -> Explanation
     """
     model.check_features(queries)
     query = _query_of(queries, a, b)
-    first = int(queries.offsets[query])
+    first_doc = int(queries.offsets[query])
     margin = model.differentiable()
     scaled = model.scaler(queries.take([query])).features.astype(np.float64)
     start = scaled.mean(axis=0)
-    ends = scaled[[a - first, b - first]]
+    ends = scaled[[a - first_doc, b - first_doc]]
     path = _Path(margin, np.stack([start, start]), ends)
     values_of_columns, error = path.integrate()
     values = np.zeros(model.n_features)
@@ -230,10 +230,11 @@ def _random_pairs(queries: Queries) -> tuple[I64, I64]:
     rng = np.random.default_rng(0)
     query = rng.integers(len(queries), size=_PAIRS)  # all queries are equally likely
     sizes = queries.sizes[query]
-    first = queries.offsets[query]
-    i = rng.integers(sizes)
-    j = (i + 1 + rng.integers(sizes - 1)) % sizes  # never equal to i
-    return first + i, first + j
+    first_doc = queries.offsets[query]
+    i_in_query = rng.integers(sizes)
+    steps_to_j = 1 + rng.integers(sizes - 1)  # around the query, but never back to i
+    j_in_query = (i_in_query + steps_to_j) % sizes
+    return first_doc + i_in_query, first_doc + j_in_query
 
 
 def _values_of_pairs(margin: Margin, a: Tensor, b: Tensor) -> Tensor:

@@ -30,6 +30,8 @@ WORDS = ("word", (1, 2))
 LETTERS = ("char_wb", (2, 3))
 _MOST_TERMS = 50_000  # of a kind
 DIMENSIONS = 32  # number of principal components of the embeddings, at most
+_TERMS_TO_NAME_BY = 40  # terms with the largest loadings, which may be words of a topic's name
+_WORDS_OF_NAME = 3  # words in the name of a topic, at most
 _AT_ONCE = 128  # number of texts that are embedded at a time
 _MOST_CHARACTERS = 20_000  # characters of a text that count for its topics and embedding
 
@@ -279,17 +281,19 @@ class Topics:
         words, tfidf_of_words = Terms.fit(WORDS, starts)
         letters, tfidf_of_letters = Terms.fit(LETTERS, starts)
         tfidf = hstack([tfidf_of_words, tfidf_of_letters], format="csr")
-        k = min(topics, tfidf.shape[1] - 1, len(starts) - 1)
-        if k < 1 or tfidf.nnz == 0:
-            return cls(words, letters, np.empty((0, tfidf.shape[1]), np.float32))
-        svd = TruncatedSVD(k, random_state=seed)
+        n_texts, n_terms = tfidf.shape
+        n_topics = min(topics, n_terms - 1, n_texts - 1)
+        if n_topics < 1 or tfidf.nnz == 0:
+            return cls(words, letters, np.empty((0, n_terms), np.float32))
+        svd = TruncatedSVD(n_topics, random_state=seed)
         # If all texts are alike, the SVD divides by their variance, which is 0, without harm.
         with one_blas_thread(), np.errstate(invalid="ignore", divide="ignore"):
             svd.fit(tfidf)
         # An SVD does not determine the sign of a topic. Here the largest loading becomes positive.
         largest = np.abs(svd.components_).argmax(axis=1)
-        signs = np.sign(svd.components_[np.arange(k), largest])
-        return cls(words, letters, np.asarray(svd.components_ * signs[:, None], np.float32))
+        signs = np.sign(svd.components_[np.arange(n_topics), largest])
+        loadings = np.asarray(svd.components_ * signs[:, None], np.float32)
+        return cls(words, letters, loadings)
 
     def __call__(self, texts: Sequence[str | None]) -> F32:
         """Compute the scores (n, k) of n texts on the k topics: 0 for a text that is missing.
@@ -310,11 +314,12 @@ class Topics:
         terms = self.words.terms
         names = []
         for number, loadings in enumerate(self.loadings[:, : len(terms)], start=1):
-            # Pairs of words and short words are passed over, so 40 terms are looked at.
-            largest = np.argsort(-loadings, kind="stable")[:40]
+            largest = np.argsort(-loadings, kind="stable")[:_TERMS_TO_NAME_BY]
             top_terms = [terms[index] for index in largest if loadings[index] > 0]
-            words = [term for term in top_terms if " " not in term and len(term) > 2][:3]
-            names.append(f"topic {number} ({', '.join(words)})" if words else f"topic {number}")
+            # Pairs of words and words of one or two letters are passed over.
+            words = [term for term in top_terms if " " not in term and len(term) > 2]
+            listed_words = ", ".join(words[:_WORDS_OF_NAME])
+            names.append(f"topic {number} ({listed_words})" if words else f"topic {number}")
         return tuple(names)
 
 
@@ -348,6 +353,7 @@ class Meanings:
         vectors = vectors[~np.isnan(vectors).any(axis=1)]
         mean = vectors.mean(axis=0)
         centred = vectors - mean
+        # The axes are columns, by ascending variance.
         _, ascending_axes = np.linalg.eigh(centred.T @ centred)
         n_axes = min(dimensions, len(vectors) - 1)  # more axes would have no variance
         axes = ascending_axes[:, ::-1][:, :n_axes]

@@ -95,6 +95,7 @@ class LanguageModel:
     insecure: bool = False
 
     def __post_init__(self) -> None:
+        """Check the fields, and copy the request."""
         # The attributes of a frozen dataclass can only be set in this way.
         object.__setattr__(self, "request", check_request(self.request))
         _check_key(self.key)
@@ -144,7 +145,11 @@ class LanguageModel:
         return Budget(self.limits, self.price_of_tokens())
 
     def facts(self) -> dict[str, Any]:
-        """Return facts to store with each answer: hash of the prompt, request and currency."""
+        """Return facts to store with each answer.
+
+        The facts are the hash of the prompt under `prompt`, and if they are known the user's
+        parameters under `request` and the currency of the costs under `currency`.
+        """
         facts: dict[str, Any] = {"prompt": Prompt(self.prompt).hash}
         if self.request:
             facts["request"] = dict(self.request)

@@ -84,7 +84,7 @@ class Price:
         return price
 
     def in_batch(self) -> Price:
-        """Return the price of tokens in a batch, which providers sell at a discount."""
+        """Return the price of tokens in a batch: both numbers times the share `batch`."""
         if not self.is_known:
             return self
         return Price(

@@ -184,30 +184,33 @@ def _choice_by_ranking(text: str, n_items: int) -> SetChoice | None:
 
     Returns None if the text has no ranking, or several different rankings.
     """
+    rankings = _rankings_in(text, n_items)
+    different_orders = {tuple(letter for letter, _ in ranking) for ranking in rankings}
+    if len(different_orders) != 1:
+        return None
+    first_ranking = rankings[0]
+    best, best_at = first_ranking[0]
+    worst, worst_at = first_ranking[-1]
+    return SetChoice(best, worst, best_at, worst_at, ranks_all=True)
+
+
+def _rankings_in(text: str, n_items: int) -> list[list[tuple[str, int]]]:
+    """Find all rankings of all items: lists of (letter, position in the text), best item first."""
     rankings = []
     for pattern in (_IN_A_LINE, _ASCENDING, _NUMBERED):
         for match in pattern.finditer(text):
-            letters = [*re.finditer(r"[A-F]", match[0])]  # with their positions
-            if sorted(letter[0] for letter in letters) != [*PLACES[:n_items]]:
+            ranking = [
+                (letter[0], match.start() + letter.start())
+                for letter in re.finditer(r"[A-F]", match[0])
+            ]
+            if sorted(letter for letter, _ in ranking) != [*PLACES[:n_items]]:
                 continue
             # Words such as "worst to best" may stand in the same line or in the line before.
             lines_before = text[: match.start()].rsplit("\n", 2)[-2:]
             if pattern is _ASCENDING or _WORST_FIRST.search(" ".join(lines_before)):
-                letters.reverse()
-            rankings.append((match.start(), letters))
-    orders = {tuple(letter[0] for letter in letters) for _, letters in rankings}
-    if len(orders) != 1:
-        return None
-    start, letters = rankings[0]
-    best = letters[0]
-    worst = letters[-1]
-    return SetChoice(
-        best=best[0],
-        worst=worst[0],
-        best_at=start + best.start(),
-        worst_at=start + worst.start(),
-        ranks_all=True,
-    )
+                ranking.reverse()
+            rankings.append(ranking)
+    return rankings
 
 
 def _if_possible(choice: SetChoice, n_items: int) -> SetChoice | None:
@@ -232,11 +235,11 @@ def _shares_at(
         token = _token_at(tokens, position)
         if token is None or _letter_of(token) != letter:
             return None
-        for candidate in token.get("top_logprobs") or ():
-            candidate_letter = _letter_of(candidate)
-            if candidate_letter in probabilities:
+        for alternative in token.get("top_logprobs") or ():
+            name = _letter_of(alternative)
+            if name in probabilities:
                 # Several tokens may be the same letter, such as "B" and " B".
-                probabilities[candidate_letter] += math.exp(min(float(candidate["logprob"]), 0.0))
+                probabilities[name] += math.exp(min(float(alternative["logprob"]), 0.0))
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError, RecursionError):
         return None  # a server may send any JSON
     total = sum(probabilities.values())

@@ -19,7 +19,7 @@ from scipy.stats import rankdata
 from sortnet.core import F32, F64, I32, Queries
 from sortnet.errors import DataError
 
-_NUMBERS = 1 << 20  # distances that are computed at once, to bound memory
+_DISTANCES_AT_ONCE = 1 << 20  # bounds the memory
 _EQUAL = 1e-9  # relative difference below which two sums of distances count as equal
 
 
@@ -120,7 +120,7 @@ def medoid_closeness(points: ArrayLike) -> F64:
     """
     x = np.asarray(points, np.float64)
     n_sets, n, _ = x.shape
-    blocks = np.array_split(x, 1 + n_sets * n * n // _NUMBERS)
+    blocks = np.array_split(x, 1 + n_sets * n * n // _DISTANCES_AT_ONCE)
     return np.concatenate([_closeness(block) for block in blocks])
 
 
@@ -128,7 +128,8 @@ def _closeness(x: F64) -> F64:
     """Compute `medoid_closeness` with the distances of all pairs of points in memory."""
     n_sets, n, d = x.shape
     squares = np.zeros((n_sets, n, n))
-    # Dimension by dimension, because an array of all differences would be d times as large.
+    # The squares are added for each dimension, because an array of the differences in all
+    # dimensions would be d times as large.
     for k in range(d):
         squares += np.square(x[:, :, None, k] - x[:, None, :, k])
     distances = np.sqrt(squares)
@@ -210,6 +211,7 @@ def _on_the_negative_sphere(rng: np.random.Generator, shape: tuple[int, int, int
 
 
 def _moocore() -> Any:
+    """Import the optional package moocore; raise DataError if it is not installed."""
     try:
         return import_module("moocore")
     except ImportError:

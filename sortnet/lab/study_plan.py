@@ -1,4 +1,4 @@
-"""Types of a study: its size, its data, its points, the figures of a cell, and the study itself."""
+"""Types that describe a study: size, data, cells, and how figures are read from their results."""
 
 from __future__ import annotations
 

@@ -139,7 +139,7 @@ class IterationSteps:
         )
 
     def scored(self, state: State, ranking: SortResult) -> State:
-        """Keep the comparator of this iteration as the best if its RankQuality on V is the best.
+        """Keep this iteration's comparator as the best if it ranks the validation queries best.
 
         Args:
             state: the state before.
@@ -164,8 +164,8 @@ class IterationSteps:
             state: the state in which the comparator was measured.
             rankings: the sorts of T and V.
             new: the numbers of pairs that are new in TP and VP.
-            train: T and TP.
-            vali: V and VP.
+            train: the training queries T, and their pairs TP.
+            vali: the validation queries V, and their pairs VP.
             answers: the number of answers that the judge has given so far.
             extra_parts: further queries by name, on which the comparator is measured.
         """
@@ -216,7 +216,7 @@ class IterationSteps:
         return pairs, gathered(train, keys_of_all(train, asked_keys))
 
     def pairs_of_vali(self, ranking: SortResult) -> ComparedPairs:
-        """Return the pairs VP_i of the sort of V, by which a training may choose its epoch."""
+        """Return the compared pairs of V, by which a training may choose its epoch, in order."""
         return ranking.compared.in_order()
 
     def is_last(self, state: State, new: tuple[int, int]) -> bool:
@@ -249,8 +249,8 @@ class IterationSteps:
 
         Args:
             state: the state, with C_i.
-            train: T, TP and the ranking of T by C_i.
-            vali: V and VP.
+            train: the training queries T, their pairs TP, and the ranking of T by C_i.
+            vali: the validation queries V, and their pairs VP.
             progress: a function that is called with progress messages.
 
         Returns:
@@ -375,9 +375,9 @@ def sort_part(
         comparator: the comparator.
         part: the queries.
         metrics: the measures to compute.
-        empty: how measures count queries without a relevant document.
+        empty: the way in which measures count queries without a relevant document.
         start: (n_docs,) document numbers, query by query, in the order before the sort.
-        rows: which comparisons to keep in the result: all, the answered, or the wrong ones.
+        rows: the comparisons to keep in the result: all, the answered, or the wrong ones.
         share: the share of these comparisons to keep, see `is_kept`. Counts and measures include
             all comparisons.
     """

@@ -74,7 +74,7 @@ def can_be_learned(queries: Queries) -> bool:
     """Whether some query has documents of two grades, or some judgement prefers a document."""
     if queries.judged is not None:
         return bool(queries.judged.sure.any())
-    # If a query has two grades, two of its neighbouring documents differ.
+    # If a query has two different grades, two documents next to each other have different grades.
     same_query = np.diff(queries.query_of_docs()) == 0
     differ = np.diff(queries.grades) != 0
     return bool(np.any(same_query & differ))

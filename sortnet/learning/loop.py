@@ -51,9 +51,9 @@ def learn_to_sort(
     """Run Algorithm 3.1 on scaled queries, in the notation of this module's docstring.
 
     Args:
-        train: T, the queries whose pairs are learned. Their grades, judged pairs or judge tell
-            which of two documents is better.
-        vali: V, the queries that choose the epoch and the iteration.
+        train: the training queries T, whose pairs are learned. Their grades, judged pairs or judge
+            tell which of two documents is better.
+        vali: the validation queries V, which choose the epoch and the iteration.
         make: a function that makes a comparator with random weights from a seed.
         config: the settings, with a RankQuality. The number of an iteration is mixed into the seed,
             so a resumed run draws the same numbers as a run that was never stopped.

@@ -170,7 +170,7 @@ class QueryPairs:
     def endless_batches(
         self, size: int, most: int | None, rng: np.random.Generator, device: torch.device
     ) -> Iterator[MiniBatch]:
-        """Yield mini-batches without end, by pass after pass over the pairs; see `batches`."""
+        """Yield mini-batches without end, by repeated passes over the pairs; see `batches`."""
         while len(self):
             yield from self.batches(size, most, rng, device)
 
@@ -336,13 +336,28 @@ def _weighted(
 ) -> tuple[I32, I32, F32 | None]:
     """Return the winners, losers and weights of all pairs to learn from, sorted by winner.
 
-    The weight of a pair is the product of the weight of its judgement, the weights of its two
-    documents, its `gain`, and the grade of its better document if `pair_weight` is "grade". A pair
-    with an answer p < 1 is returned twice, in both orders, with the weight times p and times 1 - p.
-
     Returns:
         (m,) winners, losers and weights. The weights are divided by their mean, unless all are 0;
         None means that all weights are 1.
+    """
+    weight = _weights_of_pairs(queries, pairs, pair_weight, gain)
+    winner, loser, weight = _with_reverse_pairs(pairs, weight)
+    if _are_all_equal(queries, weight):
+        return winner, loser, None
+    total, n = summed(queries, np.array([weight.sum(dtype=np.float64), len(weight)]))
+    mean = total / n
+    if mean == 0:  # all weights are 0, which the training refuses
+        mean = 1.0
+    return winner, loser, (weight / mean).astype(np.float32)
+
+
+def _weights_of_pairs(
+    queries: Queries, pairs: ComparedPairs, pair_weight: str, gain: F32 | None
+) -> F32 | F64:
+    """Compute the weights of pairs, (m,).
+
+    The weight of a pair is the product of the weight of its judgement, the weights of its two
+    documents, its `gain`, and the grade of its better document if `pair_weight` is "grade".
     """
     winner, loser = pairs.i, pairs.j
     weight: F32 | F64 = np.ones(len(pairs), np.float32) if gain is None else gain
@@ -351,27 +366,30 @@ def _weighted(
     if pair_weight == "grade":
         weight = weight * queries.grades[winner]
     if queries.judged is not None:
-        weight = weight * queries.judged.answers_for(winner, loser)[1]
+        _, judgement_weight = queries.judged.answers_for(winner, loser)
+        weight = weight * judgement_weight
+    return weight
+
+
+def _with_reverse_pairs(pairs: ComparedPairs, weight: F32 | F64) -> tuple[I32, I32, F32 | F64]:
+    """Add every pair whose answer p is below 1 a second time, with its documents swapped.
+
+    The pair gets its weight times p, and the swapped pair the weight times 1 - p.
+
+    Returns:
+        (m,) winners, losers and weights, sorted by winner.
+    """
+    winner, loser = pairs.i, pairs.j
     is_unsure = pairs.answer < 1
-    if is_unsure.any():
-        p = np.nan_to_num(pairs.answer, nan=1.0)
-        reverse_weight = (weight * (1 - p))[is_unsure]
-        reverse_winner = loser[is_unsure]
-        reverse_loser = winner[is_unsure]
-        weight = np.append(weight * p, reverse_weight)
-        winner = np.append(winner, reverse_winner)
-        loser = np.append(loser, reverse_loser)
-        order = np.argsort(winner, kind="stable")
-        winner = winner[order]
-        loser = loser[order]
-        weight = weight[order]
-    if _are_all_equal(queries, weight):
-        return winner, loser, None
-    total, n = summed(queries, np.array([weight.sum(dtype=np.float64), len(weight)]))
-    mean = total / n
-    if mean == 0:  # all weights are 0, which the training refuses
-        mean = 1.0
-    return winner, loser, (weight / mean).astype(np.float32)
+    if not is_unsure.any():
+        return winner, loser, weight
+    p = np.nan_to_num(pairs.answer, nan=1.0)
+    reverse_weight = (weight * (1 - p))[is_unsure]
+    all_weights = np.append(weight * p, reverse_weight)
+    all_winners = np.append(winner, loser[is_unsure])
+    all_losers = np.append(loser, winner[is_unsure])
+    order = np.argsort(all_winners, kind="stable")
+    return all_winners[order], all_losers[order], all_weights[order]
 
 
 def _are_all_equal(queries: Queries, weight: F32 | F64) -> bool:

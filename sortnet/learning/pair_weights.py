@@ -232,7 +232,7 @@ def weights_by_quality(
     The mean in the formula is over the pairs of all processes.
 
     Args:
-        metric: RankQuality.
+        metric: the measure RankQuality.
         queries: the queries of the pairs.
         order: (n_docs,) document numbers query by query, the best first.
         pairs: m pairs of documents of one query.

@@ -107,10 +107,7 @@ class Budget:
 
 
 def _refuse_choice_of_epochs(settings: Training) -> None:
-    """Raise DataError if settings choose among the epochs of a training.
-
-    The choice is impossible if the iterations of a run share one training.
-    """
+    """Raise DataError if settings choose among the epochs of a training that iterations share."""
     if settings.keep == "loss":
         name = "keep=loss"
     elif settings.patience is not None:

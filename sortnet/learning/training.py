@@ -468,19 +468,7 @@ def _learning_rates(
 ) -> torch.optim.lr_scheduler.LRScheduler:
     """Make the schedule of the learning rate, ready for the first step of the share."""
     if settings.schedule == "one-cycle":
-        schedule = partial(
-            torch.optim.lr_scheduler.OneCycleLR,
-            optimizer,
-            settings.lr,
-            total_steps=share.total,
-            cycle_momentum=False,
-        )
-        # A new schedule writes its limits into the optimiser, and a schedule that continues reads
-        # the limits from the optimiser. So a new schedule is made first in both cases.
-        rates = schedule()
-        if share.first:
-            rates = schedule(last_epoch=share.first - 1)
-        return rates
+        return _one_cycle(optimizer, settings.lr, share)
     steps_a_decay = settings.lr_decay_epochs * share.epoch
     last_step = share.first - 1
     # A schedule that continues reads the two rates, which the share before left, in the optimiser.
@@ -490,6 +478,25 @@ def _learning_rates(
     return torch.optim.lr_scheduler.StepLR(
         optimizer, steps_a_decay, settings.lr_decay, last_epoch=last_step
     )
+
+
+def _one_cycle(
+    optimizer: torch.optim.Optimizer, highest_rate: float, share: Share
+) -> torch.optim.lr_scheduler.LRScheduler:
+    """Make a one-cycle schedule over the whole budget, ready for the first step of the share."""
+    schedule = partial(
+        torch.optim.lr_scheduler.OneCycleLR,
+        optimizer,
+        highest_rate,
+        total_steps=share.total,
+        cycle_momentum=False,
+    )
+    # A new schedule writes its limits into the optimiser, and a schedule that continues reads the
+    # limits from the optimiser. So a new schedule is made first in both cases.
+    rates = schedule()
+    if share.first:
+        rates = schedule(last_epoch=share.first - 1)
+    return rates
 
 
 def _loss(net: NeuralComparator, batch: MiniBatch, settings: Training) -> Tensor:

@@ -276,21 +276,17 @@ def triples_of(low: I64, high: I64, most: int) -> Iterator[tuple[I64, I64, I64]]
 
     Cost: a look at each path, up to 20,000,000 paths.
     """
-    low_items, first_pair, n_pairs = np.unique(low, return_index=True, return_counts=True)
-    # For each pair (a, b): the number of pairs (b, c), and the index of the first such pair. Both
-    # are padded, because b may be above all low items.
-    k = np.searchsorted(low_items, high)
-    is_low_item = np.append(low_items, -1)[k] == high
-    n_next = np.where(is_low_item, np.append(n_pairs, 0)[k], 0)
-    first_next = np.append(first_pair, 0)[k]
+    n_next, first_next = _next_pairs(low, high)
     # Paths are numbered in the order of their pairs (a, b), then of their pairs (b, c).
     n_paths_before = np.cumsum(n_next) - n_next
     n_paths = min(int(n_next.sum()), _MOST_PATHS)
+    # A block has the paths of successive pairs (a, b), about a million paths.
     block_starts = [*range(0, n_paths, _PATHS_AT_ONCE), n_paths]
     cuts = np.searchsorted(n_paths_before + n_next, block_starts, side="right")
     # The pair (a, c) is looked up by a key that both items are packed into.
     key = packed(low, high)
     by_key = np.argsort(key)
+    n_left = most
     for begin, end in pairwise(cuts.tolist()):
         ab = np.repeat(np.arange(begin, end), n_next[begin:end])
         path = n_paths_before[begin] + np.arange(len(ab))
@@ -299,11 +295,30 @@ def triples_of(low: I64, high: I64, most: int) -> Iterator[tuple[I64, I64, I64]]
         rank = np.minimum(np.searchsorted(key, key_of_ac, sorter=by_key), len(key) - 1)
         ac = by_key[rank]
         is_triple = key[ac] == key_of_ac
-        triples = np.flatnonzero(is_triple)[:most]
+        triples = np.flatnonzero(is_triple)[:n_left]
         yield ab[triples], bc[triples], ac[triples]
-        most -= len(triples)
-        if not most:
+        n_left -= len(triples)
+        if not n_left:
             return
+
+
+def _next_pairs(low: I64, high: I64) -> tuple[I64, I64]:
+    """Find for each pair (a, b) the pairs (b, c), which follow each other in the list.
+
+    Args:
+        low, high: (p,) the items of each pair, see `triples_of`.
+
+    Returns:
+        (p,) the number of pairs (b, c), and (p,) the index of the first such pair, which means
+        nothing if the number is 0.
+    """
+    low_items, first_pair, n_pairs = np.unique(low, return_index=True, return_counts=True)
+    # Arrays are padded, because b may be above all low items.
+    k = np.searchsorted(low_items, high)
+    is_low_item = np.append(low_items, -1)[k] == high
+    n_next = np.where(is_low_item, np.append(n_pairs, 0)[k], 0)
+    first_next = np.append(first_pair, 0)[k]
+    return n_next, first_next
 
 
 class _Majorities(NamedTuple):

@@ -15,7 +15,7 @@ from sortnet.preference.base import ANSWERS, Judgement
 from sortnet.preference.intervals import LEVEL
 from sortnet.preference.judgement_table import Judgements
 from sortnet.preference.posterior import Posterior
-from sortnet.preference.reliability import Annotators, reliabilities
+from sortnet.preference.reliability import Annotators, AnswerGaps, reliabilities
 from sortnet.preference.shared_votes import SharedVotes
 from sortnet.preference.study import Study
 from sortnet.preference.vote_arrays import Votes
@@ -366,14 +366,9 @@ def _reliability_and_bias(
     if number is None:
         votes = _votes_of_one(table, rows[-_MOST_ANSWERS:])
         mean, variance = posterior.difference(votes.left, votes.right)
+        gaps = AnswerGaps.of_person(mean, variance)
         annotators = reliabilities(
-            Annotators.average(1),
-            mean,
-            variance,
-            np.zeros(len(votes)),
-            votes,
-            posterior.tie,
-            posterior.ties,
+            Annotators.average(1), gaps, votes, posterior.tie, posterior.ties
         )
         number = 0
     reliability = _with_normal_interval(
@@ -437,7 +432,7 @@ def _agreements(
     # Columns: answers for the item with the lower number, and for the item with the higher number.
     own = counted(unit_of_vote, votes.better)[:, :2]
     others = counted(votes.pair, votes.better)[pair, :2] - own
-    # The pairs of an answer about a set count for one answer together.
+    # All pairs that follow from one answer about a set count together as one answer.
     weight = votes.weight[is_first]
     n_shared = weight * own.sum(axis=1) * others.sum(axis=1)
     n_same = weight * (own * others).sum(axis=1)

@@ -228,7 +228,7 @@ class SessionAsking:
         return self._question(request, new_pair, HOLDOUT, (1 - p_shared) / self._pairs.count)
 
     def _choose_repeat(self, request: _Request) -> Question | None:
-        """Repeat a question that this annotator answered some time ago, with its places rotated."""
+        """Repeat a question that this annotator answered before, each item in another place."""
         drawn = self._history.draw_once(request.annotator, request.rng, but_last=_REPEAT_AFTER)
         if drawn is None:
             return None

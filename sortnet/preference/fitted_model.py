@@ -272,8 +272,8 @@ def learned_features(features: F64, votes: Votes, n_annotators: int, *, seed: in
         return no_units
     votes = _plenty_of(votes, seed)
     n_items = len(features)
-    # A vote is held out if either of its two items is: with the share s of the items, the share
-    # 1 - (1 - s)² of the votes.
+    # A vote is held out if either of its items is held out. If the share s of the items is held
+    # out, this is the share 1 - (1 - s)² of the votes.
     n_held_out = max(1, round(n_items * (1 - np.sqrt(1 - _CHECKED))))
     held_out_items = np.random.default_rng(seed).permutation(n_items)[:n_held_out]
     is_item_held_out = np.zeros(n_items, np.bool_)

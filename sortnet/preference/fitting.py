@@ -150,7 +150,7 @@ class SessionFitting:
                 self._refit(keep_net=keep_net)
 
     def fit_if_due(self) -> None:
-        """Fit if enough events wait, unless another fit is in progress, which nobody waits for."""
+        """Fit if enough events wait; return at once if another fit is in progress."""
         if not (self.due and self._fitting.acquire(blocking=False)):
             return
         try:
@@ -200,7 +200,9 @@ class SessionFitting:
         return (reliability, scale) if scale > 0 else None
 
     def typical_measuring(self) -> Measuring | None:
-        """Return `measuring` for the annotator with the most answers.
+        """Return the reliability and the scale of the annotator with the most answers.
+
+        Return None if the annotator's answers count as words, see `measuring`.
 
         Before the first answer, the first annotator in the study's `probabilities` is used.
         """
@@ -285,23 +287,27 @@ class SessionFitting:
         """
         with self._lock:
             n_annotators = len(self._history.annotators)
-            at = self._milestone(n_events)
+            last_milestone = self._milestone(n_events)
             everything = self._with_known(self._history.votes(n_events))
             usable = self._with_known(self._history.votes(n_events, holdout=False))
-        call = self._call if n_events and not self.small else operator.call
+        is_quick = n_events == 0 or self.small
+        call = operator.call if is_quick else self._call
         # A cached fit is for a new session with the same events. Such a session neither keeps a net
         # nor starts from earlier fits.
         keep = self._keep if everything.n_answers >= ENOUGH and not keep_net else None
-        basis = None
-        start = None
-        if before is not None:
+        if before is None:
+            basis = self._choose_basis(last_milestone, call, net=None, keep=keep)
+            start = None
+        else:
             basis = before.basis
             start = before.choosing.theta
-        if basis is None or basis.scaled != at or (basis.milestone != at and not keep_net):
-            net = basis if keep_net else None
-            basis = self._choose_basis(at, call, net=net, keep=keep)
-            if not keep_net:  # the earlier weights belong to features of another net
-                start = None
+            must_choose_scales = basis.scaled != last_milestone
+            must_train_net = basis.milestone != last_milestone and not keep_net
+            if must_choose_scales or must_train_net:
+                net = basis if keep_net else None
+                basis = self._choose_basis(last_milestone, call, net=net, keep=keep)
+                if not keep_net:  # the earlier weights belong to features of another net
+                    start = None
         if start is not None:
             keep = None
         fits: Fits = call(
@@ -351,9 +357,9 @@ class SessionFitting:
         of people measure the errors of many answers of models. If only models have answered, the
         events of all models but the first have milestones of their own.
         """
-        at = milestone(n_events)
+        last_milestone = milestone(n_events)
         if not self._study.models:
-            return at
+            return last_milestone
         with self._lock:
             measuring_rows = self._history.not_by(self._study.models, n_events)
             if not len(measuring_rows):
@@ -361,6 +367,6 @@ class SessionFitting:
                 measuring_rows = self._history.not_by(first_annotator, n_events)
         n_measuring = milestone(len(measuring_rows))
         if not n_measuring:
-            return at
+            return last_milestone
         last_row = int(measuring_rows[n_measuring - 1])
-        return max(at, last_row + 1)
+        return max(last_milestone, last_row + 1)

@@ -219,8 +219,8 @@ def _part_of_group(
 def _answers_per_simulated_answer(items: I64, all_items: I64, q: F64 | None) -> float:
     """Estimate how many answers of a session one answer about the simulated items stands for.
 
-    Answers are needed for each item; if the goal is a top, where it is uncertain whether an item
-    belongs to the top.
+    The number of answers grows with the number of items. If the goal is a top, it grows with the
+    uncertainty q (1 - q) whether an item belongs to the top, summed over the items.
 
     Args:
         items: the simulated items.
@@ -318,25 +318,48 @@ class _Sessions:
             wrong = self._wrong_share(mean, variance)
             q, sure = self._top()
             is_reached = wrong <= self._goal.wrong if sure is None else sure >= SURE
-            needed[is_reached & np.isinf(needed)] = n_given
+            is_running = np.isinf(needed)
+            needed[is_reached & is_running] = n_given
             n_ended = np.isfinite(needed).sum()
             if n_given >= most_answers or n_ended >= SIMULATIONS - _OUTSIDE:
                 break
-            worth = self._information(mean, variance)
-            if q is not None:
-                uncertainty = _uncertainty(q)
-                worth *= uncertainty[:, self._first] + uncertainty[:, self._second]
-            # The goal is checked rarely, each time after a few per cent more answers.
-            growth = round(_GROWTH * (n_given + answered + n_items / 2))
-            n_questions = min(max(growth, 1), max(n_items // 4, 1))
-            self._ask(worth, n_questions)
+            n_questions = self._n_until_next_check(n_given + answered)
+            self._ask(self._worth_of_pairs(mean, variance, q), n_questions)
             n_given += n_questions
-        if not self._goal.top:
-            # Late in a session, the share of wrong pairs falls with the root of the number of
-            # answers.
-            extrapolated = (answered + n_given) * (wrong / self._goal.wrong) ** 2 - answered
-            needed = np.where(np.isinf(needed), np.maximum(extrapolated, n_given), needed)
-        return needed
+        if self._goal.top:
+            return needed
+        # Late in a session, the share of wrong pairs falls with the root of the number of answers.
+        extrapolated = (answered + n_given) * (wrong / self._goal.wrong) ** 2 - answered
+        return np.where(np.isinf(needed), np.maximum(extrapolated, n_given), needed)
+
+    def _n_until_next_check(self, n_answers: float) -> int:
+        """Return the number of questions until the goal is checked again.
+
+        It is a few per cent of the answers so far, and at most a quarter of the number of items.
+        """
+        n_items = len(self._sample.items)
+        growth = round(_GROWTH * (n_answers + n_items / 2))
+        return min(max(growth, 1), max(n_items // 4, 1))
+
+    def _worth_of_pairs(self, mean: F64, variance: F64, q: F64 | None) -> F64:
+        """Compute the worth of a question about each pair, as the strategies of a session do.
+
+        The worth is the information of the answer. If the goal is a top, it is multiplied by
+        Σ q (1 - q) over the two items.
+
+        Args:
+            mean, variance: (simulations, pairs) of the difference of the two scores of each pair.
+            q: (simulations, items) the probability that each item is a top item; None if the goal
+                is the whole order.
+
+        Returns:
+            (simulations, pairs) the worth.
+        """
+        worth = self._information(mean, variance)
+        if q is not None:
+            uncertainty = _uncertainty(q)
+            worth *= uncertainty[:, self._first] + uncertainty[:, self._second]
+        return worth
 
     def _differences(self) -> tuple[F64, F64]:
         """Compute the distribution of the difference of the two scores of each pair.
@@ -397,10 +420,7 @@ class _Sessions:
         """
         if not self._goal.top:
             return None, None
-        jitter = 1e-9 * np.eye(len(self._sample.items))
-        root = np.linalg.cholesky(self._covariance + jitter)
-        noise = self._rng.standard_normal((_DRAWS, len(jitter)))
-        scores = self._mean[:, None, :] + noise @ root.transpose(0, 2, 1)
+        scores = self._draw_scores()
         q = np.zeros(self._mean.shape)
         sure = np.ones(SIMULATIONS)
         # Items that are surely top items are not in the sample, and none of them is wrong. So the
@@ -416,6 +436,15 @@ class _Sessions:
                 sure_of_group = np.mean(n_wrong <= n_allowed)
                 sure[simulation] = min(sure[simulation], sure_of_group)
         return q, sure
+
+    def _draw_scores(self) -> F64:
+        """Draw scores from the simulated posteriors, as (simulations, draws, items)."""
+        n_items = len(self._sample.items)
+        jitter = 1e-9 * np.eye(n_items)  # keeps the covariance positive definite
+        root = np.linalg.cholesky(self._covariance + jitter)
+        noise = self._rng.standard_normal((_DRAWS, n_items))
+        scores: F64 = self._mean[:, None, :] + noise @ root.transpose(0, 2, 1)
+        return scores
 
     def _ask(self, worth: F64, n_questions: int) -> None:
         """Ask about the most informative pairs and some random pairs, and learn from the answers.

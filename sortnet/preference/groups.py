@@ -49,8 +49,9 @@ class Groups:
         is_compared = np.ones(n_items, np.bool_)
         is_compared[list(without)] = False
         self._sizes: I64 = np.bincount(self.of[is_compared], minlength=len(number_of_name))
-        # The compared items, group by group; the index of each group's first item in this array;
-        # and the index of each item. An item that is not compared gets its group's first index.
+        # `_by_group` has the compared items, group by group. `_starts` has the index of each
+        # group's first item in this array, and `_index` the index of each item. An item that is not
+        # compared gets the first index of its group.
         by_group = np.argsort(self.of, kind="stable")
         self._by_group: I64 = by_group[is_compared[by_group]]
         self._starts: I64 = np.append(0, np.cumsum(self._sizes)[:-1])
@@ -85,7 +86,8 @@ class Groups:
             # A step of 1 to n - 1 items, round the end, never leads back to the same item.
             other_index = (index + rng.integers(1, n, size=m)) % n
             return self._by_group[index], self._by_group[other_index]
-        # If the pairs are numbered group by group, a random number of a pair gives a random group.
+        # The pairs are numbered group by group. So a random number of a pair draws a group with a
+        # probability in proportion to the number of its pairs.
         pair_number = rng.integers(self.n_pairs, size=m)
         group = np.searchsorted(np.cumsum(self._pairs_of_group), pair_number, side="right")
         i = self._by_group[self._starts[group] + rng.integers(self._sizes[group])]
@@ -98,11 +100,11 @@ class Groups:
         """
         size = self._sizes[self.of[i]]
         start = self._starts[self.of[i]]
-        # With one group the bound is a plain number. An array of bounds would give other random
-        # numbers, and a session of one group must draw the same numbers as ever.
+        # With one group the bound is a plain number, because an array of bounds would give other
+        # random numbers, and a session with one group must keep its random numbers.
         end_of_steps = len(self._by_group) if len(self) == 1 else np.maximum(size, 2)
         steps = rng.integers(1, end_of_steps, size=len(i))
-        # Steps go round within the group.
+        # A step beyond the last item of the group goes on at the first item.
         indices = start + (self._index[i] - start + steps) % np.maximum(size, 1)
         return self._by_group[np.minimum(indices, len(self._by_group) - 1)]
 
@@ -165,7 +167,7 @@ def parts_apart(parts: I64, judged: Bool, groups: Groups, *, features: bool) -> 
         order = "features alone decide their order across sets"
     else:
         order = "their order across sets is unknown"
-    # A tree of k - 1 answers links the k parts of a group.
+    # To link the k parts of a group takes k - 1 answers.
     n_links = n_parts - n_groups
     answers = "1 answer" if n_links == 1 else f"{n_links:,} answers"
     return (

@@ -101,7 +101,7 @@ class History:
             self._count_holdout(self._holdout, new_rows)
 
     def last(self, annotator: str) -> Judgement | None:
-        """Return the annotator's last judgement that is not undone; None if there is none.
+        """Return the annotator's last judgement that is not undone; None without such a judgement.
 
         Undone judgements at the end of the annotator's log are dropped from it.
         """

@@ -297,7 +297,7 @@ class Judgements(Sequence[Judgement]):
         return self.where(~np.isin(self.annotator, numbers))
 
     def so_far(self) -> Judgements:
-        """Return the present judgements as a table that does not grow; it shares the memory."""
+        """Return the present judgements as a table that does not grow, without copying them."""
         columns = {name: values[: self._n] for name, values in self._columns.items()}
         table = self._with_columns(columns)
         table.texts = {name: dict(texts) for name, texts in self.texts.items()}
@@ -402,7 +402,7 @@ class Judgements(Sequence[Judgement]):
             number[row] = number_before + 1
 
     def cut(self, n: int) -> None:
-        """Remove the judgements after the first n, and the names that only they have."""
+        """Remove the judgements after the first n, and names that only these judgements have."""
         self._n = n
         for name, texts in self.texts.items():
             self.texts[name] = {row: text for row, text in texts.items() if row < n}

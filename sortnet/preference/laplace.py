@@ -47,13 +47,13 @@ _FEWER = 20_000  # answers by which models are compared with each other, at most
 _ENOUGH = 20  # with fewer measurements an annotator's measurements are not tested against words
 _BETTER = 1.0  # standard errors by which words must predict better than measurements
 _FIRST_TIE = 0.3  # tie threshold in the first round, if an answer is a tie
-# Variance of the errors that models share, relative to the variance of the scores, while nothing
-# has measured it. It grows from `_UNMEASURED` towards `SHARED` with the number of outside answers,
-# which people gave or which are known. After `_OUTSIDE_ANSWERS` outside answers it is half of
-# `SHARED`. So the first outside answers hardly widen the intervals.
+# Variance of the errors that models share, relative to the variance of the scores, as long as no
+# answers measure it. It grows from `_UNMEASURED` towards `SHARED` with the number of outside
+# answers, which people gave or which are known. After `_OUTSIDE_ANSWERS` outside answers it is half
+# of `SHARED`. So the first outside answers hardly widen the intervals.
 _UNMEASURED = 0.003
 _OUTSIDE_ANSWERS = 10.0
-# The same variance in the first round, if it is matched to differences between models.
+# First value of the variance of shared errors, if it is matched to differences between models.
 _DIFFERING = 0.05
 
 
@@ -134,8 +134,8 @@ def fit(
     The scores are s = Φw + u, with the features Φ, weights w ~ N(0, α²) and residuals
     u ~ N(0, υ²). An answer has the probability of `answers` at z = c (s_left - s_right) + b, with
     the reliability c and the side bias b of its annotator. For an answer of a model,
-    e_left - e_right is added to z; the errors e, which models share, have the prior of the scores,
-    but for a factor. Newton's method finds the mode. The posterior is Laplace's approximation
+    e_left - e_right is added to z; the errors e, which models share, have the same prior as the
+    scores, times a factor. Newton's method finds the mode. The posterior is Laplace's approximation
     around the mode, averaged over the likely priors and widened by the uncertainty of the
     reliabilities. Without features (d = 0) a score is its residual.
 
@@ -175,7 +175,7 @@ def fit(
 def _fit(
     problem: Problem, start: F64 | None, n_draws: int | None, rng: np.random.Generator
 ) -> tuple[Fitted, F64]:
-    """Fit the unknowns of a problem.
+    """Fit the unknowns under each likely prior, and combine the fits.
 
     Args:
         problem: the likelihood of the answers, with the scales.
@@ -418,7 +418,7 @@ def _match(
         root = solver.root(rng)
         variance = np.einsum("ij,ij->j", root, root)
         if problem.large:
-            # The variances are estimates. Without an answer the exact variance is the prior's.
+            # The variances are estimates, but the variance of an item without answers is known.
             variance[residuals_of_unjudged] = prior.residual
         prior_before = prior
         prior = matched_prior(problem, prior, theta, solver, root, variance)
@@ -434,15 +434,17 @@ def _match(
             continue
         if problem.compares_annotators:
             if len(problem.measured):
-                # The slopes and weights of measurements have changed with their scales. The mode
-                # and the covariance must fit them, because answers are left out of both next.
+                # The scales of measurements have just changed, and with them the slopes and weights
+                # of the answers. The next step leaves answers out of the mode and the covariance,
+                # so both are computed again with the new slopes and weights.
                 theta = problem.newton(theta, prior, steps=_STEPS_OF_ROUND)
                 root = problem.solver(problem.likelihood(theta).weight, prior).root(rng)
             scores_root = problem.to_scores(root)
             annotators = matched_annotators(problem, theta, scores_root, prior, rng)
             problem = _replace_annotators(problem, annotators)
         change = abs(np.log(prior.total(d) / prior_before.total(d)))
-        # Rounds never end at the first match of reliabilities: the scores must follow them once.
+        # Rounds never end right after the first match of reliabilities, because scores depend on
+        # reliabilities.
         may_end = n_rounds > _CHECK_EVERY or not problem.compares_annotators
         if may_end and change < _SETTLED:
             break
@@ -509,10 +511,10 @@ def _first_problem(
 def _convert_units(
     theta: F64, prior: Prior, problem: Problem, annotators: Annotators
 ) -> tuple[F64, Prior]:
-    """Convert the mode and the prior to new units.
+    """Convert the mode and the prior to units of the new scale of measurements.
 
-    Scores are in units of the error of the only annotator's measurements, and the new `annotators`
-    have a new estimate of this error.
+    Scores are in units of the error of the only annotator's measurements, and `annotators` has a
+    new estimate of this error.
     """
     number = problem.votes.annotator[problem.measured[0]]
     factor = float(problem.scales.annotators.scale[number] / annotators.scale[number])

@@ -56,7 +56,7 @@ def genuine(z: F64, target: F64, tie: float | F64) -> Likelihood:
     likelihood = _side_likelihood(sign * z - tie)
     log_p, slope, weight = likelihood
     slope *= sign
-    # The rows of ties and of probabilities are overwritten.
+    # The values so far are right for left and right. Ties and probabilities are computed below.
     is_tie = target == 0.5
     if is_tie.any():
         threshold = np.broadcast_to(tie, z.shape)[is_tie]
@@ -175,9 +175,9 @@ def _half_and_half(z: F64) -> Likelihood:
 
 
 def _tie_likelihood(z: F64, tie: F64) -> Likelihood:
-    """Compute the log-likelihood log(Φ(τ - z) - Φ(-τ - z)) of ties, with its derivatives in z.
+    """Compute the log-likelihood of ties with a threshold, and its derivatives.
 
-    `tie` is the tie threshold τ, above 0.
+    It is log(Φ(τ - z) - Φ(-τ - z)), with the tie threshold τ above 0; the derivatives are in z.
     """
     # The formula is symmetric in z, and numerically stable for z > 0 only.
     sign = np.where(z < 0, -1.0, 1.0)
@@ -185,7 +185,7 @@ def _tie_likelihood(z: F64, tie: F64) -> Likelihood:
     high = tie - distance
     low = -tie - distance
     log_high = log_ndtr(high)
-    # log(Φ(high) - Φ(low)) = log Φ(high) + log(1 - Φ(low) / Φ(high)), whose ratio is below 1.
+    # log(Φ(high) - Φ(low)) is log Φ(high) + log(1 - ratio), with the ratio Φ(low) / Φ(high) < 1.
     log_ratio = np.minimum(log_ndtr(low) - log_high, -1e-12)
     log_p = log_high + np.log1p(-np.exp(log_ratio))
     at_high = _density_ratio(high, log_p)

@@ -1,7 +1,6 @@
 """Match hyperparameters to the answers: one function updates each kind, given the present mode.
 
-In docstrings, the root of a covariance is a matrix R such that the covariance is RᵀR. m is the
-number of answers, a of annotators.
+In shapes, m is the number of answers, and a of annotators.
 """
 
 from __future__ import annotations
@@ -17,6 +16,7 @@ from sortnet.preference.posterior_precision import Dense, Precision
 from sortnet.preference.problem import Problem
 from sortnet.preference.reliability import (
     Annotators,
+    AnswerGaps,
     matched_scale,
     reliabilities,
     side_spread,
@@ -26,6 +26,7 @@ from sortnet.preference.set_answers import set_likelihood, summed_over_answers
 from sortnet.preference.vote_arrays import MODEL, PERSON, Votes, unseen, unseen_in_blocks
 
 _LOG_TIE = np.log(0.05), np.log(20.0)  # range of the logarithm of the tie threshold
+_LOG_TIE_TOLERANCE = 0.02
 _BELIEF = 10.0  # number of unknowns that the first guess of a prior variance counts as
 _SHARED_BELIEF = 3.0  # number of unknowns that the expected variance of shared errors counts as
 _STEP = 0.01  # step of the logarithm of a variance, in a difference quotient
@@ -59,7 +60,7 @@ def matched_prior(
         prior: the present prior.
         theta: the unknowns at the mode.
         solver: the precision of the posterior at the mode.
-        root: the root of the covariance of the unknowns.
+        root: a matrix R; the covariance of the unknowns is RᵀR.
         variance: the posterior variance of each unknown.
     """
     n, d = problem.features.shape
@@ -110,7 +111,7 @@ def lost_weights(
     Args:
         problem: the problem, with the answers.
         theta: the unknowns at the mode.
-        root: the root of the covariance of scores and biases.
+        root: a matrix R; the covariance of scores and biases is RᵀR.
         prior: the present prior.
         solver: the precision of the posterior at the mode.
 
@@ -140,23 +141,29 @@ def matched_scales(problem: Problem, theta: F64, variance: F64) -> Scales:
         variance: the posterior variance of each unknown.
     """
     scales = problem.scales
-    if scales.tie:
-        # Only annotators' words about pairs can be ties.
-        is_word = (problem.by_annotator > 0) & problem.votes.of_pairs
-        is_word[problem.measured] = False
-        z = problem.z(theta)[is_word]
-        target = problem.votes.target[is_word]
-        likeliest = minimize_scalar(
-            lambda log_tie: -genuine(z, target, np.exp(log_tie)).log_p.sum(),
-            bounds=_LOG_TIE,
-            method="bounded",
-            options={"xatol": 0.02},
-        )
-        scales = replace(scales, tie=float(np.exp(likeliest.x)))
+    if scales.tie:  # without ties the threshold is 0
+        scales = replace(scales, tie=_likeliest_tie(problem, theta))
     first_bias = sum(problem.features.shape)
     biases = slice(first_bias, first_bias + problem.n_annotators)
-    side_sd = side_spread((theta**2 + variance)[biases])
+    expected_squares = (theta**2 + variance)[biases]
+    side_sd = side_spread(expected_squares)
     return replace(scales, annotators=replace(scales.annotators, side_sd=side_sd))
+
+
+def _likeliest_tie(problem: Problem, theta: F64) -> float:
+    """Find the tie threshold with the highest likelihood, given the unknowns at the mode."""
+    # Only annotators' words about pairs can be ties.
+    is_word = (problem.by_annotator > 0) & problem.votes.of_pairs
+    is_word[problem.measured] = False
+    z = problem.z(theta)[is_word]
+    target = problem.votes.target[is_word]
+    likeliest = minimize_scalar(
+        lambda log_tie: -genuine(z, target, np.exp(log_tie)).log_p.sum(),
+        bounds=_LOG_TIE,
+        method="bounded",
+        options={"xatol": _LOG_TIE_TOLERANCE},
+    )
+    return float(np.exp(likeliest.x))
 
 
 def matched_shared(
@@ -190,7 +197,7 @@ def matched_shared(
 
 
 def _matched_variance(sum_of_squares: float, ratio: F64, expected: float) -> float:
-    """Estimate a variance by MacKay's rule: squared unknowns / number of determined unknowns.
+    """Estimate the variance of unknowns by MacKay's rule, see `matched_prior`.
 
     The variance is in units of the prior variance of the scores.
 
@@ -206,7 +213,7 @@ def _matched_variance(sum_of_squares: float, ratio: F64, expected: float) -> flo
 def matched_annotators(
     problem: Problem, theta: F64, root: F64, prior: Prior, rng: np.random.Generator
 ) -> Annotators:
-    """Estimate the reliabilities of the annotators, from scores fitted without their own answers.
+    """Estimate each annotator's reliability from scores fitted without the annotator's answers.
 
     A person's answers are compared with scores fitted without this person's answers; a model's
     answers with scores fitted without the answers of all models.
@@ -214,7 +221,7 @@ def matched_annotators(
     Args:
         problem: the problem, with the answers and the present annotators.
         theta: the unknowns at the mode.
-        root: the root of the covariance of scores and biases.
+        root: a matrix R; the covariance of scores and biases is RᵀR.
         prior: the present prior.
         rng: the generator of draws, needed with many unknowns.
     """
@@ -225,35 +232,29 @@ def matched_annotators(
     gap = np.zeros(len(votes))
     variance = np.zeros(len(votes))
     noise = np.ones(len(votes))
-    counts = np.ones(len(votes))
+    n_answers = np.ones(len(votes))
     gap[by_person], variance[by_person] = _gaps_without_annotator(problem, theta, root, by_person)
     if problem.has_shared_errors:
         gap[by_model], variance[by_model] = _gaps_without_models(problem, prior, rng)
         noise[by_model] += _variance_of_shared_errors(problem, by_model, prior)
         shares = _independent_shares(problem, gap, noise, prior)
-        counts[by_model] = shares[votes.annotator[by_model]]
+        n_answers[by_model] = shares[votes.annotator[by_model]]
     # One tie threshold holds for all annotators, but some annotators answer with ties more often
     # than others. A model's ties are left out, because only the order of its answers is measured.
     rows = by_person | (by_model & (votes.target != 0.5))
     bias = problem.side * scores[len(problem.features) + votes.annotator]
+    gaps = AnswerGaps(gap, variance, bias, noise, n_answers)
     tie = np.where(by_model, 0.0, problem.scales.tie)
+    scales = problem.scales
     return reliabilities(
-        problem.scales.annotators,
-        gap[rows],
-        variance[rows],
-        bias[rows],
-        votes.where(rows),
-        tie[rows],
-        problem.scales.ties,
-        noise[rows],
-        counts[rows],
+        scales.annotators, gaps.where(rows), votes.where(rows), tie[rows], scales.ties
     )
 
 
 def _variance_of_shared_errors(problem: Problem, rows: Bool, prior: Prior) -> F64:
-    """Compute the prior variance of e_left - e_right for the selected answers.
+    """Compute the prior variance of the difference of two items' shared errors.
 
-    e are the errors that models share.
+    The items are the left and the right item of each selected answer.
     """
     votes = problem.votes
     difference = problem.features[votes.left[rows]] - problem.features[votes.right[rows]]
@@ -278,7 +279,7 @@ def matched_measurements(problem: Problem, theta: F64, root: F64) -> Annotators:
     Args:
         problem: the problem, with the answers and the present annotators.
         theta: the unknowns at the mode.
-        root: the root of the covariance of scores and biases.
+        root: a matrix R; the covariance of scores and biases is RᵀR.
     """
     votes = problem.votes
     annotators = problem.scales.annotators
@@ -302,12 +303,12 @@ def matched_measurements(problem: Problem, theta: F64, root: F64) -> Annotators:
 
 
 def leave_one_out(problem: Problem, theta: F64, root: F64, rows: I64) -> tuple[F64, F64]:
-    """Compute the mean and the variance of z of each answer, as if the answer had not been given.
+    """Predict each answer from the other answers: return the mean and the variance of its z.
 
     Args:
         problem: the problem, with all answers.
         theta: the unknowns at the mode.
-        root: the root of the covariance of scores and biases.
+        root: a matrix R; the covariance of scores and biases is RᵀR.
         rows: the rows of the answers that are left out, one at a time.
     """
     _, slope, weight = problem.likelihood(theta)
@@ -316,15 +317,15 @@ def leave_one_out(problem: Problem, theta: F64, root: F64, rows: I64) -> tuple[F
 
 
 def _gaps_without_annotator(problem: Problem, theta: F64, root: F64, rows: Bool) -> tuple[F64, F64]:
-    """Compute the mean and the variance of s_left - s_right for each selected answer.
+    """Compute the mean and the variance of the score difference of each selected answer.
 
-    The scores s are approximated as if the answer's annotator had not answered at all; with many
-    unknowns, as if the annotator had not given this answer.
+    The difference is s_left - s_right. The scores s are approximated as if the answer's annotator
+    had not answered at all; with many unknowns, as if the annotator had not given this answer.
 
     Args:
         problem: the problem, with all answers.
         theta: the unknowns at the mode.
-        root: the root of the covariance of scores and biases.
+        root: a matrix R; the covariance of scores and biases is RᵀR.
         rows: a mask that selects the answers.
     """
     votes = problem.votes.where(rows)
@@ -353,9 +354,10 @@ def _gaps_without_annotator(problem: Problem, theta: F64, root: F64, rows: Bool)
 def _gaps_without_models(
     problem: Problem, prior: Prior, rng: np.random.Generator
 ) -> tuple[F64, F64]:
-    """Compute the mean and the variance of s_left - s_right for each answer of a model.
+    """Compute the mean and the variance of the score difference of each answer of a model.
 
-    The scores s are fitted to people's answers and gold pairs only.
+    The difference is s_left - s_right. The scores s are fitted to people's answers and gold pairs
+    only.
     """
     by_model = problem.votes.of_kind(MODEL)
     votes = problem.votes.where(by_model)
@@ -374,7 +376,7 @@ def _gaps_without_models(
 
 
 def _independent_shares(problem: Problem, gap: F64, noise: F64, prior: Prior) -> F64:
-    """Compute how many independent answers an answer of each annotator counts for, (a,).
+    """Compute, for each annotator, the number of independent answers that one answer is worth.
 
     The number is 1 for a person. It is smaller for a model, because all answers of a model have
     errors in common, such as the model's taste for long texts.
@@ -406,14 +408,17 @@ def _independent_shares(problem: Problem, gap: F64, noise: F64, prior: Prior) ->
         pull = alone.pull_back(alone.summed(weight * own_gap))
         explained = pull @ alone.solver(weight, prior_of_errors).solve(pull)
         information = weight @ own_gap**2 - explained
-        if_independent = weight @ (own_gap**2 / noise[is_own])
-        if if_independent > 0:
-            shares[number] = np.clip(information / if_independent, 0, 1)
+        information_if_independent = weight @ (own_gap**2 / noise[is_own])
+        if information_if_independent > 0:
+            shares[number] = np.clip(information / information_if_independent, 0, 1)
     return shares
 
 
 def _weights_at_zero(votes: Votes) -> F64:
-    """Compute the weight of each vote at z = 0, minus the log-likelihood's second derivative."""
+    """Compute the weight of each vote if both items had the same score, so that z = 0.
+
+    The weight is minus the second derivative of the log-likelihood in z.
+    """
     weight = np.full(len(votes), 2 / np.pi)
     for sets in votes.sets:
         z = np.zeros(sets.rows.shape)
@@ -483,6 +488,9 @@ def evidence(problem: Problem, theta: F64, prior: Prior) -> float:
 
 
 def _variance_of_gaps(root: F64, votes: Votes) -> F64:
-    """Estimate the variance of s_left - s_right for each vote, from a root of few rows."""
+    """Estimate the variance of each vote's score difference, from a few draws of the scores.
+
+    `root` has the draws in its rows, scaled so that RᵀR estimates the covariance.
+    """
     variance: F64 = np.sum((root[:, votes.left] - root[:, votes.right]) ** 2, axis=0)
     return variance

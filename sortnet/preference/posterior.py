@@ -63,7 +63,7 @@ class Posterior:
         return self.mean[: self.n_items]
 
     def difference(self, i: I64, j: I64) -> tuple[F64, F64]:
-        """Return the mean and the variance of s_i - s_j for each pair (i, j), both (m,).
+        """Return the mean and the variance of the score difference s_i - s_j of each pair of items.
 
         Cost: a look-up per pair with a covariance, else k subtractions per pair.
         """
@@ -79,7 +79,7 @@ class Posterior:
         return mean, np.maximum(variance, _LEAST_VARIANCE)
 
     def _drawn_variance(self, i: I64, j: I64) -> F64:
-        """Compute the variance of s_i - s_j among the draws, for each pair (i, j)."""
+        """Compute the variance of the score difference of each pair of items among the draws."""
         if self.draws.size > _FEW_DRAWN:
             variance: F64 = np.var(self.draws[:, i] - self.draws[:, j], axis=0)
             return variance
@@ -108,7 +108,7 @@ class Posterior:
                 vote.
         """
         n_annotators = len(self.reliability)
-        # All annotators that the posterior does not know share the last place, which is average.
+        # Annotators that the posterior does not know count as one more annotator, who is average.
         annotators = self.annotators.padded(n_annotators + 1)
         annotator = np.minimum(votes.annotator, n_annotators)
         blind = annotators.blind[annotator]
@@ -133,10 +133,10 @@ class Posterior:
         return p
 
     def _gaps(self, votes: Votes, reliability: F64) -> tuple[F64, F64]:
-        """Return the means and variances of z without the side bias, both (m,).
+        """Return the mean and the variance of each vote's gap, both (m,).
 
-        z is c (s_left - s_right), with the reliability c and the scores s. For an answer of a model
-        the errors e that models share are added: c (s_left - s_right) + e_left - e_right.
+        The gap is c (s_left - s_right), with the reliability c and the scores s. For an answer of a
+        model the errors e that models share are added: c (s_left - s_right) + e_left - e_right.
         """
         score_mean, score_variance = self.difference(votes.left, votes.right)
         mean = reliability * score_mean
@@ -147,7 +147,7 @@ class Posterior:
         model_reliability = reliability[model_rows]
         left = votes.left[model_rows]
         right = votes.right[model_rows]
-        # z is the sum of four terms: a factor times the value at a position of `mean`.
+        # The gap is the sum of four terms, each a factor times the value at a position of `mean`.
         terms: list[tuple[I64, F64 | float]] = [
             (left, model_reliability),
             (right, -model_reliability),
@@ -156,16 +156,16 @@ class Posterior:
         ]
         mean[model_rows] = sum(factor * self.mean[position] for position, factor in terms)
         if self.covariance is None:
-            z_draws = np.zeros((len(self.draws), len(model_rows)))
+            gap_draws = np.zeros((len(self.draws), len(model_rows)))
             for position, factor in terms:
-                z_draws += factor * self.draws[:, position]
-            variance[model_rows] = z_draws.var(axis=0)
+                gap_draws += factor * self.draws[:, position]
+            variance[model_rows] = gap_draws.var(axis=0)
             return mean, variance
-        z_variance = np.zeros(len(model_rows))
+        gap_variance = np.zeros(len(model_rows))
         for row, row_factor in terms:
             for column, column_factor in terms:
-                z_variance += row_factor * column_factor * self.covariance[row, column]
-        variance[model_rows] = z_variance
+                gap_variance += row_factor * column_factor * self.covariance[row, column]
+        variance[model_rows] = gap_variance
         return mean, variance
 
     @property
@@ -211,8 +211,8 @@ class Posterior:
         mean = float(self.mean @ x)
         variance = max(float(gain @ x), _LEAST_VARIANCE)
         scale = float(self.annotators.scale[annotator])
-        # With the uncertainty of z, the noise of the answer has the standard deviation `spread`,
-        # which is the unit below.
+        # An answer depends on z plus noise of variance 1. The uncertainty of z is added to the
+        # noise, and the standard deviation of both together is the unit of `z` below.
         spread = np.sqrt(1 + variance)
         z = np.array([mean / spread])
         if scale > 0 and not np.isnan(probit):
@@ -235,8 +235,10 @@ class Posterior:
     def observe_set(self, votes: Votes) -> None:
         """Update the posterior in place by one answer about a set (Laplace's approximation).
 
-        The unknowns of the approximation are z, the differences of utility between the best item
-        and each other item. Without a covariance nothing changes before the next fit.
+        The approximation is a Gaussian in z, the differences of utility between the best item and
+        each other item. With the precision P of the answer, the variance V of z before the answer,
+        and the gain G, the covariance of z with all values, the covariance changes by
+        -Gᵀ (I + P V)⁻¹ P G. Without a covariance nothing changes before the next fit.
 
         Args:
             votes: the rows of the answer, ordered as `Layout` describes.
@@ -247,23 +249,13 @@ class Posterior:
             return
         (sets,) = votes.sets
         layout = sets.layout
-        annotator = int(votes.annotator[0])
-        # Each row of x has the factors of one z = x · (scores, biases, errors).
-        x = np.zeros((len(votes), len(self.mean)))
-        rows = np.arange(len(votes))
-        x[rows, votes.left] += self.reliability[annotator]
-        x[rows, votes.right] -= self.reliability[annotator]
-        x[:, self.n_items + annotator] = 1.0 if votes.bias is None else votes.bias
-        if self.errors is not None and votes.of_kind(MODEL).all():
-            x[rows, self.errors + votes.left] += 1
-            x[rows, self.errors + votes.right] -= 1
         # The first rows compare the best item with each other item. The other rows are differences
         # of these rows.
-        x = x[: layout.n_items - 1]
+        x = self._factors(votes)[: layout.n_items - 1]
         gain = x @ self.covariance
         mean = x @ self.mean
         variance = gain @ x.T
-        blind = self.annotators.blind[annotator]
+        blind = self.annotators.blind[votes.annotator[0]]
         shift, precision = observed_set(layout, mean, variance, blind, self.ties)
         inverse = np.linalg.inv(np.eye(len(mean)) + precision @ variance)
         # The draws get the same pseudo-observation of z, with noise (Matheron's rule).
@@ -274,6 +266,26 @@ class Posterior:
         self.draws += pull @ inverse.T @ gain
         self.mean += shift @ gain
         self.covariance -= gain.T @ (inverse @ precision) @ gain
+
+    def _factors(self, votes: Votes) -> F64:
+        """Return the factors x of the utility differences z = x · (scores, biases, errors).
+
+        Args:
+            votes: the rows of an answer about a set.
+
+        Returns:
+            (rows, values) one row of factors for each row of the answer.
+        """
+        annotator = int(votes.annotator[0])
+        x = np.zeros((len(votes), len(self.mean)))
+        rows = np.arange(len(votes))
+        x[rows, votes.left] += self.reliability[annotator]
+        x[rows, votes.right] -= self.reliability[annotator]
+        x[:, self.n_items + annotator] = 1.0 if votes.bias is None else votes.bias
+        if self.errors is not None and votes.of_kind(MODEL).all():
+            x[rows, self.errors + votes.left] += 1
+            x[rows, self.errors + votes.right] -= 1
+        return x
 
 
 def information(mean: F64, variance: F64) -> F64:
@@ -294,11 +306,11 @@ def information(mean: F64, variance: F64) -> F64:
 
 
 def information_of_measurement(mean: F64, variance: F64, scale: float) -> F64:
-    """Compute the expected information of a measurement of z, in bits.
+    """Compute the expected information, in bits, of an answer that is a measurement.
 
-    A measurement is z plus a standard normal error, see `measured`. Its information is
-    log2(1 + variance) / 2. A measurement beyond the largest or the smallest probability counts as
-    no information.
+    A measurement is z plus a standard normal error, see `measured`, with the argument z of the
+    likelihood. The information is log2(1 + variance) / 2, with the variance of z. A measurement
+    beyond the largest or the smallest probability counts as no information.
 
     Args:
         mean, variance: (m,) the mean and the variance of z.
@@ -315,6 +327,6 @@ def information_of_measurement(mean: F64, variance: F64, scale: float) -> F64:
 
 
 def _coin(p: F64) -> F64:
-    """Compute the entropy in bits of a coin that shows heads with probability p, for each p."""
+    """Compute the entropy, in bits, of a coin that shows heads with the probability p."""
     q = np.clip(p, 1e-12, 1 - 1e-12)
     return -(q * np.log2(q) + (1 - q) * np.log2(1 - q))

@@ -55,7 +55,7 @@ class Dense:
         self._factor = cho_factor(H, lower=True, overwrite_a=True, check_finite=False)
 
     def solve(self, rhs: F64) -> F64:
-        """Solve precision x = rhs: the product of the covariance and the right side."""
+        """Solve the linear system precision x = rhs for x; the result is covariance @ rhs."""
         solution: F64 = cho_solve(self._factor, rhs, check_finite=False)
         return solution
 
@@ -79,7 +79,7 @@ class Dense:
         return root.T @ root
 
     def draw(self, k: int, rng: np.random.Generator) -> F64:
-        """Draw the deviations of the unknowns from their mean k times: (k, d + n + a)."""
+        """Draw k vectors of the unknowns' deviations from their mean: (k, d + n + a)."""
         noise = rng.standard_normal((len(self._factor[0]), k))
         draws = solve_triangular(self._factor[0], noise, lower=True, trans="T", check_finite=False)
         return np.ascontiguousarray(draws.T)
@@ -96,6 +96,8 @@ class Large:
         self._problem = problem
         self._weight = weight
         self._curvature = sparse.csr_array((size, size))
+        # The second derivatives are added up block by block, because all of them would need
+        # gigabytes.
         for start in range(0, len(problem.votes), _VOTES):
             rows, columns, values = problem.curvature(weight, slice(start, start + _VOTES))
             entries = sparse.coo_array((values, (rows, columns)), shape=(size, size))
@@ -105,7 +107,7 @@ class Large:
         self._diagonal = self._precision + problem.diagonal(self._curvature.diagonal())
 
     def solve(self, rhs: F64) -> F64:
-        """Solve precision x = rhs: the product of the covariance and the right side."""
+        """Solve the linear system precision x = rhs for x; the result is covariance @ rhs."""
         solution: F64 = self._solve_rows(np.atleast_2d(rhs.T)).T.reshape(rhs.shape)
         return solution
 
@@ -119,11 +121,11 @@ class Large:
         return None
 
     def draw(self, k: int, rng: np.random.Generator) -> F64:
-        """Draw the deviations of the unknowns from their mean k times: (k, d + n + a).
+        """Draw k vectors of the unknowns' deviations from their mean: (k, d + n + a).
 
         If the covariance of a noise vector is the precision H, the solution x of H x = noise has
-        the covariance H⁻¹, as the posterior. The precision is the sum of the answers' curvature and
-        the prior's precision, so the noise is the sum of a noise for each of them.
+        the covariance H⁻¹, as the posterior has. H is the sum of the answers' curvature and the
+        prior's precision, so the noise is the sum of two noises with these covariances.
         """
         problem = self._problem
         spread = np.sqrt(self._weight)
@@ -141,7 +143,7 @@ class Large:
         return product + x * self._precision
 
     def _solve_rows(self, rhs: F64) -> F64:
-        """Solve precision x = right side by conjugate gradients, for each row of `rhs`.
+        """Solve the linear system precision x = rhs by conjugate gradients, for each row of `rhs`.
 
         The diagonal of the precision is the preconditioner. Names are as in textbooks: x is the
         solution, r the residual, y the preconditioned residual, p the search direction.
@@ -176,6 +178,6 @@ Precision: TypeAlias = Dense | Large
 
 
 def _products_of_rows(a: F64, b: F64) -> F64:
-    """Compute the scalar product of row i of a and row i of b, for each of the k rows: (k, 1)."""
+    """Compute the scalar product of each row of a with the same row of b: (k, 1)."""
     product: F64 = np.einsum("ij,ij->i", a, b)[:, None]
     return product

@@ -34,7 +34,7 @@ _SMALLEST_STEP = 1e-3  # share of a Newton step below which it is not halved aga
 
 
 class PriorFit(NamedTuple):
-    """The posterior under one prior.
+    """The posterior of the unknowns under one of the likely priors.
 
     Attributes:
         theta: the unknowns at the mode.
@@ -56,7 +56,7 @@ class PriorFit(NamedTuple):
 
 
 class Term(NamedTuple):
-    """A term of z, the argument of the likelihood: for each answer, a value times a factor.
+    """One of the terms whose sum is z, the argument of the likelihood: a value times a factor.
 
     Attributes:
         position: (m,) the position of each value in the array of scores, biases and shared errors.
@@ -254,7 +254,7 @@ class Problem:
         return z
 
     def likelihood(self, theta: F64) -> Likelihood:
-        """Compute the log-likelihood of every answer, with its derivatives in z.
+        """Compute the log-likelihood of every answer, and its derivatives in z, see `Problem.z`.
 
         The log-likelihood of an answer about a set is in the first row of the answer, and 0 in its
         other rows.
@@ -321,7 +321,7 @@ class Problem:
         return theta
 
     def summed(self, slope: F64) -> F64:
-        """Sum the answers' derivatives in z to derivatives in scores, biases and shared errors.
+        """Sum the slopes of all answers to derivatives in scores, biases and shared errors.
 
         Args:
             slope: (m,) the derivative of each answer's log-likelihood in z.
@@ -344,9 +344,10 @@ class Problem:
         return np.concatenate(sums)
 
     def terms(self) -> list[Term]:
-        """List the terms whose sum is z: the scores of the left and right item, and the side bias.
+        """List the terms whose sum is z, the argument of the likelihood of each answer.
 
-        If models have answered, the shared errors of both items are further terms.
+        The terms are the scores of the left and the right item, and the side bias. If models have
+        answered, the shared errors of both items are further terms.
         """
         votes = self.votes
         n = len(self.features)
@@ -403,7 +404,7 @@ class Problem:
         return np.concatenate(places), terms
 
     def variance(self, root: F64, rows: I64) -> F64:
-        """Compute the variance of z for the answers in the given rows.
+        """Compute the posterior variance of z, the argument of the likelihood, of some answers.
 
         Args:
             root: a matrix R; the covariance of scores, biases and shared errors is RᵀR.
@@ -411,7 +412,8 @@ class Problem:
         """
         terms = [Term(position[rows], factor[rows]) for position, factor in self.terms()]
         if self.large:
-            # RᵀR would be too large. The rows of R are a few draws, so z is computed in each draw.
+            # The matrix RᵀR would be too large. R has only a few rows, which are draws, so z is
+            # computed in each draw.
             z_root = np.zeros((len(root), len(rows)))
             for position, factor in terms:
                 z_root += root[:, position] * factor
@@ -446,9 +448,9 @@ class Problem:
         shifts = np.zeros_like(drawn_unknowns)
         if self.compares_annotators and len(self.votes):
             pulls = self.pulls_of_reliabilities(theta)
-            # Each draw is shifted by a random combination of the shifts of all annotators. This
-            # adds the same covariance to the draws as the exact sum over annotators below, which is
-            # too large for many unknowns.
+            # Each draw is shifted by the sum of the annotators' shifts, each times a random number.
+            # This adds the same covariance to the draws as `shifts_by_annotator` adds to the exact
+            # covariance, which does not exist if there are many unknowns.
             noise = rng.standard_normal((n_draws, self.n_annotators))
             shifts = self.shifts(noise @ pulls, solver)
             draws += self.to_scores(shifts)
@@ -477,12 +479,12 @@ class Problem:
         return solver.solve(self.pull_back(pulls).T).T
 
     def pulls_of_reliabilities(self, theta: F64) -> sparse.csr_array:
-        """Compute by how much the slope at the mode changes with the reliability of each annotator.
+        """Compute how the slope of the log-likelihood changes with each annotator's reliability.
 
-        The slope is the derivative of the log-likelihood in scores, biases and shared errors. An
-        answer with the slope g and the weight w in z adds g f to the slope at a term with the
-        factor f. If the reliability c grows by one standard deviation sd, this changes by
-        sd (g df/dc - w (s_left - s_right) f).
+        The slope is the derivative of the log-likelihood in scores, biases and shared errors, at
+        the mode. For an answer with the slope g and the weight w in z, each term of z with the
+        factor f adds g f to the slope. If the reliability c grows by one standard deviation sd, the
+        term changes by sd (g df/dc - w (s_left - s_right) f), with the scores s of its items.
 
         Returns:
             (a, n + a) the changes for one standard deviation of each annotator's reliability.

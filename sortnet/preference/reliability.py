@@ -6,13 +6,14 @@ In shapes, m is the number of answers and a of annotators.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 from scipy.special import log_ndtr, logsumexp
 
-from sortnet.core import F64
+from sortnet.core import F64, I64, Bool
 from sortnet.preference.likelihood import MOST_PROBIT, chance, genuine
 from sortnet.preference.set_answers import set_likelihood
 from sortnet.preference.vote_arrays import PERSON, Votes
@@ -85,75 +86,80 @@ def side_spread(square: F64) -> F64:
     return spread
 
 
+class AnswerGaps(NamedTuple):
+    """Estimates of the score difference of each answer's items, without the answer's annotator.
+
+    Given the gap s_left - s_right, the argument of the likelihood of an answer is
+    z = c gap + bias + noise, with the annotator's reliability c.
+
+    Attributes:
+        mean, variance: (m,) the mean and the variance of the gap, from scores that are fitted
+            without the answers of the answer's annotator.
+        bias: (m,) the side bias of the answer's annotator.
+        noise: (m,) the variance of the noise. It is 1 for a person, and more for a model, because
+            models share errors.
+        n_answers: (m,) the number of independent answers that the answer counts as.
+    """
+
+    mean: F64
+    variance: F64
+    bias: F64
+    noise: F64
+    n_answers: F64
+
+    @classmethod
+    def of_person(cls, mean: F64, variance: F64) -> AnswerGaps:
+        """Make the gaps of a person's answers, without a side bias."""
+        ones = np.ones(len(mean))
+        return cls(mean, variance, bias=np.zeros(len(mean)), noise=ones, n_answers=ones)
+
+    def where(self, rows: Bool | I64 | slice) -> AnswerGaps:
+        """Select answers by a mask, by row numbers or by a slice."""
+        return AnswerGaps(*(column[rows] for column in self))
+
+    def z(self, c: F64) -> tuple[F64, F64]:
+        """Return the mean and the standard deviation of z, for each candidate reliability c.
+
+        Both are (candidates, m).
+        """
+        mean = c[:, None] * self.mean + self.bias
+        spread = np.sqrt(self.noise + c[:, None] ** 2 * self.variance)
+        return mean, spread
+
+
 def reliabilities(
-    before: Annotators,
-    gap: F64,
-    variance: F64,
-    bias: F64,
-    votes: Votes,
-    tie: float | F64,
-    ties: float,
-    noise: F64 | float = 1.0,
-    counts: F64 | None = None,
+    before: Annotators, gaps: AnswerGaps, votes: Votes, tie: float | F64, ties: float
 ) -> Annotators:
     """Estimate reliabilities and blind shares on a grid, and the scales of people's measurements.
 
     Args:
         before: the present estimates. The side biases and the scales of models stay as they are.
-        gap, variance: (m,) the mean and the variance of s_left - s_right, from scores s that are
-            fitted without the answers of the answer's annotator.
-        bias: (m,) the side bias of the answer's annotator.
+        gaps: the score differences of the answers' items.
         votes: the answers.
-        tie: the tie threshold, perhaps one for each answer.
+        tie: the tie threshold, perhaps a different threshold for each answer.
         ties: the share of ties among blind answers.
-        noise: (m,) the variance of z given the gap. It is 1 for people, and more for models, which
-            share errors.
-        counts: (m,) the number of independent answers that an answer counts as. If None, it is 1.
     """
     n_annotators = len(before.side)
     annotator = votes.annotator
-    noise = np.broadcast_to(noise, gap.shape)
-    count = np.ones(len(gap)) if counts is None else counts
     is_measured = votes.is_measured & (before.scale[annotator] > 0)
     c = np.append(CANDIDATES, _RELIABLE) if is_measured.any() else CANDIDATES
     log_prior = _log_prior_of_reliability(c)
     is_word = ~is_measured
+    tie_of_word = np.broadcast_to(tie, len(votes))[is_word]
     log_posterior = _log_likelihood_of_words(
-        c,
-        gap[is_word],
-        variance[is_word],
-        bias[is_word],
-        votes.where(is_word),
-        np.broadcast_to(tie, gap.shape)[is_word],
-        ties,
-        noise[is_word],
-        count[is_word],
-        n_annotators,
+        c, gaps.where(is_word), votes.where(is_word), tie_of_word, ties, n_annotators
     )
     log_prior_of_blind = _FEW_BLIND * np.log1p(-BLIND)
     log_posterior += log_prior[:, None] + log_prior_of_blind[:, None, None]
     scale = before.scale.copy()
     for number in np.unique(annotator[is_measured]).tolist():
-        all_rows = np.flatnonzero(is_measured & (annotator == number))
-        rows = all_rows[:: len(all_rows) // _MEASURED + 1]
-        n_answers_per_row = count[rows].mean() * len(all_rows) / len(rows)
+        rows = np.flatnonzero(is_measured & (annotator == number))
         is_person = votes.of_kind(PERSON)[rows[0]]
-        log_likelihood, scales = _log_likelihood_of_measurements(
-            c,
-            gap[rows],
-            variance[rows],
-            bias[rows],
-            _probits(votes, rows),
-            noise[rows],
-            scales=None if is_person else before.scale[[number]],
+        known_scales = None if is_person else before.scale[[number]]
+        log_likelihood, scale[number] = _learn_from_measurements(
+            c, gaps.where(rows), _probits(votes, rows), known_scales
         )
-        # (candidates, scales), at first without the prior of the reliability, which is already in
-        # `log_posterior`.
-        log_odds = n_answers_per_row * log_likelihood + _log_prior_of_scale(scales)
-        log_posterior[:, :, number] += logsumexp(log_odds, axis=1)
-        log_odds += log_prior[:, None]
-        odds = np.exp(log_odds - log_odds.max())
-        scale[number] = np.exp(odds.sum(axis=0) @ np.log(scales) / odds.sum())
+        log_posterior[:, :, number] += log_likelihood
     odds = np.exp(log_posterior - log_posterior.max(axis=(0, 1)))
     odds /= odds.sum(axis=(0, 1))
     reliability, reliability_sd = _mean_and_sd(c, odds.sum(axis=0))
@@ -180,10 +186,11 @@ def _log_prior_of_reliability(c: F64) -> F64:
 
 
 def _common_factor(reliability: F64, votes: Votes) -> float:
-    """Compute the factor of all reliabilities that the scores absorb, so that their mean is 1.
+    """Compute the factor by which all reliabilities are divided, so that their mean is 1.
 
-    It is a mean over the answers of people, or of models if only models have answered. An annotator
-    counts in proportion to the reliability, so that annotators with random answers do not count.
+    The scores absorb the factor. The mean is over the answers of people, or of models if only
+    models have answered. An annotator counts in proportion to the reliability, so that annotators
+    with random answers do not count.
     """
     is_by_person = votes.of_kind(PERSON)
     is_counted = votes.first & (is_by_person | ~is_by_person.any())
@@ -209,47 +216,37 @@ def matched_scale(scale: float, sum_of_squares: float, degrees_of_freedom: float
 
 
 def _log_likelihood_of_words(
-    c: F64,
-    gap: F64,
-    variance: F64,
-    bias: F64,
-    votes: Votes,
-    tie: F64,
-    ties: float,
-    noise: F64,
-    counts: F64,
-    n_annotators: int,
+    c: F64, gaps: AnswerGaps, votes: Votes, tie: F64, ties: float, n_annotators: int
 ) -> F64:
-    """Compute the log-likelihood of each annotator's answers in words, on the grid.
+    """Compute the log-likelihood of each annotator's words, for each point of the grid.
+
+    A point is a share of blind answers and a candidate reliability.
 
     Args:
         c: the candidate reliabilities.
-        gap, variance: (m,) the mean and the variance of s_left - s_right.
-        bias: (m,) the side bias of the answer's annotator.
+        gaps: the score differences of the answers' items.
         votes: the answers in words.
         tie: (m,) the tie threshold.
         ties: the share of ties among blind answers.
-        noise: (m,) the variance of z given the gap.
-        counts: (m,) the number of independent answers that an answer counts as.
         n_annotators: the number of annotators a.
 
     Returns:
         (blind shares, candidates, a) the log-likelihoods.
     """
-    spread = np.sqrt(noise + c[:, None] ** 2 * variance)
-    z = (c[:, None] * gap + bias) / spread
-    p_genuine, p_blind = _probabilities(z, votes, tie / spread, ties)
+    mean, spread = gaps.z(c)
+    p_genuine, p_blind = _probabilities(mean / spread, votes, tie / spread, ties)
     annotator = votes.annotator
+    n_answers = gaps.n_answers
     if votes.answer is not None:
         # A whole answer is either blind or not, so only the first of its rows counts.
         first = votes.first
         p_genuine = p_genuine[:, first]
         p_blind = p_blind[first]
-        counts = counts[first]
+        n_answers = n_answers[first]
         annotator = annotator[first]
     # The product with this (answers, a) matrix sums over the answers of each annotator.
     shape = len(annotator), n_annotators
-    count_of = sparse.csr_array((counts, (np.arange(len(annotator)), annotator)), shape=shape)
+    count_of = sparse.csr_array((n_answers, (np.arange(len(annotator)), annotator)), shape=shape)
     log_likelihoods = []
     for blind in BLIND:
         log_p = np.log(blind * p_blind + (1 - blind) * p_genuine + _LEAST_P)
@@ -257,25 +254,52 @@ def _log_likelihood_of_words(
     return np.stack(log_likelihoods)
 
 
+def _learn_from_measurements(
+    c: F64, gaps: AnswerGaps, probit: F64, known_scales: F64 | None
+) -> tuple[F64, float]:
+    """Compute what an annotator's measurements say about the reliability and the scale.
+
+    Args:
+        c: the candidate reliabilities.
+        gaps: the score differences of the answers' items.
+        probit: (m,) the measurements.
+        known_scales: the scale, if it is known. If None, the scale is estimated.
+
+    Returns:
+        (candidates,) the log-likelihoods of the reliabilities, averaged over the scales; and the
+        scale.
+    """
+    sample = slice(None, None, len(probit) // _MEASURED + 1)
+    sampled_gaps = gaps.where(sample)
+    sampled_probit = probit[sample]
+    n_answers_per_measurement = sampled_gaps.n_answers.mean() * len(probit) / len(sampled_probit)
+    log_likelihood, scales = _log_likelihood_of_measurements(
+        c, sampled_gaps, sampled_probit, known_scales
+    )
+    log_odds = n_answers_per_measurement * log_likelihood + _log_prior_of_scale(scales)
+    averaged_over_scales = logsumexp(log_odds, axis=1)
+    log_odds += _log_prior_of_reliability(c)[:, None]
+    odds = np.exp(log_odds - log_odds.max())
+    scale = np.exp(odds.sum(axis=0) @ np.log(scales) / odds.sum())
+    return averaged_over_scales, float(scale)
+
+
 def _log_likelihood_of_measurements(
-    c: F64, gap: F64, variance: F64, bias: F64, probit: F64, noise: F64, *, scales: F64 | None
+    c: F64, gaps: AnswerGaps, probit: F64, scales: F64 | None
 ) -> tuple[F64, F64]:
     """Compute the log-likelihood of an annotator's measurements on a grid, see `measured`.
 
     Args:
         c: the candidate reliabilities.
-        gap, variance: (m,) the mean and the variance of s_left - s_right.
-        bias: (m,) the side bias of the annotator.
+        gaps: the score differences of the answers' items.
         probit: (m,) the measurements.
-        noise: (m,) the variance of z given the gap.
         scales: the scales of the grid. If None, a fine grid around the likeliest scale of a coarse
             grid is used.
 
     Returns:
         (candidates, scales) the log-likelihoods; and the scales of the grid.
     """
-    mean = c[:, None] * gap + bias
-    spread = np.sqrt(noise + c[:, None] ** 2 * variance)
+    mean, spread = gaps.z(c)
     sign = np.sign(probit)
     is_bound = np.abs(probit) >= MOST_PROBIT
 

@@ -19,7 +19,6 @@ In shapes, q is the number of answers, r the number of rows of an answer, k of i
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import combinations
 from typing import NamedTuple
 
 import numpy as np
@@ -153,7 +152,7 @@ class SetRows:
 
     @property
     def first(self) -> I64:
-        """First row of each answer, (q,); it represents the answer."""
+        """First row of each answer, (q,), which represents the answer."""
         return self.rows[:, 0]
 
 
@@ -228,7 +227,8 @@ def _with_blind_answers(
     p = np.maximum(p_genuine + blind * by_chance, _LEAST_P)
     share = np.where(blind > 0, p_genuine / p, 1.0)
     mixed_log_p = np.where(blind > 0, np.log(p), log_p)
-    # The curvature is share (H - (1 - share) g gᵀ), and g gᵀ is at most (gᵀ H⁻¹ g) H.
+    # With the slope g and the curvature H of genuine answers, the curvature of the mixture is
+    # share (H - (1 - share) g gᵀ), and g gᵀ is at most (gᵀ H⁻¹ g) H.
     factor = share * np.maximum(1 - (1 - share) * excess, 0)
     return Likelihood(mixed_log_p, share[..., None] * slope, factor[..., None] * weight)
 
@@ -258,15 +258,15 @@ def _choice(z: F64, n_items: int) -> _Choice:
             with each other item; the further rows compare the other items with each other.
         n_items: the number of items of the set.
     """
-    # Log odds of each other item against the chosen item. The largest exponent, with the chosen
-    # item's 0, is subtracted before exp, so that exp does not overflow.
+    # The log odds of each other item against the chosen item are exponents. The largest exponent is
+    # subtracted before exp, so that exp does not overflow.
     behind = -z[..., : n_items - 1]
     highest = np.maximum(behind.max(axis=-1, keepdims=True), 0)
     sum_of_exp = np.exp(-highest[..., 0]) + np.exp(behind - highest).sum(axis=-1)
     log_sum = highest[..., 0] + np.log(sum_of_exp)
     p_of_others = np.exp(behind - log_sum[..., None])
     p_of_chosen = np.exp(-log_sum)
-    first, second = np.array([*combinations(range(n_items - 1), 2)], np.int64).reshape(-1, 2).T
+    first, second = np.triu_indices(n_items - 1, 1)
     among_others = p_of_others[..., first] * p_of_others[..., second]
     weight = np.concatenate((p_of_chosen[..., None] * p_of_others, among_others), axis=-1)
     slope = np.concatenate((p_of_others, np.zeros_like(among_others)), axis=-1)
@@ -314,8 +314,8 @@ def observed_set(
         (k - 1, k - 1). The mode is z = mean + variance @ slope.
     """
     n_others = layout.n_items - 1
-    # `rows @ z` is the difference of two utilities in each row. Relative to the best item, the
-    # utility of the best item is 0, and the utility of another item is -z.
+    # If the utility of the best item is 0, the utilities of the other items are -z. So `rows @ z`
+    # is the difference of two utilities in each row.
     by_item = np.concatenate((np.zeros((1, n_others)), -np.eye(n_others)))
     rows = by_item[layout.left] - by_item[layout.right]
     blind_share = np.array([blind])

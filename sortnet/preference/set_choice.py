@@ -197,7 +197,7 @@ def set_information(draws: Draws, sets: I64) -> F64:
     p_best /= p_best.sum(axis=2, keepdims=True)
     exp_worst = np.exp(-WORST_FACTOR[size] * centred)
     sum_without_best = np.maximum(exp_worst @ (1 - np.eye(size)), 1e-300)
-    # (k, m, size, size): the third axis is the best item, the fourth the worst item.
+    # The shape is (k, m, size, size): the third axis is the best item, the fourth the worst.
     p_square = p_best[..., :, None] * exp_worst[..., None, :] / sum_without_best[..., :, None]
     best_is_not_worst = ~np.eye(size, dtype=np.bool_)
     p = p_square[..., best_is_not_worst]

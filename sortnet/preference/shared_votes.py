@@ -64,7 +64,7 @@ def set_comparisons(judgements: Judgements, rows: I64) -> SetComparisons:
     first, second = np.triu_indices(items.shape[1], 1)
     left = items[:, first]
     right = items[:, second]
-    # Items fill the first places of a row. So both items of a pair exist if the second one does.
+    # Items fill the first places of a row. So if the second item of a pair exists, both exist.
     is_tie = (best[:, first] < 0) & (right >= 0)
     ties = select(is_tie, left, right, target=0.5)
     columns = zip(with_best, with_worst, ties, strict=True)
@@ -125,6 +125,7 @@ class SharedVotes:
             high = np.append(high, np.maximum(comparisons.better, comparisons.worse))
             better = np.append(better, for_low)
             weight = np.append(weight, comparisons.weight)
+        # The last key of `lexsort` is the first to sort by: pair, then annotator, then row.
         annotator = judgements.annotator[rows]
         order = np.lexsort((rows, annotator, packed(low, high)))
         low = low[order]
@@ -164,8 +165,8 @@ class SharedVotes:
             The indices of the repeated votes, and the indices of the corresponding first votes.
         """
         indices = np.arange(len(self.rows))
-        # An annotator's votes about a pair follow each other. So the first one is the latest vote
-        # up to here that is marked as `first`.
+        # An annotator's votes about a pair follow each other. So the annotator's first vote about
+        # the pair is the last vote so far that is marked as `first`.
         first_indices = np.maximum.accumulate(np.where(self.first, indices, 0))
         has_no_tie = (self.better != 0.5) & (self.better[first_indices] != 0.5)
         is_repeated = ~self.first & has_no_tie

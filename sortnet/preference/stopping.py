@@ -368,7 +368,7 @@ def _wrong_share_of_group(
 
 
 def wrong_share(mean: F64, variance: F64, tie: float = 0.0) -> float:
-    """Expected share of pairs in the wrong order: the mean of Φ(-(|μ| + τ/2) / σ) over pairs.
+    """Compute the expected share of wrongly ordered pairs: the mean of Φ(-(|μ| + τ/2) / σ).
 
     Items that differ by less than the tie threshold τ have no wrong order. Only half of the
     threshold is counted, because the threshold is uncertain itself.

@@ -71,7 +71,7 @@ class Votes:
         return len(self.left)
 
     def marked(self, models: Collection[int]) -> Votes:
-        """Return the same votes, with the kind `MODEL` for the votes of the annotators `models`."""
+        """Mark the votes of the annotators `models` as answers of models."""
         by_model = np.isin(self.annotator, [*models])
         if not by_model.any():
             return self
@@ -303,7 +303,7 @@ def _votes_of_sets(judgements: Judgements, columns: SetColumns) -> Votes:
 
 
 def unseen(mean: F64, variance: F64, slope: F64, weight: F64) -> tuple[F64, F64]:
-    """Approximate the mean and the variance of each answer's z as if it had not been fitted.
+    """Approximate what the other answers say about each answer: mean and variance of its z.
 
     Laplace's approximation of leaving one answer out (Vehtari and others, 2016, eq. 29):
     variance' = variance / (1 - weight variance), mean' = mean - variance' slope.
@@ -359,7 +359,8 @@ def unseen_in_blocks(
             b = side[block]
             w = weight[block]
             bias = n_items + votes.annotator[block]
-            # Covariances of the gaps, of the gaps with the biases, and of the biases.
+            # Three covariance matrices: of the gaps with each other, of the gaps with the biases,
+            # and of the biases with each other.
             gaps = C[np.ix_(i, i)] - C[np.ix_(i, j)] - C[np.ix_(j, i)] + C[np.ix_(j, j)]
             gaps_with_bias = b * (C[np.ix_(i, bias)] - C[np.ix_(j, bias)])
             biases = np.outer(b, b) * C[np.ix_(bias, bias)]

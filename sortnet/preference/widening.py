@@ -16,9 +16,9 @@ from sortnet.preference.vote_arrays import Votes
 _MOST_ANNOTATORS = 4  # only the least reliable annotators are checked
 _MOST_VOTES = 20_000  # among more answers, the answers of one annotator hardly make a difference
 _MOST_ITEMS = 200  # with more items, a fit takes a second
-# An annotator is reported only if the expected share of wrong pairs falls below this share of its
-# value when the answers of the annotator are left out. This is more than chance: if a third of good
-# answers is left out, the share of wrong pairs grows by a half.
+# An annotator is reported only if the expected share of wrong pairs falls by 2 % or more when the
+# answers of the annotator are left out. So much is not chance: if a third of good answers is left
+# out, the share of wrong pairs grows by a half.
 _SURER = 0.98
 
 

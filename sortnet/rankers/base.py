@@ -245,7 +245,7 @@ class Ranker(ABC):
 
 
 def scaling_setting(default: str) -> Any:
-    """Make the field `scaling` of a settings class; `default` describes its default in the help."""
+    """Define the field `scaling` of a settings class; the help text tells `default`, in words."""
     text = f"Feature scaling, parts joined by +: {', '.join(SCALINGS)}. Default: {default}."
     return setting(None, text, COMPARATOR, choices=SCALINGS, joined=True)
 

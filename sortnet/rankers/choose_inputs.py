@@ -80,7 +80,8 @@ def choose(
     missing = "+missing" if any_missing(train.features) else ""
     is_asked = train.judge is not None or vali.judge is not None
     if is_asked or config.judgements is not None:
-        return best.changed(scaling=config.scaling or INPUTS[-1] + missing), trials
+        scaling = config.scaling or INPUTS[-1] + missing
+        return best.changed(scaling=scaling), trials
     if config.scaling is not None and not chooses_weight_decay:
         return best, trials
     parts = _parts_of_trials(train, vali, config)
@@ -98,13 +99,14 @@ def choose(
         values = _outcomes(tried_train, tried_vali, candidate, make_for or make_comparator)
         quality = average(values, candidate.empty)
         json_values = [None if np.isnan(value) else value for value in values.tolist()]
-        trial = {**settings, "quality": quality, "outcomes": json_values}
-        trials.append(trial)
-        on_trial(trial)
+        new_trial = {**settings, "quality": quality, "outcomes": json_values}
+        trials.append(new_trial)
+        on_trial(new_trial)
         return values
 
     if config.scaling is None:
-        best = first_best([best.changed(scaling=inputs + missing) for inputs in INPUTS], outcome)
+        scaled = [best.changed(scaling=inputs + missing) for inputs in INPUTS]
+        best = first_best(scaled, outcome)
     if chooses_weight_decay:
         weight_decay = best.training.weight_decay or 0.0
         stronger = [best.changed(weight_decay=weight_decay * factor) for factor in STRONGER]
@@ -115,7 +117,7 @@ def choose(
 def first_best(
     candidates: Sequence[Config], outcome: Callable[[Config], F64], sure: float = _SURE
 ) -> Config:
-    """Choose the candidate with the best mean outcome, or the first one if the gain is not sure.
+    """Choose the candidate with the best mean outcome, or the first if the gain is not sure.
 
     The gain over the first candidate is sure if the mean difference of the two candidates'
     outcomes, query by query, is more than `sure` standard errors.

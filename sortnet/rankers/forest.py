@@ -185,7 +185,7 @@ class ForestSettings(Settings):
         """
         arrays = {}
         for name in (f.name for f in fields(Forest)):
-            # `take` checks that the array has one dimension and the type; any length is allowed.
+            # `take` checks the type, and that the array has one dimension. Any length is allowed.
             unchecked = saved.tensors.get(name)
             size = 0 if unchecked is None else unchecked.size
             arrays[name] = saved.take(name, _DTYPES.get(name, np.int64), size)

@@ -104,7 +104,7 @@ def ranksvm(part: Queries, C: float, progress: Progress = lambda text: None) -> 
 
     @lru_cache(maxsize=1)  # many products are taken at the same w; the cache needs a hashable key
     def rows_inside_margin(bytes_of_w: bytes) -> csr_array:
-        """Select the rows of A of the pairs inside the margin, A_s."""
+        """Select the rows of the matrix A for pairs inside the margin, which are the matrix A_s."""
         margins = A @ (X @ np.frombuffer(bytes_of_w))
         return A[margins < 1]
 

@@ -144,7 +144,8 @@ def descend(
                 schedule.step()
             net.eval()
             with torch.no_grad():
-                quality = config.quality_of(V, order_by(V, score(V).numpy()))
+                scores = score(V).numpy()
+            quality = config.quality_of(V, order_by(V, scores))
             if quality > best_quality:
                 best_quality = quality
                 best_weights = copy.deepcopy(net.state_dict())

@@ -78,14 +78,14 @@ class Saved:
     path: Path
     weights: Path
 
-    def settings(self, kind: type[S]) -> S:
+    def settings(self, settings_class: type[S]) -> S:
         """Read the settings that the ranker was fitted with.
 
         Raises:
             ModelError: if the folder has no settings of this class.
         """
         try:
-            return kind.from_json(self.about["config"])
+            return settings_class.from_json(self.about["config"])
         except SortNetError as error:
             raise ModelError(f"{self.path}: {error}") from None
 
@@ -294,7 +294,7 @@ def take(
 
 
 def refuse_rest(tensors: Mapping[str, Array], path: Path) -> None:
-    """Raise a ModelError if there are tensors left that no `take` has removed."""
+    """Raise a ModelError if there are tensors that no call of `take` has removed."""
     if tensors:
         raise ModelError(
             f"{path}: not the weights of this ranker: {shown(min(tensors))} is none of its own"

@@ -79,7 +79,7 @@ class NetSettings(Settings):
     def make(self, n_columns: int) -> Make:
         """Return a function that makes the net for `n_columns` columns from a seed."""
         fixed = self.fixed
-        # Only DirectRanker has a setting for the output activation.
+        # Only DirectRanker has a setting for the output activation; other nets have none.
         tau = self.flat().get("tau", "identity") or fixed["tau"]
 
         def make_net(seed: int) -> DirectRanker:

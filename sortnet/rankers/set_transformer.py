@@ -82,7 +82,7 @@ class SetSettings(ContextSettings):
         return [candidate.changed(points=points) for candidate in super().candidates(train)]
 
     def net(self, n_columns: int) -> SetEncoder:
-        """Make the net with random weights."""
+        """Make the net with random weights, in evaluation mode."""
         width, heads, layers = self._sizes
         return SetEncoder(
             n_columns, width=width, heads=heads, layers=layers,
@@ -97,15 +97,15 @@ class SetSettings(ContextSettings):
         Raises:
             DataError: if the attention among the documents of a query does not fit into memory.
         """
-        order = np.argsort(part.sizes, kind="stable")
-        order = order[part.sizes[order] > 0]
+        queries = np.argsort(part.sizes, kind="stable")  # the longest query last
+        queries = queries[part.sizes[queries] > 0]
         docs = [np.empty(0, np.int64)]
         scores = [torch.empty(0)]
-        while len(order):
-            longest = int(part.sizes[order[-1]])
+        while len(queries):
+            longest = int(part.sizes[queries[-1]])
             n_queries = self._queries_at_once(longest, part.source)
-            batch = order[::-1][:n_queries]  # begins with the longest query that is left
-            order = order[:-n_queries]
+            batch = queries[::-1][:n_queries]  # begins with the longest query that is left
+            queries = queries[:-n_queries]
             numbers, is_document = padded(part, batch)
             x = torch.from_numpy(part.features[numbers] * is_document[..., None])
             mask = torch.from_numpy(is_document)

@@ -263,7 +263,8 @@ def _triples(offsets: I64, samples: int, rng: np.random.Generator) -> I64:
     number = np.arange(total) if total <= samples else rng.integers(total, size=samples)
     query = np.searchsorted(ends, number, side="right")
     number_in_query = number - (ends[query] - choose3[sizes[query]])
-    # The third document is the largest with C(third, 3) <= the number, and so on with the rest.
+    # The third document is the largest number with C(third, 3) <= the number of the triple. The
+    # second and the first document follow in the same way from the difference.
     third = np.searchsorted(choose3, number_in_query, side="right") - 1
     number_of_pair = number_in_query - choose3[third]
     second = np.searchsorted(choose2, number_of_pair, side="right") - 1

@@ -58,7 +58,7 @@ def merge_sort_on_device(
 def _merge_level(
     on_device: OnDevice, prepared: Any, source: Tensor, n: int, *bounds: I64
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Make all merges of a level.
+    """Make all merges of one level of the merge sort.
 
     Args:
         on_device: the function that computes margins on the device.

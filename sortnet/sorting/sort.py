@@ -329,6 +329,53 @@ def _margin(E, w, i, j):  # type: ignore[no-untyped-def]
     return total
 
 
+@njit(inline="always")
+def _merge_runs(
+    E: F64, w: F64, source: I64, target: I64, start: int, middle: int, stop: int,
+    out_i: I32, out_j: I32, out_margin: F32, row: int,
+) -> int:  # fmt: skip
+    """Merge the sorted runs start .. middle - 1 and middle .. stop - 1 of `source` into `target`.
+
+    Args:
+        E, w: the result of `_kernel_numbers`.
+        source: (n,) document numbers.
+        target: (n,) array whose places start .. stop - 1 are filled.
+        start, middle, stop: the bounds of the two runs.
+        out_i, out_j, out_margin: columns that the comparisons are written to.
+        row: the row of the first comparison.
+
+    Returns:
+        The row after the last comparison.
+    """
+    a = start
+    b = middle
+    out = start
+    while a < middle and b < stop:
+        i, j = source[a], source[b]
+        margin = _margin(E, w, i, j)
+        out_i[row] = i
+        out_j[row] = j
+        out_margin[row] = margin
+        row += 1
+        # In a tie the document of the first run goes first. The caller refuses NaN.
+        if margin < 0.0:
+            target[out] = j
+            b += 1
+        else:
+            target[out] = i
+            a += 1
+        out += 1
+    while a < middle:
+        target[out] = source[a]
+        a += 1
+        out += 1
+    while b < stop:
+        target[out] = source[b]
+        b += 1
+        out += 1
+    return row
+
+
 @in_threads
 def merge_sort(
     E: F64,
@@ -366,34 +413,11 @@ def merge_sort(
         width = 1
         while width < n:
             for start in range(0, n, 2 * width):
-                end_a = min(start + width, n)
-                end_b = min(start + 2 * width, n)
-                a = start  # the head of the first run
-                b = end_a  # the head of the second run
-                out = start
-                while a < end_a and b < end_b:
-                    i, j = source[a], source[b]
-                    margin = _margin(E, w, i, j)
-                    out_i[row] = i
-                    out_j[row] = j
-                    out_margin[row] = margin
-                    row += 1
-                    # In a tie the document of the first run goes first. The caller refuses NaN.
-                    if margin < 0.0:
-                        target[out] = j
-                        b += 1
-                    else:
-                        target[out] = i
-                        a += 1
-                    out += 1
-                while a < end_a:
-                    target[out] = source[a]
-                    a += 1
-                    out += 1
-                while b < end_b:
-                    target[out] = source[b]
-                    b += 1
-                    out += 1
+                middle = min(start + width, n)
+                stop = min(start + 2 * width, n)
+                row = _merge_runs(
+                    E, w, source, target, start, middle, stop, out_i, out_j, out_margin, row
+                )
             source, target = target, source
             width *= 2
         order[begin:end] = source

@@ -114,9 +114,6 @@ def facts_of(
     cycles = cycle_test(
         session.posterior, counted_judgements, models=study.models, seed=session.seed
     )
-    cycle_facts = plain(asdict(cycles))
-    cycle_facts["share"] = cycles.share
-    cycle_facts["said"] = cycles_in_words(cycles)
     doubts = in_doubt(session.posterior, counted_judgements, N_DOUBTS)
     return {
         "collection": collection.name,
@@ -132,7 +129,11 @@ def facts_of(
         "sizes": facts_of_sizes(all_judgements, study, partial(_sum_up_costs, all_judgements)),
         "remaining": remaining,
         "agreement": plain(asdict(agreement(counted_judgements))),
-        "cycles": cycle_facts,
+        "cycles": {
+            **plain(asdict(cycles)),
+            "share": cycles.share,
+            "said": cycles_in_words(cycles),
+        },
         "top": n_top,
         "ranking": _first_of_each_group(rows, n_top),
         "rows": rows if top is None else _first_of_each_group(rows, top),

@@ -22,7 +22,7 @@ from store.service.item_ranking import TOP, page_cell
 _MOST_ROWS = 100_000  # rows of the ranking; more rows would be tens of megabytes
 _N_WITHOUT_SCRIPT = 100  # rows of the ranking that are shown without the script
 _MOST_ANSWERS = 12  # answers that are shown about a pair
-# How the probabilities of an annotator count, by `AnnotatorReport.probabilities`.
+# What the page says about an annotator's probabilities, by `AnnotatorReport.probabilities`.
 _P_COUNTS = {
     "measurement": "measurements",
     "words": "words: they say nothing of the errors",
@@ -81,7 +81,7 @@ def render(all_facts: Sequence[dict[str, Any]], name: str) -> str:
 
 
 def _sections(all_facts: Sequence[dict[str, Any]]) -> list[tuple[str, str, bool]]:
-    """List the table of contents: anchor, title, and whether the page has the section.
+    """List the entries of the table of contents: anchor, title, and whether the section exists.
 
     If the collection has criteria, there is an entry for each criterion.
     """
@@ -170,7 +170,7 @@ def _ranking_row(row: dict[str, Any], facts: dict[str, Any]) -> list[str | list[
 
 
 def _amounts(costs: dict[str, float]) -> str:
-    """List the costs in each currency as text; empty without a cost."""
+    """Write the costs in all currencies as a text, which is empty if there are no costs."""
     return ", ".join(amount(cost, currency) for currency, cost in costs.items())
 
 

@@ -102,15 +102,22 @@ def _order_of_documents(split: Split, qid: str, sources: Sources) -> pd.DataFram
 
 def _document_table(order: pd.DataFrame, split: Split, sources: Sources) -> Table:
     """Make a table of the first documents of a query in the order of the kept model."""
-    head_of_column = {"after": "rank", "document": "document", "grade": "grade"}
-    head_of_column["before"] = "rank before training"
+    head_of_column = {
+        "after": "rank",
+        "document": "document",
+        "grade": "grade",
+        "before": "rank before training",
+    }
     if sources.data[split].judged is not None:
         del head_of_column["grade"]
-    first = order.sort_values("after").head(N_DOCUMENTS)
-    first = first.assign(document=first["document"].map(sources.name_of))
-    rows = [[row[name] for name in head_of_column] for row in rows_of(first)]
-    n_shown = f", the first {N_DOCUMENTS} of {len(order)}" if len(order) > N_DOCUMENTS else ""
-    caption = f"Its documents as the kept model ranks them{n_shown}."
+    first_documents = order.sort_values("after").head(N_DOCUMENTS)
+    names = first_documents["document"].map(sources.name_of)
+    document_rows = rows_of(first_documents.assign(document=names))
+    rows = [[row[name] for name in head_of_column] for row in document_rows]
+    caption = "Its documents as the kept model ranks them"
+    if len(order) > N_DOCUMENTS:
+        caption += f", the first {N_DOCUMENTS} of {len(order)}"
+    caption += "."
     return Table(caption, list(head_of_column.values()), rows)
 
 

@@ -32,8 +32,9 @@ def header(quality: str) -> list[str]:
         return [above.rstrip(), below]
     measure = f"{quality} on"
     above = f"{'compared':>14} {'wrong in':^14} {'new':>7} {'pairs kept':^16} {measure:^15}"
-    names = ("iter", "in both", "train", "vali", "pairs", "train", "vali", "train", "vali")
-    below = _FORMAT.format(*names, "seconds", "")
+    below = _FORMAT.format(
+        "iter", "in both", "train", "vali", "pairs", "train", "vali", "train", "vali", "seconds", ""
+    )
     return [above.rstrip(), below.rstrip()]
 
 

@@ -149,7 +149,10 @@ def _replayed_points(service: LabellingService) -> list[dict[str, Any]]:
 
 
 def _point(n_answers: int, remaining: Remaining) -> dict[str, Any]:
-    """Make a point of growth; the hold-out's share is None if the hold-out has few answers."""
+    """Make a point of the picture of growing certainty.
+
+    The share of the hold-out is None if the hold-out has few answers.
+    """
     holdout = remaining.holdout_right if remaining.holdout_n >= FEW else None
     point = {"answers": n_answers, "expected": 1 - remaining.wrong, "holdout": holdout}
     return dict(plain(point))

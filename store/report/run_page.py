@@ -210,8 +210,8 @@ def _counted_pairs(pairs: pd.DataFrame) -> pd.DataFrame:
 def _data_row(part: str, facts: Mapping[str, Any]) -> list[Any]:
     """Make a row of the table of data: part, path, sizes and fingerprint."""
     fingerprint = Markup("<code>{}</code>").format(facts.get("fingerprint") or "not recorded")
-    columns = ("path", "n_queries", "n_docs", "n_features")
-    return [part, *(facts.get(name) for name in columns), fingerprint]
+    path_and_sizes = [facts.get(name) for name in ("path", "n_queries", "n_docs", "n_features")]
+    return [part, *path_and_sizes, fingerprint]
 
 
 def _labelling_table(iterations: pd.DataFrame) -> str:

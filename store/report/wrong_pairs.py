@@ -59,10 +59,13 @@ def _with_ids(pairs: pd.DataFrame, docids: Mapping[Split, Str]) -> pd.DataFrame:
     """
     if not docids:
         return pairs
-    docids_of_part = docids.get(pairs["split"].iloc[0]) if len(pairs) else None
+    ids_of_part = None
+    if len(pairs):
+        part = pairs["split"].iloc[0]
+        ids_of_part = docids.get(part)
     columns = {}
     for side in ("winner", "loser"):
-        ids = "" if docids_of_part is None else docids_of_part[pairs[side]]
+        ids = "" if ids_of_part is None else ids_of_part[pairs[side]]
         columns[f"{side}_id"] = pd.Series(ids, pairs.index, dtype="str")
     return pairs.assign(**columns)
 

@@ -83,7 +83,7 @@ def with_features(
     update: bool = False,
     progress: Progress = lambda text: None,
 ) -> Items:
-    """Join old and new items; compute features of texts and images for all items if they have any.
+    """Join old and new items, and compute features of their texts and images if `described`.
 
     Args:
         old: the items of the collection; None: the collection is new.

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class AnnotatorReports:
-    """Reports of all annotators of a collection.
+    """Reports on all annotators of a collection.
 
     Attributes:
         collection: name of the collection.

@@ -108,7 +108,7 @@ class BatchRequests:
         )
 
     def _limit_exceeded_by(self, questions: Sequence[AskedQuestion]) -> str:
-        """Return the limit that the batch would exceed with more questions; empty if none."""
+        """Return which limit these questions would exceed, in words; empty if they exceed none."""
         n_characters = self.n_characters
         tokens_out = self.tokens_out
         for question in questions:
@@ -126,7 +126,7 @@ class BatchRequests:
     def _cached_verdicts(self, lease: Lease, questions: Sequence[AskedQuestion]) -> list[Verdict]:
         """Return a cached verdict on a question in each order; empty if the cache lacks one."""
         judge = self.judge
-        # A check measures the model again, and a random answer would differ.
+        # A check must ask the model again, and a random answer cannot be used twice.
         is_check = lease.question.strategy in CHECKS
         if self.cache is None or is_check or is_random(judge.request):
             return []

@@ -114,9 +114,13 @@ def write_batch(
         "tokens": 0,  # known after the requests are written
         "worst": service.study.worst,
     }
+
+    # Lease the questions: the ids of the leases identify the requests.
     name, leases = _lease_questions(service, annotator, n, about)
     if not leases:
         raise SortNetError(f"{collection.name}: {service.why_nothing_left(annotator)}")
+
+    # Write the requests, or take everything back.
     requests = BatchRequests(service, judge, name, facts, prompt, price, cache)
 
     def write(path: Path) -> None:
@@ -132,6 +136,8 @@ def write_batch(
         if is_new_annotator:
             collection.forget(annotator)
         raise
+
+    # Store what the writing has found out: limits, cached answers, and lengths of prompts.
     _release_left_out(collection, annotator, requests)
     _store_cached(service, annotator, name, requests)
     written_file: str | None = None
@@ -170,9 +176,11 @@ def _refuse_batch(
     n_requests = 2 * n if judge.both_orders else n
     if n_requests > LARGEST_BATCH:
         raise SortNetError(f"a batch of {n_requests:,} requests: {LARGEST_BATCH:,} at most")
-    if why_closed := service.why_closed(annotator):
+    why_closed = service.why_closed(annotator)
+    if why_closed:
         raise SortNetError(f"{service.collection.name}: {why_closed}")
-    if why_not := prompt.why_not_about(service.study.set_size):
+    why_not = prompt.why_not_about(service.study.set_size)
+    if why_not:
         raise SortNetError(f"{judge.model} {why_not}")
 
 
@@ -340,7 +348,7 @@ class BatchAnswers:
     def _answers_by_batch(
         self, lines: Sequence[AnswerLine | Fault]
     ) -> dict[str, list[tuple[RequestId, AnswerLine]]]:
-        """Group the lines by batch, each with its request's id; note lines of no batch here."""
+        """Group answers by their batch; note lines that belong to no batch of this collection."""
         answers_by_batch: dict[str, list[tuple[RequestId, AnswerLine]]] = {}
         for line in lines:
             if isinstance(line, Fault):
@@ -369,8 +377,8 @@ class BatchAnswers:
         self, service: LabellingService, batch: Batch, id: RequestId, line: AnswerLine
     ) -> None:
         """Store the answer in a line and count it; if it cannot be stored, note the reason."""
-        # Only the request with order 1 answers the lease. The request about the reverse order adds
-        # an answer without a lease.
+        # The first request about a question answers its lease. The second request, about the items
+        # in reverse order, adds an answer without a lease.
         is_about_lease = id.order == 1
         if batch.cancelled is not None:
             self.refused += 1

@@ -91,7 +91,7 @@ class Convergence:
             return
         with suppress(StoreError):
             if self._run is None:
-                self._run = _run_of(self._collection)
+                self._run = _find_or_add_run(self._collection)
                 self._run.finish("running")
             self._run.record(self._last_iteration)
             self._recorded_number = self._refit_number
@@ -137,11 +137,11 @@ def _measure_of(goal: Goal) -> str:
     return TOP.format(goal.top) if goal.top else QUALITY
 
 
-def _run_of(collection: Collection) -> Run:
+def _find_or_add_run(collection: Collection) -> Run:
     """Find the run of a collection's labelling; add the run if there is none."""
-    id_ = collection.setting(_SETTING, uuid4().hex[:12])
+    run_id = collection.setting(_SETTING, uuid4().hex[:12])
     row = {
-        "id": id_,
+        "id": run_id,
         "created": utc_now(),
         "status": "running",
         "command": shlex.join(["sortnet", "label", collection.name]),
@@ -152,7 +152,7 @@ def _run_of(collection: Collection) -> Run:
         **this_process(),
     }
     with collection.database.transaction(write=True) as connection:
-        number = connection.execute(select(RunRow.number).where(RunRow.id == id_)).scalar()
+        number = connection.execute(select(RunRow.number).where(RunRow.id == run_id)).scalar()
         if number is None:
             insertion = insert(RunRow).returning(RunRow.number)
             number = connection.execute(insertion, row).scalar_one()

@@ -1,4 +1,4 @@
-"""Ask about the criteria of a collection, in turn or together, each by its labelling service."""
+"""Ask annotators about the criteria of a collection, in turn or together."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from sortnet.preference.base import HOLDOUT
 from store.collections.leases import Lease
 from store.service.labelling import LabellingService
 
-OTHER = "criterion"  # strategy of a question whose items were chosen by the model of another one
+OTHER = "criterion"  # strategy of a question that was chosen for another criterion
 
 
 class Asked(NamedTuple):
@@ -28,7 +28,7 @@ class Asked(NamedTuple):
 
 
 class Criteria:
-    """The labelling services of a collection's criteria, or the one service of a collection.
+    """The labelling services of a collection's criteria, or its only service without criteria.
 
     Args:
         services: the services in the order of the criteria.
@@ -51,7 +51,7 @@ class Criteria:
         def has_reached_goal(service: LabellingService) -> bool:
             return service.is_fitted and service.remaining.stop
 
-        # The criteria that have not reached their goal come first, each group in its order.
+        # The criteria that have not reached their goal come first; otherwise their order stays.
         for service in sorted(self.services, key=has_reached_goal):
             questions = [Asked(service, lease) for lease in service.next(annotator, k)]
             if self._together:
@@ -105,7 +105,7 @@ class Criteria:
         return questions
 
     def service_of(self, criterion: str | None) -> LabellingService:
-        """Return the service of a criterion; None names the collection without criteria.
+        """Return the service of a criterion, or with None the only service of a collection.
 
         Raises:
             StudyError: if no service has the criterion.
@@ -145,9 +145,9 @@ def _items_of(question: Question) -> tuple[int, ...]:
 
 
 def _for_other_criterion(question: Question) -> Question:
-    """Copy a question for another criterion, and mark that another criterion's model chose it.
+    """Copy a question for another criterion, with `OTHER` as its strategy.
 
-    A hold-out question stays one, because it was drawn at random for every criterion.
+    A hold-out question stays a hold-out question, because a random choice suits every criterion.
     """
     if question.strategy == HOLDOUT:
         return question

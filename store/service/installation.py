@@ -94,7 +94,7 @@ def _working_devices(faults: list[str]) -> list[str]:
             gibibytes = torch.cuda.get_device_properties(number).total_memory / 2**30
             name = torch.cuda.get_device_name(number)
             devices.append(f"cuda:{number} {name}, {gibibytes:.0f} GiB")
-    except (RuntimeError, AssertionError) as error:  # torch raises either
+    except (RuntimeError, AssertionError) as error:  # torch raises one or the other
         reason = " ".join(str(error).split())[:200]
         faults.append(
             f"the GPU cannot be used ({reason}): check its driver, or train with --device cpu"
@@ -206,7 +206,7 @@ def _add_facts_of_tables(url: URL, facts: dict[str, Any]) -> None:
         if database.dialect == "postgresql":
             size = select(func.pg_database_size(func.current_database()))
             facts["bytes"] = connection.execute(size).scalar_one()
-        facts["schema"] = upgrade.look(connection, name=database.name)
+        facts["schema"] = upgrade.checked_revision(connection, name=database.name)
         if facts["schema"] is None:  # the database has no tables of SortNet yet
             return
         tables = {"runs": RunRow.__table__, "collections": CollectionRow.__table__}

@@ -32,7 +32,7 @@ _LEASED_TOGETHER = 5  # questions leased together for a judge in the caller's th
 
 
 class EndReason(Enum):
-    """Why a labelling ended."""
+    """The reason why a labelling ended."""
 
     GOAL = "the goal is reached"
     NUMBER = "as many answers as were wanted are given"
@@ -44,7 +44,7 @@ class EndReason(Enum):
 
 @dataclass(frozen=True)
 class LabellingEnd:
-    """How a labelling ended.
+    """The end of a labelling: its reason, and the numbers of answers and failures.
 
     Attributes:
         reason: why the labelling ended.
@@ -68,7 +68,8 @@ class LabellingEnd:
 
 def check_takes_sets(judge: JudgeConnection, set_size: int) -> None:
     """Raise SortNetError if a judge cannot be asked questions about `set_size` items."""
-    if why_not := judge.why_not_about(set_size):
+    why_not = judge.why_not_about(set_size)
+    if why_not:
         raise SortNetError(f"{judge.name} {why_not}")
 
 
@@ -148,8 +149,9 @@ class Judging(WorkerPool[Lease]):
         return LabellingEnd(reason, text, self.answered, self.n_preferences, self.failed)
 
     def _most_open(self, n_workers: int) -> int:
-        # A slow fit lacks the latest answers anyway. So questions may be chosen before earlier ones
-        # are answered, and leasing several together saves transactions.
+        """Return the largest number of questions that are leased and not answered yet."""
+        # A slow fit lacks the latest answers anyway. So several questions may be chosen and leased
+        # together before any of them is answered, which saves transactions.
         if self.judge.in_caller_thread and not self.service.session.quick:
             return _LEASED_TOGETHER
         return super()._most_open(n_workers)
@@ -158,7 +160,7 @@ class Judging(WorkerPool[Lease]):
         self._patience.stop()
 
     def _next(self, most: int) -> list[Lease]:
-        """Lease up to `most` questions that no worker is asked, and at which none has failed."""
+        """Lease up to `most` questions that no worker is answering or has failed at."""
         if self.is_over:
             return []
         with self._lock:
@@ -186,6 +188,7 @@ class Judging(WorkerPool[Lease]):
         return {ids[item] for item in question.question.items}
 
     def _asked_question(self, question: Lease, *, turned: bool) -> AskedQuestion:
+        """Write a leased question as a worker reads it; `turned` reverses the order of items."""
         # A repeated question may be about more items than new questions of the study are.
         n_items = len(question.question.items)
         if n_items > 2:
@@ -208,10 +211,10 @@ class Judging(WorkerPool[Lease]):
 
     def _keep_answer(self, question: Lease, verdicts: Sequence[Verdict]) -> None:
         """Store the verdict on a question, and the verdict on its reverse order if there is one."""
-        asked = question.question
+        judgement = verdicts[0].judgement(question.question, self.annotator)
         mark_model(self.service, self.annotator, self._patience.do)
         try:
-            is_new = self._answer(question, verdicts[0].judgement(asked, self.annotator))
+            is_new = self._answer(question, judgement)
         except LeaseError as error:
             self._failed_at.add(question.id)
             self.failed += 1
@@ -221,7 +224,8 @@ class Judging(WorkerPool[Lease]):
             self.notify(ANSWERED)
             return
         if len(verdicts) > 1:  # the second verdict is about the items in reverse order
-            self._append(verdicts[1].judgement(asked.turned, self.annotator))
+            turned = question.question.turned
+            self._append(verdicts[1].judgement(turned, self.annotator))
         self.answered += 1
         if verdicts[0].answer in ORDER_ANSWERS:
             self.n_preferences += 1
@@ -253,7 +257,7 @@ class Judging(WorkerPool[Lease]):
             stored = self._patience.do(attempt)
         except LeaseError:
             if n_attempts == 1:
-                raise  # the store's server was not away: it has not lost the lease
+                raise  # the server was not away, so it has not lost the lease
             new_leases = self._lease_again(lease.question)
             if not new_leases:
                 raise
@@ -278,17 +282,17 @@ class Judging(WorkerPool[Lease]):
 
     def _progress(self) -> tuple[str, str]:
         """Return the number of answers and the number of questions left, in words."""
+        answered_text = f"{self.answered} answered"
         if self.number is None:
             n_left = self.service.remaining.range_left
         else:
             n_left = str(self.number - self.answered)
-        n_left_text = f"{n_left} left"
-        if n_left in ("", "0"):
-            n_left_text = ""
-        return f"{self.answered} answered", n_left_text
+        if n_left in ("", "0"):  # the number is not known, or no question is left
+            return answered_text, ""
+        return answered_text, f"{n_left} left"
 
     def _reason(self) -> tuple[EndReason, str]:
-        """Return why the labelling ended, and the same in words with numbers."""
+        """Return the reason why the labelling ended, and a text about it with numbers."""
         remaining = self.service.remaining
         if self._is_interrupted:
             return EndReason.INTERRUPTED, self.fault
@@ -296,14 +300,16 @@ class Judging(WorkerPool[Lease]):
             return EndReason.FAULT, self.fault
         if self.answered == self.number:
             return EndReason.NUMBER, remaining.why
-        if why_no_more := self.judge.why_no_more():
+        why_no_more = self.judge.why_no_more()
+        if why_no_more:
             return EndReason.BUDGET, why_no_more
         if remaining.stop:
             return EndReason.GOAL, remaining.why
         self._release()  # so that only the leases of other annotators are reported
         why = self._patience.do(partial(self.service.why_nothing_left, self.annotator))
-        failed = f", but for {self.failed} that failed" if self.failed else ""
-        return EndReason.NOTHING_LEFT, f"{why}{failed}"
+        if self.failed:
+            why = f"{why}, but for {self.failed} that failed"
+        return EndReason.NOTHING_LEFT, why
 
 
 def _choice(judgement: Judgement) -> tuple[Answer, int | None, int | None]:
@@ -335,7 +341,7 @@ def mark_model(
 
 
 def example_questions(service: LabellingService, n: int) -> list[AskedQuestion]:
-    """Make n examples of questions, such as a judge could be asked.
+    """Make n example questions that a judge could be asked.
 
     The first example is about the first items of a group, the other examples are about random
     items. An example has as many items as the study's questions, or all items of a smaller group.

@@ -124,7 +124,7 @@ def read_judged(
     votes, weights = session.weighted()
     queries = replace(_queries(items, votes, weights, source), describer=describer)
     train, vali = hold_out_documents(queries, seed=seed, as_before=as_before)
-    return JudgedData(train, vali, _facts(stored_items, votes))
+    return JudgedData(train, vali, _hash_facts(stored_items, votes))
 
 
 def annotator_weights(collection: Collection) -> dict[str, float]:
@@ -138,8 +138,8 @@ def annotator_weights(collection: Collection) -> dict[str, float]:
     return session.weighted()[1]
 
 
-def _facts(items: Items, votes: Votes) -> str:
-    """Hash the stored items and the votes; votes of excluded annotators are not among them."""
+def _hash_facts(items: Items, votes: Votes) -> str:
+    """Hash the stored items, and the votes of the annotators who are not excluded."""
     columns = [items.ids, items.groups, items.texts, items.images, items.feature_names]
     answers = [votes.left, votes.right, votes.target, votes.annotator]
     if votes.weight is not None:

@@ -36,8 +36,8 @@ SESSION_SETTINGS = ("strategy", "holdout", "repeats")
 # After a fit in a thread, no further fit starts for this multiple of the fit's duration, so that
 # answers have the processor.
 _PAUSE = 2.0
-# Most answers that a machine may give before the next fit, unless 5 % of the answers or of the
-# items are more.
+# Most answers that a machine may give before the next fit. In large sessions the limit is higher:
+# 5 % of the answers or of the items.
 _MOST_UNFITTED = 20
 
 
@@ -184,7 +184,7 @@ class LabellingService:
             return leases[:n_questions]
 
     def lease(self, annotator: str, questions: Sequence[Question]) -> list[Lease]:
-        """Lease the given questions to an annotator, except those whose pair is not free."""
+        """Lease questions to an annotator; a question with a leased pair is left out."""
         with self._lock:
             return self._lease(annotator, questions)
 

@@ -27,7 +27,7 @@ def decide_about_item(collection: Collection, kind: str, id: str, reason: str | 
 
 
 def item_record(collection: Collection, id: str) -> dict[str, Any]:
-    """Return the facts about an item, with its features as `features`.
+    """Return the facts about an item, and its features.
 
     Raises:
         StoreError: if the collection has no such item.
@@ -56,7 +56,7 @@ def item_facts(items: Items, number: int) -> dict[str, Any]:
 
 
 def _features_of(items: Items, number: int, columns: Mapping[str, Any]) -> dict[str, Any]:
-    """Return {readable name: value} of an item's features; a date is a text.
+    """Return an item's features as {readable name: value}, with dates as texts.
 
     The value of a missing feature is None.
 

@@ -1,4 +1,4 @@
-"""Wait for a database server that is away, so that no answer is lost that a judge was paid for."""
+"""Wait for a database server that is away, so that no paid answer of a judge is lost."""
 
 from __future__ import annotations
 

@@ -122,7 +122,8 @@ def _check_goal_and_set_size(
     for decision in decisions:
         if decision.kind == "set-size":
             retired = collection.study().retired
-            check_set_size(collection.items(), int(decision.amount or 2), retired)
+            set_size = int(decision.amount or 2)  # without an amount, questions are about pairs
+            check_set_size(collection.items(), set_size, retired)
 
 
 def check_set_size(items: Items, set_size: int, retired: Iterable[int] = ()) -> None:
@@ -136,6 +137,7 @@ def check_set_size(items: Items, set_size: int, retired: Iterable[int] = ()) -> 
         retired: items that nobody is asked about.
     """
     n_items, in_group = largest_group(items, retired)
+    # A session refuses fewer than two items, so pairs are always allowed here.
     if set_size > max(n_items, 2):
         raise DataError(
             f"a question about {set_size} items, but there are only {n_items}{in_group}: ask about "
@@ -167,7 +169,7 @@ def question_facts(collection: Collection) -> list[dict[str, Any]]:
 
 
 def _question_facts(collection: Collection) -> dict[str, Any]:
-    """Return the question of a collection or criterion, with its goal, quotas and judgements."""
+    """Return facts about what a collection or a criterion asks, such as its question and goal."""
     study = collection.study()
     deadline: str | None = None
     if study.deadline:

@@ -52,6 +52,7 @@ def vali_pairs(vali: Queries, comparator: TrainableComparator, judgements: int, 
         (m,) the keys of the pairs, see `sortnet.core.pairs`.
     """
     n_pairs = answers_about_vali(judgements)
+    # Other draws of a judge are seeded by the index of a part, which is below `len(SPLITS)`.
     rng = np.random.default_rng([seed, len(SPLITS)])
     part = SortedPart(vali, comparator, n_pairs, rng)
     selected_keys, _ = selected("even", part)
@@ -111,6 +112,7 @@ class _Pool(WorkerPool[Question]):
         return {ids[question.left], ids[question.right]}
 
     def _asked_question(self, question: Question, *, turned: bool) -> AskedQuestion:
+        """Write a question as a worker reads it; `turned` exchanges the two documents."""
         if turned:
             question = question.turned
         return asked_question(
@@ -127,10 +129,10 @@ class _Pool(WorkerPool[Question]):
 
     def _keep_answer(self, question: Question, verdicts: Sequence[Verdict]) -> None:
         """Store the verdict on a question, and the verdict on its reverse order if there is one."""
-        asked_questions = (question, question.turned)
+        orders = [(question.left, question.right), (question.right, question.left)]
         answers = [
-            JudgeAnswer(asked.left, asked.right, verdict.answer, **verdict.facts(), at=time.time())
-            for asked, verdict in zip(asked_questions, verdicts, strict=False)
+            JudgeAnswer(left, right, verdict.answer, **verdict.facts(), at=time.time())
+            for (left, right), verdict in zip(orders, verdicts, strict=False)
         ]
         self._patience.do(partial(self.run.add_answers, self.split, answers))
         self.targets[self.pair_of(question)] = target_of(answers)
@@ -221,7 +223,7 @@ class RunJudge:
                 worker.end()
 
     def parts(self, train: Queries, vali: Queries, vali_keys: I64) -> tuple[Queries, Queries]:
-        """Give the training part this judge, and the validation part the judge's answers.
+        """Return the training part with this judge, and the validation part with its answers.
 
         Args:
             train: the training part.
@@ -297,6 +299,7 @@ class RunJudge:
         unanswered = [pair for pair in pairs if pair not in targets]
         if unanswered and not self._closed:
             self._ask(split, unanswered)
+        # A stored probability tells how likely the document with the lower number is better.
         p_lower = np.array([targets.get(pair, math.nan) for pair in pairs], np.float32)
         return np.where(np.asarray(i) < np.asarray(j), p_lower, 1 - p_lower).astype(np.float32)
 
@@ -323,7 +326,7 @@ class RunJudge:
         self._raise_fault(n_unanswered, n_pairs=len(pairs))
 
     def _raise_fault(self, n_unanswered: int, *, n_pairs: int) -> None:
-        """Raise the fault of the judge after questions about `n_pairs` pairs, if it has failed.
+        """Count unanswered pairs as failures, and raise the fault of the judge if it has failed.
 
         If the judge's budget is spent instead, a message tells so once.
 

@@ -36,6 +36,7 @@ class _ShortTurns:
         self._interval_before = 0.0
 
     def enter(self) -> None:
+        """Shorten the switch interval, if no other thread has shortened it."""
         with self._lock:
             if self._n_threads == 0:
                 self._interval_before = sys.getswitchinterval()
@@ -43,6 +44,7 @@ class _ShortTurns:
             self._n_threads += 1
 
     def leave(self) -> None:
+        """Restore the switch interval, if no other thread needs short turns."""
         with self._lock:
             self._n_threads -= 1
             if self._n_threads == 0:

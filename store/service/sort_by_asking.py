@@ -29,6 +29,8 @@ from sortnet.files import shown
 from sortnet.items.given_items import GivenItems, items_from
 from sortnet.judges import LanguageModel
 from sortnet.judges.any_judge import MachineJudge, OneJudge, described
+from sortnet.judges.asked_question import AskedQuestion
+from sortnet.judges.connection import JudgeConnection
 from sortnet.judges.estimate import CallEstimate, estimate_calls
 from sortnet.judges.limits import check_whole_number
 from sortnet.judges.prompts import Prompt
@@ -69,7 +71,7 @@ def sort(
     seed: int = 0,
     progress: ProgressOption = None,
 ) -> SortedItems:
-    """Sort items by asking a judge which of two is better, or which of some is best and worst.
+    """Sort items by asking a judge which of two items is better, or which of several is best.
 
     Each answer is stored before the next question is chosen. After an interrupt or an error, the
     same call continues where it ended, and asks no question twice. If the goal is reached, the same
@@ -130,14 +132,7 @@ def sort(
     given_items = items_from(items, text=text, id=id, group=group, ignore=ignore)
     goal = _goal(given_items, top, wrong)
     _check_set_size(given_items, set_size)
-    value_of_id = given_items.value_of_id()
-    connections = {
-        annotator: machine_judge.connect(f"judge {annotator}", value_of_id)
-        for annotator, machine_judge in judges.items()
-    }
-    if set_size is not None and set_size > 2:
-        for connection in connections.values():
-            check_takes_sets(connection, set_size)
+    connections = _connect(judges, given_items, set_size)
     if store is None:
         store = _process_store()
     with shown_progress(progress) as show, open_store(store) as opened:
@@ -167,6 +162,25 @@ def sort(
                 seed=seed,
                 goal=goal,
             )
+
+
+def _connect(
+    judges: Mapping[str, MachineJudge], given_items: GivenItems, set_size: int | None
+) -> dict[str, JudgeConnection]:
+    """Connect to the judges, and return {annotator: connection}.
+
+    Raises:
+        SortNetError: if a judge cannot be asked questions about `set_size` items.
+    """
+    value_of_id = given_items.value_of_id()
+    connections = {
+        annotator: judge.connect(f"judge {annotator}", value_of_id)
+        for annotator, judge in judges.items()
+    }
+    if set_size is not None and set_size > 2:
+        for connection in connections.values():
+            check_takes_sets(connection, set_size)
+    return connections
 
 
 @dataclass(frozen=True)
@@ -223,7 +237,7 @@ def estimate(
     _check_set_size(given_items, set_size)
     if set_size is not None and set_size > 2:
         for annotator, machine_judge in judges.items():
-            # The prompts that are made below check a language model.
+            # A language model is checked when its prompt is made.
             if not isinstance(machine_judge, LanguageModel):
                 check_takes_sets(machine_judge.connect(f"judge {annotator}"), set_size)
     with tempfile.TemporaryDirectory() as folder, open_store(Path(folder, "estimate.db")) as opened:
@@ -232,22 +246,24 @@ def estimate(
         )
         _decide_set_size(collection, set_size)
         with closing(LabellingService(collection, goal=goal)) as service:
-            service.settle()
+            service.settle()  # simulates how many questions the goal takes
             expected_questions = service.remaining.questions
             examples = example_questions(service, _EXAMPLES)
-    n_items = len(given_items.items)
-    n_pairs = n_items * (n_items - 1) // 2
-    limits = [n_pairs]  # no pair is asked about twice
-    if expected_questions is not None:
-        limits.append(expected_questions)
-    if max_calls is not None:
-        limits.append(max_calls * len(judges))
-    n_questions = min(limits)
+    n_questions = _limit_questions(expected_questions, given_items, max_calls, len(judges))
+    return _estimate_models(judges, n_questions, examples)
+
+
+def _estimate_models(
+    judges: Mapping[str, MachineJudge], n_questions: int, examples: Sequence[AskedQuestion]
+) -> SortEstimate:
+    """Estimate the calls of the language models among the judges, which share the questions.
+
+    Raises:
+        SortNetError: if the prompt of a model cannot be used.
+    """
     questions_a_judge = math.ceil(n_questions / len(judges))
     models = {
-        annotator: machine_judge
-        for annotator, machine_judge in judges.items()
-        if isinstance(machine_judge, LanguageModel)
+        annotator: judge for annotator, judge in judges.items() if isinstance(judge, LanguageModel)
     }
     # The prompt of every model is made, because this refuses a prompt that cannot be used.
     prompts = [Prompt(model.prompt).of(examples[0]) for model in models.values()]
@@ -256,6 +272,20 @@ def estimate(
         for annotator, model in models.items()
     }
     return SortEstimate(n_questions, calls, prompt=prompts[0] if prompts else None)
+
+
+def _limit_questions(
+    expected: int | None, given_items: GivenItems, max_calls: int | None, n_judges: int
+) -> int:
+    """Limit the expected number of questions to the number of pairs, and to the judges' calls."""
+    n_items = len(given_items.items)
+    n_pairs = n_items * (n_items - 1) // 2
+    limits = [n_pairs]  # no pair is asked about twice
+    if expected is not None:
+        limits.append(expected)
+    if max_calls is not None:
+        limits.append(max_calls * n_judges)
+    return min(limits)
 
 
 def judges_by_name(judge: OneJudge | Mapping[str, OneJudge]) -> dict[str, MachineJudge]:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 from sqlalchemy import URL
 
 from sortnet.comparators.fitted_trees import FittedTrees
@@ -141,26 +142,13 @@ class ItemRanker:
 
         given_items = items_from(items, least=1, **columns)
         queries = self._queries(given_items)
-        order = self.ranker.order(queries)
-        rank = np.empty(len(order), np.int64)
-        rank[order] = _ranks_in_order(queries)
-        scores = self.ranker.real_scores(queries)
-        intervals = _rank_intervals(self.ranker, queries)
         # Queries put the items of a group together, so an item's row may differ from its place in
         # the input.
         row_of_item = {item: row for row, item in enumerate(queries.rows.tolist())}
         rows = [row_of_item[item] for item in given_items.number]
-        frame = pd.DataFrame(
-            {
-                "rank": rank[rows],
-                "item": pd.Series(list(given_items.values), dtype=object),
-                "score": scores[rows],
-            }
-        )
-        if intervals is not None:
-            low, high = intervals
-            frame["low"] = low[rows]
-            frame["high"] = high[rows]
+        figures = self._rank_documents(queries)
+        frame = pd.DataFrame({name: values[rows] for name, values in figures.items()})
+        frame.insert(1, "item", pd.Series(list(given_items.values), dtype=object))
         groups = given_items.items.groups
         if groups is None:
             return frame.sort_values("rank", kind="stable")
@@ -170,6 +158,21 @@ class ItemRanker:
     def save(self, folder: str | Path) -> None:
         """Write the model folder that `sortnet rank FOLDER FILE` and `load_ranker` read."""
         self.ranker.save(folder)
+
+    def _rank_documents(self, queries: Queries) -> dict[str, NDArray[Any]]:
+        """Return the `rank` and `score` of each document, and `low` and `high` if known.
+
+        Each value is an array, (n_docs,).
+        """
+        order = self.ranker.order(queries)
+        rank = np.empty(len(order), np.int64)
+        rank[order] = _ranks_in_order(queries)
+        figures: dict[str, NDArray[Any]] = {"rank": rank}
+        figures["score"] = self.ranker.real_scores(queries)
+        intervals = _rank_intervals(self.ranker, queries)
+        if intervals is not None:
+            figures["low"], figures["high"] = intervals
+        return figures
 
     def _queries(self, given_items: GivenItems) -> Queries:
         """Make queries of the items, with the features that the ranker was trained on."""
