@@ -37,8 +37,7 @@ from collection_helpers import Clock
 from forked_processes import hearing_hangups
 from hypothesis import HealthCheck, settings
 from item_helpers import LanguageModel
-from sqlalchemy import URL, Dialect, Engine, create_engine, make_url, text
-from sqlalchemy.util import LRUCache
+from sqlalchemy import create_engine, make_url, text
 
 from store import Store, open_store
 from store.database.schema import Base
@@ -113,33 +112,6 @@ def pytest_collection_finish() -> None:
 def hangups() -> Iterator[None]:
     """Let SIGHUP end the processes that a test starts, also where the tests run under nohup."""
     with hearing_hangups():
-        yield
-
-
-@pytest.fixture(scope="session", autouse=True)
-def _compiled_once() -> Iterator[None]:
-    """Compile each SQL statement once for all SQLite stores, not once for the store of each test.
-
-    An engine keeps what it has compiled under its dialect, so the engines share a dialect too.
-    """
-    compiled: LRUCache[Any, Any] = LRUCache(2000)
-    dialects: list[Dialect] = []
-
-    def create_sharing_engine(url: URL | str, **options: Any) -> Engine:
-        engine = create_engine(url, **options)
-        if engine.dialect.name == "sqlite":
-            # Only the first connection of an engine completes its dialect.
-            completed = (each for each in dialects if getattr(each, "server_version_info", None))
-            shared = next(completed, None)
-            if shared is None:
-                dialects.append(engine.dialect)
-            else:
-                engine.dialect = shared
-                engine.update_execution_options(compiled_cache=compiled)
-        return engine
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("store.database.engine.create_engine", create_sharing_engine)
         yield
 
 
