@@ -53,11 +53,15 @@ QID, QID_END, NEW_QID, DOCID, DOCID_END, FEATURES, N_FIELDS = range(7)
 # The parser returns at the end of a line when it has collected this many odd values.
 ODD_ENOUGH = 1 << 14
 
-# Powers of ten up to 22 are exact in float64. So a whole number below 2^53, divided or multiplied
-# by such a power, is rounded correctly (Clinger, "How to read floating point numbers accurately",
-# PLDI 1990).
-_POWERS = np.array([float(f"1e{k}") for k in range(61)])
+# Powers of ten up to 10^22 are exact in float64. So a whole number below 2^53, divided or
+# multiplied by such a power, is rounded correctly (Clinger, "How to read floating point numbers
+# accurately", PLDI 1990).
+_MOST_POWER = 60
+_MOST_EXACT_POWER = 22
+_POWERS = np.array([float(f"1e{k}") for k in range(_MOST_POWER + 1)])
 _EXACT = 1 << 53
+_MOST_MANTISSA = 10**17  # a mantissa below this has room for another digit in int64
+_MOST_EXPONENT = 10_000
 # Upper bound on the relative error of three roundings and of dropping the digits after the 18th.
 _ERROR = 2.0**-49
 _LARGEST = 3.4028234e38  # just below the largest float32
@@ -91,7 +95,7 @@ def _token_end(buf, p):
 
 @_compiled
 def _skip_blanks(buf, p):
-    """Find the first position from p on that is not blank, or the newline."""
+    """Skip the blanks at p, at most up to the newline; return the position after them."""
     while buf[p] != _NEWLINE and _is_blank(buf[p]):
         p += 1
     return p
@@ -111,22 +115,26 @@ def _is_missing(buf, p, end):
 
 
 @_compiled
-def _power(buf, p):
-    """Parse the signed exponent at p; return its value and the start and end of its digits."""
+def _parse_exponent(buf, p):
+    """Parse the signed exponent at p; return its value and the start and end of its digits.
+
+    Digits that would make the exponent larger than `_MOST_EXPONENT` are skipped: the number is
+    then too large or too small for a float64 anyway.
+    """
     negative = buf[p] == _MINUS
     if negative or buf[p] == _PLUS:
         p += 1
     start = p
     power = np.int64(0)
     while _ZERO <= buf[p] <= _NINE:
-        if power < 10_000:
+        if power < _MOST_EXPONENT:
             power = power * 10 + (np.int64(buf[p]) - _ZERO)
         p += 1
     return (-power if negative else power), start, p
 
 
 @_compiled
-def _number(buf, p):
+def _parse_number(buf, p):
     """Parse the number at p, up to the end of its token.
 
     Returns:
@@ -148,7 +156,7 @@ def _number(buf, p):
             n_digits += 1
             # A digit after the point lowers the exponent. A digit that does not fit into the
             # mantissa is dropped; before the point it raises the exponent. A bool counts as 0 or 1.
-            if mantissa < 10**17:
+            if mantissa < _MOST_MANTISSA:
                 mantissa = mantissa * 10 + (byte - _ZERO)
                 exponent -= after_point
             else:
@@ -164,31 +172,40 @@ def _number(buf, p):
     if buf[p - 1] == _POINT:  # Python has to read it: "4." is refused, "4.e2" is not
         return 0.0, p, False
     if buf[p] == _SMALL_E or buf[p] == _CAPITAL_E:
-        power, start, p = _power(buf, p + 1)
+        power, start, p = _parse_exponent(buf, p + 1)
         if p == start:
             return 0.0, p, False
         exponent += power
     if not _ends_token(buf[p]):
         return 0.0, p, False
-    # Compute the value of mantissa * 10^exponent, and whether it is sure.
+    value, sure = _value_of(mantissa, exponent, dropped)
+    return (-value if negative else value), p, sure
+
+
+@_compiled
+def _value_of(mantissa, exponent, dropped):
+    """Compute mantissa * 10^exponent, and whether the value is sure, see `_parse_number`.
+
+    `dropped` tells whether the number has further digits, which are not in the mantissa.
+    """
     if mantissa == 0:
-        return (-0.0 if negative else 0.0), p, True
-    if exponent < -60 or exponent > 60:
-        return 0.0, p, False
+        return 0.0, True
+    if abs(exponent) > _MOST_POWER:
+        return 0.0, False
     power_of_ten = _POWERS[abs(exponent)]
     value = mantissa / power_of_ten if exponent < 0 else mantissa * power_of_ten
     sure = value < _LARGEST
-    if dropped or mantissa >= _EXACT or exponent < -22 or exponent > 22:
+    if dropped or mantissa >= _EXACT or abs(exponent) > _MOST_EXACT_POWER:
         # The float64 may be off by a few units in the last place. The float32 is right unless the
         # exact value is close to the middle between two float32 numbers.
         low = np.float32(value * (1 - _ERROR))
         high = np.float32(value * (1 + _ERROR))
         sure = sure and low == high
-    return (-value if negative else value), p, sure
+    return value, sure
 
 
 @_compiled
-def _index(buf, p):
+def _parse_index(buf, p):
     """Parse the feature index at p, which must end with a colon.
 
     Returns:
@@ -234,7 +251,7 @@ def _index_fault(index, limit, last_line, line):
 
 
 @_compiled
-def _docid(buf, p):
+def _find_docid(buf, p):
     """Find the document id in the comment at p: the token after `docid =`.
 
     Returns:
@@ -331,7 +348,7 @@ def parse_lines(
     while line < stop and n_odd < ODD_ENOUGH:
         # Parse the grade.
         begin = starts[line]
-        grade, p, sure = _number(buf, begin)
+        grade, p, sure = _parse_number(buf, begin)
         if sure and grade >= 0 and grade == np.floor(grade) and grade < 2**31:
             grades[line] = np.int32(grade)
         else:
@@ -341,7 +358,7 @@ def parse_lines(
         # Parse the name of the query.
         p = _skip_blanks(buf, p)
         end = p if buf[p] == _NEWLINE else _token_end(buf, p)
-        qid = p + 4
+        qid = p + len(_QID_PREFIX)
         if end <= qid or (buf[p], buf[p + 1], buf[p + 2], buf[p + 3]) != _QID_PREFIX:
             return line, n_odd, widest, NO_QID, begin, end
         fields[line, QID] = qid
@@ -354,13 +371,13 @@ def parse_lines(
         n_features = 0
         p = _skip_blanks(buf, end)
         while buf[p] != _NEWLINE and buf[p] != _HASH:
-            index, colon = _index(buf, p)
+            index, colon = _parse_index(buf, p)
             fault = _index_fault(index, limit, last_line, line)
             if fault:
                 return line, n_odd, widest, fault, p, _token_end(buf, p)
             last_line[index] = line + 1
             widest = max(widest, index)
-            value, p, sure = _number(buf, colon + 1)
+            value, p, sure = _parse_number(buf, colon + 1)
             if not sure:
                 p = _token_end(buf, colon + 1)
                 value = np.nan
@@ -373,7 +390,7 @@ def parse_lines(
         fields[line, FEATURES] = n_features
 
         # Find the document id in the comment.
-        fields[line, DOCID], fields[line, DOCID_END] = _docid(buf, p)
+        fields[line, DOCID], fields[line, DOCID_END] = _find_docid(buf, p)
         line += 1
     return line, n_odd, widest, 0, 0, 0
 
