@@ -67,6 +67,15 @@ class Term(NamedTuple):
     factor: F64
 
 
+def _products(weight: F64, terms: list[Term]) -> F64:
+    """Return the weight times both factors of each pair of terms, one pair after the other."""
+    products: list[F64] = []
+    for first in terms:
+        weighted = weight * first.factor
+        products += [weighted * second.factor for second in terms]
+    return np.concatenate(products)
+
+
 @dataclass(frozen=True, eq=False)
 class Problem:
     """The likelihood of the answers as a function of the unknowns.
@@ -144,7 +153,8 @@ class Problem:
             (..., n + a) scores and biases, followed by the n shared errors if models have answered.
         """
         n, d = self.features.shape
-        unknowns, unknowns_of_errors = np.split(theta, [d + n + self.n_annotators], axis=-1)
+        n_of_answers = d + n + self.n_annotators
+        unknowns, unknowns_of_errors = theta[..., :n_of_answers], theta[..., n_of_answers:]
         scores: F64 = np.concatenate((unknowns[..., d:], unknowns_of_errors[..., d:]), axis=-1)
         scores[..., :n] += theta[..., :d] @ self.features.T
         if self.has_shared_errors:
@@ -169,7 +179,8 @@ class Problem:
     def _transposed(self, slope: F64, X: F64) -> F64:
         """Apply the transpose of `to_scores`, with the (n, d) matrix X in place of the features."""
         n = len(X)
-        score_slope, error_slope = np.split(slope, [n + self.n_annotators], axis=-1)
+        n_of_answers = n + self.n_annotators
+        score_slope, error_slope = slope[..., :n_of_answers], slope[..., n_of_answers:]
         columns = [score_slope[..., :n] @ X, score_slope]
         if self.has_shared_errors:
             columns += [error_slope @ X, error_slope]
@@ -191,6 +202,11 @@ class Problem:
     def by_model(self) -> F64:
         """Factor 1 for an answer of a model, 0 for any other answer."""
         return self.votes.of_kind(MODEL).astype(np.float64)
+
+    @cached_property
+    def blind(self) -> F64:
+        """Probability that each answer is blind, (m,); 0 for a known answer."""
+        return self.scales.annotators.blind[self.votes.annotator] * self.by_annotator
 
     @cached_property
     def sets(self) -> list[SetRows]:
@@ -246,7 +262,7 @@ class Problem:
         scales = self.scales
         votes = self.votes
         z = self.z(theta)
-        blind = scales.annotators.blind[votes.annotator] * self.by_annotator
+        blind = self.blind
         likelihood = answers(z, votes.target, scales.tie, blind, scales.ties)
         rows = self.measured
         if votes.probit is not None and len(rows):
@@ -361,16 +377,31 @@ class Problem:
             column are to be added up.
         """
         terms = [Term(position[block], factor[block]) for position, factor in self.terms()]
-        weight_in_block = weight[block]
-        rows: list[I64] = []
-        columns: list[I64] = []
-        values: list[F64] = []
-        for first in terms:
-            for second in terms:
-                rows.append(first.position)
-                columns.append(second.position)
-                values.append(weight_in_block * first.factor * second.factor)
-        return np.concatenate(rows), np.concatenate(columns), np.concatenate(values)
+        rows = np.concatenate([first.position for first in terms for _ in terms])
+        columns = np.concatenate([second.position for _ in terms for second in terms])
+        return rows, columns, _products(weight[block], terms)
+
+    def summed_curvature(self, weight: F64) -> F64:
+        """Return the matrix whose entries `curvature` lists, with the sums of its entries.
+
+        Args:
+            weight: (m,) minus the second derivative of each answer's log-likelihood in z.
+        """
+        places, terms = self._places_of_curvature
+        # bincount adds up the values of the same place.
+        sums = np.bincount(places, _products(weight, terms), self.size * self.size)
+        return np.asarray(sums, np.float64).reshape(self.size, self.size)
+
+    @cached_property
+    def _places_of_curvature(self) -> tuple[I64, list[Term]]:
+        """Places of the products of all pairs of terms in the flat matrix of curvature; the terms.
+
+        They are the same in each step of Newton's method.
+        """
+        terms = self.terms()
+        positions = [np.asarray(term.position) for term in terms]
+        places = [row * self.size + column for row in positions for column in positions]
+        return np.concatenate(places), terms
 
     def variance(self, root: F64, rows: I64) -> F64:
         """Compute the posterior variance of z, the argument of the likelihood, of some answers.
