@@ -146,7 +146,7 @@ an_add = st.tuples(
 
 
 @settings(
-    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(adds=st.lists(an_add, max_size=8), before=st.integers(0, 5))
 def test_any_adds_in_any_order_leave_what_the_model_says(

@@ -136,7 +136,7 @@ class Asking:
     """
 
     def __init__(self, service: LabellingService, annotator: str) -> None:
-        """Begin with the answers that the annotator has given before."""
+        """Count the answers that the annotator has given before."""
         self.service = service
         self.annotator = annotator
         self.answered_before = service.session.answered(annotator)

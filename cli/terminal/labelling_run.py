@@ -88,7 +88,7 @@ def label_criteria(
 
 
 def _lease_seconds(options: LabelOptions) -> float:
-    """Return the seconds of a lease, which outlasts the slowest answer and a wait for the store."""
+    """Return the seconds of a lease: longer than the slowest answer and a wait for the store."""
     judge = options.judge
     if not is_asked(judge):
         return options.lease
@@ -126,7 +126,8 @@ def _answers_left(number: int | None, labelled: Sequence[Mapping[str, Any]]) -> 
     """
     if number is None:
         return None
-    return number - sum(facts["answered"] for facts in labelled)
+    n_answered: int = sum(facts["answered"] for facts in labelled)
+    return number - n_answered
 
 
 def _is_done(service: LabellingService) -> bool:

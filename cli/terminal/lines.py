@@ -27,13 +27,13 @@ def _first_keys(keys: Mapping[str, str], outcomes: Sequence[str]) -> dict[str, s
     return {outcome: next(key for key in keys if keys[key] == outcome) for outcome in outcomes}
 
 
-# The keys that are explained, {outcome: key}: for two items, and for more than two.
+# The keys that a message names, {outcome: key}: for two items, and for more than two.
 _PAIR_OUTCOMES = _first_keys(KEYS, (*REPLIES, UNDO, QUIT))
 _SET_OUTCOMES = _first_keys(SET_KEYS, ("same", "skip", "cant-say", UNDO, QUIT))
 
 
 def _in_words(outcomes: Mapping[str, str]) -> str:
-    """Name the lines that are understood: outcomes with their keys, the flag and the comment."""
+    """List what an annotator may type: outcomes with their keys, the flag and the comment."""
     words = [
         f"{outcome} ({key})" if len(key) == 1 else outcome for outcome, key in outcomes.items()
     ]

@@ -18,7 +18,7 @@ STRATEGY = "place"  # name of this way to choose questions, stored with each que
 
 
 class _Stopped(Exception):
-    """Raised if the annotator quits, or has given the number of answers."""
+    """Raised if the annotator quits, or has given as many answers as were asked for."""
 
 
 class _Undone(Exception):
@@ -103,7 +103,7 @@ class _Search:
         After an undone answer the search restarts.
         """
         while True:
-            # The ranking takes pairs of an id and an item; the number of an item is both here.
+            # `LiveRanking` takes pairs (id, item). Here the number of an item serves as both.
             live = LiveRanking(self._prefer, [(pivot, pivot) for pivot in self.pivots])
             with suppress(_Undone):
                 return live.insert(self._item, self._item)
@@ -131,18 +131,19 @@ class _Search:
         the result is None.
         """
         judgements = self._asking.service.session.judgements()
-        is_pair = (judgements.left == self._item) & (judgements.right == pivot)
-        is_pair |= (judgements.left == pivot) & (judgements.right == self._item)
-        by_number: dict[int, Judgement] = {}
-        for judgement in judgements.where(is_pair & judgements.by(self._asking.annotator)):
+        is_item_left = (judgements.left == self._item) & (judgements.right == pivot)
+        is_item_right = (judgements.left == pivot) & (judgements.right == self._item)
+        is_by_annotator = judgements.by(self._asking.annotator)
+        counting: dict[int, Judgement] = {}  # by number, oldest first
+        for judgement in judgements.where((is_item_left | is_item_right) & is_by_annotator):
             if judgement.undoes is not None:
-                by_number.pop(judgement.undoes, None)
+                counting.pop(judgement.undoes, None)
             elif judgement.answer in TARGETS or judgement.number > self._n_events_before:
-                by_number[judgement.number] = judgement
-        return next(reversed(by_number.values()), None)
+                counting[judgement.number] = judgement
+        return next(reversed(counting.values()), None)
 
     def _ask(self, pivot: int) -> None:
-        """Ask about the item and a pivot, and store the answer if there is one.
+        """Ask the annotator to compare the item with a pivot, and store the answer if one comes.
 
         Raises:
             _Stopped: if the annotator quits, or has given the number of answers.
@@ -165,7 +166,7 @@ class _Search:
             asking.service.update()
 
     def _lease(self, pivot: int) -> Lease | None:
-        """Reserve the item and a pivot as the question of the annotator.
+        """Reserve the comparison of the item with a pivot for the annotator.
 
         If the pair cannot be reserved, but new answers were read from the store, the result is
         None: the annotator may have answered the question in another process.

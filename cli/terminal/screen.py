@@ -131,12 +131,7 @@ class Screen:
                 self._note = ""
                 return reply.after(started, remarks.comment, remarks.flagged)
             pressed_at = time.monotonic()
-            if key == "c":
-                remarks.comment = self._edit_comment(remarks.comment, show)
-            elif key == "f":
-                remarks.flagged = not remarks.flagged
-            elif key in ("a", "r", "h"):
-                self._show_rows(partial(self._rows_of_key, key, view))
+            self._act_on_key(key, view, remarks, show)
             # A comment, the ranking or the help takes time that does not count for the answer.
             # Reading the full texts is part of answering.
             if key != "a":
@@ -146,6 +141,28 @@ class Screen:
                 return Reply(LATE)
             if key is not None or size != self._console.size:
                 size = show(remarks.text() or self._note)
+
+    def _act_on_key(
+        self,
+        key: str | None,
+        view: QuestionView,
+        remarks: _Remarks,
+        show: Callable[[str], object],
+    ) -> None:
+        """Act on a key that is no answer: edit the comment, flag the question, or show rows.
+
+        Args:
+            key: name of the key; any other key, or None, does nothing.
+            view: texts of the question.
+            remarks: comment and flag, which a key may change.
+            show: function that draws the question with a note.
+        """
+        if key == "c":
+            remarks.comment = self._edit_comment(remarks.comment, show)
+        elif key == "f":
+            remarks.flagged = not remarks.flagged
+        elif key in ("a", "r", "h"):
+            self._show_rows(partial(self._rows_of_key, key, view))
 
     def _renew_lease(self) -> None:
         """Renew the lease of the question if a third of its time is over.

@@ -20,7 +20,7 @@ from sortnet.items.images import IMAGE_FEATURES, image_features
 from sortnet.items.texts import SURFACE, Meanings, Topics, WordCounts, embeddings, surface_features
 from sortnet.tables.roles import NAMED
 
-_SAME = 1e-5  # relative difference of values that differ by rounding only
+_ROUNDING = 1e-5  # relative difference of values that differ by rounding only
 _TEXT = "text: "  # prefix of the names of features that are made of texts
 _IMAGE = "image: "  # prefix of the names of features that are made of images
 MADE = (_TEXT, _IMAGE)
@@ -63,7 +63,7 @@ class Describer:
         return self.given + self.made
 
     def readable_names(self) -> tuple[str, ...]:
-        """Return the feature names for people: columns in place of prefixes, and topics' words."""
+        """Return the names of the features as people read them; see `readable_names`."""
         return readable_names(self.feature_names, self.columns)
 
     @property
@@ -239,7 +239,7 @@ def describe(items: Items, *, embed: bool = False, progress: Progress = _silent)
 
 
 def readable_names(names: Sequence[str], columns: Mapping[str, Any]) -> tuple[str, ...]:
-    """Make names of features for people: columns in place of prefixes, words in place of topics.
+    """Make names of features for people: with columns for prefixes, and words for topics.
 
     Two features that would get the same name keep their stored names.
 
@@ -319,5 +319,5 @@ def _varies(features: F32) -> Bool:
     is_present = ~np.isnan(features)
     low = np.where(is_present, features, np.inf).min(axis=0, initial=np.inf)
     high = np.where(is_present, features, -np.inf).max(axis=0, initial=-np.inf)
-    varies: Bool = high - low > _SAME * np.maximum(1, np.abs(high))
+    varies: Bool = high - low > _ROUNDING * np.maximum(1, np.abs(high))
     return varies

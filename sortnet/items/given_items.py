@@ -181,7 +181,7 @@ def _items_from_frame(
 
 
 def _check_unicode(row: Mapping[str, Any], place: str) -> None:
-    """Raise a DataError if a database cannot store a text of a row, {column: cell}."""
+    """Raise a DataError if a row, {column: cell}, has a text that a database cannot store."""
     for name, cell in row.items():
         if isinstance(cell, str):
             checked_text(cell, cell, place, f"column {name}")

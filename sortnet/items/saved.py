@@ -139,7 +139,7 @@ def _topics(arrays_left: Arrays) -> Topics:
         arrays_left, "topics", np.float32, (None, n_terms),
         low=-_LARGEST_LOADING, high=_LARGEST_LOADING,
     )  # fmt: skip
-    _check_number(len(loadings), n_terms, "topics")
+    _check_number_of_axes(len(loadings), n_terms, "topics")
     return Topics(words, letters, loadings)
 
 
@@ -162,11 +162,11 @@ def _meanings(arrays_left: Arrays) -> Meanings:
     mean = _take(arrays_left, "meanings.mean", np.float64, (None,), low=-largest, high=largest)
     shape = (len(mean), None)
     axes = _take(arrays_left, "meanings.axes", np.float64, shape, low=-largest, high=largest)
-    _check_number(axes.shape[1], len(mean), "meanings.axes")
+    _check_number_of_axes(axes.shape[1], len(mean), "meanings.axes")
     return Meanings(mean, axes)
 
 
-def _check_number(n_axes: int, n_dimensions: int, name: str) -> None:
+def _check_number_of_axes(n_axes: int, n_dimensions: int, name: str) -> None:
     """Raise a ModelError if there are more axes than dimensions.
 
     Without this check a small file could demand much memory: an array of the shape 10^9 x 0 takes

@@ -32,16 +32,16 @@ _MOST_TERMS = 50_000  # of a kind
 DIMENSIONS = 32  # number of principal components of the embeddings, at most
 _TERMS_TO_NAME_BY = 40  # terms with the largest loadings, which may be words of a topic's name
 _WORDS_OF_NAME = 3  # words in the name of a topic, at most
-_AT_ONCE = 128  # number of texts that are embedded at a time
+_TEXTS_IN_BATCH = 128  # number of texts that are embedded at a time
 _MOST_CHARACTERS = 20_000  # characters of a text that count for its topics and embedding
 
 _WORD = re.compile(r"[^\W\d_]+(?:['’-][^\W\d_]+)*")
 _NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
-_SENTENCE = re.compile(r"[.!?…。！？]+")
+_END_OF_SENTENCE = re.compile(r"[.!?…。！？]+")
 _LINK = re.compile(r"https?://|www\.", re.IGNORECASE)
 # Marks that are counted: commas, question marks, exclamation marks and quotes.
 _MARKS = (",，、;", "?？", "!！", '"“”„«»')
-_LONG = 7  # letters of a word that counts as long, at least
+_LETTERS_OF_LONG_WORD = 7  # letters of a word that counts as long, at least
 _CONNECTIVES = frozenset(
     (
         *("although", "because", "but", "consequently", "due", "even", "finally", "first", "hence"),
@@ -135,7 +135,7 @@ def _surface_of_text(text: str, words: list[str]) -> list[float]:
     count_of_word = Counter(lower_words)
     n_different = len(count_of_word)
     n_once = sum(count == 1 for count in count_of_word.values())
-    n_long = sum(len(word) >= _LONG for word in words)
+    n_long = sum(len(word) >= _LETTERS_OF_LONG_WORD for word in words)
     n_letters = sum(map(str.isalpha, text))
     n_capital_words = sum(len(word) > 1 and word.isupper() for word in words)
     n_marks = sum(not character.isalnum() and not character.isspace() for character in text)
@@ -144,7 +144,7 @@ def _surface_of_text(text: str, words: list[str]) -> list[float]:
         for listed_words in _lists_of_words()
     ]
     begins_in_lower_case = bool(words) and words[0][0].islower()
-    ends_with_mark = _SENTENCE.search(text.rstrip()[-2:]) is not None
+    ends_with_mark = _END_OF_SENTENCE.search(text.rstrip()[-2:]) is not None
     return [
         *_sizes(text, words, n_different),
         _ratio(n_different, n_words),
@@ -165,7 +165,7 @@ def _surface_of_text(text: str, words: list[str]) -> list[float]:
 
 def _sizes(text: str, words: list[str], n_different: int) -> list[float]:
     """Compute log(1 + value) of the counts in a text, and of its mean word and sentence length."""
-    n_sentences = len([part for part in _SENTENCE.split(text) if part.strip()])
+    n_sentences = len([part for part in _END_OF_SENTENCE.split(text) if part.strip()])
     n_paragraphs = len([line for line in text.splitlines() if line.strip()])
     word_length = _ratio(sum(map(len, words)), len(words))
     sentence_length = _ratio(len(words), n_sentences)
@@ -419,8 +419,8 @@ def _embedded(load_model: Any, texts: list[str], progress: Progress) -> F64:
     finally:
         logging.enable_progress_bar()
     vectors = []
-    for first in range(0, len(texts), _AT_ONCE):
+    for first in range(0, len(texts), _TEXTS_IN_BATCH):
         progress(f"embedding text {first + 1} of {len(texts)}")
-        batch = [text[:_MOST_CHARACTERS] for text in texts[first : first + _AT_ONCE]]
+        batch = [text[:_MOST_CHARACTERS] for text in texts[first : first + _TEXTS_IN_BATCH]]
         vectors.append(model.encode(batch, show_progress_bar=False))
     return np.concatenate(vectors).astype(np.float64)

@@ -19,7 +19,7 @@ from sortnet.judges.prices import Price
 from sortnet.judges.verdicts import Verdict, stored_meta
 from sortnet.preference.base import ORDER_ANSWERS
 
-_OF_TWO = AnswerForm()
+_FORM_FOR_TWO = AnswerForm()
 # The first line of the file.
 _FORMAT = {"format": "sortnet-answers", "format_version": 1}
 
@@ -31,7 +31,7 @@ def answer_key(
     *,
     structured: bool,
     with_logprobs: bool = True,
-    form: AnswerForm = _OF_TWO,
+    form: AnswerForm = _FORM_FOR_TWO,
 ) -> str:
     """Make the key of an answer in the cache: a hash of the request and of the form of the answer.
 
@@ -190,7 +190,10 @@ def _entry(record: Any) -> tuple[str, Verdict] | None:
 
 
 def _are_places_of_answer(best: object, worst: object, answer: object) -> bool:
-    """Whether `best` and `worst` fit an answer: places, numbers from 0, if the answer is "best"."""
+    """Whether `best` and `worst` are places (numbers from 0) if the answer is "best", else None.
+
+    The answer "best" may be without a worst place.
+    """
     if answer != "best":
         return best is None and worst is None
     chosen = [best] if worst is None else [best, worst]

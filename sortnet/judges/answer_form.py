@@ -79,7 +79,7 @@ class AnswerForm:
         return f'Answer with {lines}, or with "Best: {SAME}".'
 
     def facts(self, reply: Reply) -> dict[str, Any]:
-        """Return the probabilities of letters under `letters`, to store with an answer about a set.
+        """Return {"letters": probabilities of the letters}, to store with the answer.
 
         The dict is empty for two items, or if the server gives no log-probabilities.
         """

@@ -115,7 +115,7 @@ class DecodedBody:
     """
 
     def __init__(self, encoding: str) -> None:
-        """Check the encoding, and make a decoder for gzip; None if the body is not encoded."""
+        """Check the encoding, and make a decoder if the encoding is gzip."""
         names = [name.strip().lower() for name in encoding.split(",")]
         encodings = [name for name in names if name not in ("", "identity")]
         if encodings not in ([], ["gzip"], ["x-gzip"]):

@@ -117,9 +117,9 @@ class LanguageModel:
 
     @property
     def variant(self) -> str:
-        """Hash of the settings that make the model another judge; empty for the default settings.
+        """Hash of the settings that distinguish judges by the same model; empty for the defaults.
 
-        Such settings are a prompt from a file, an answer by JSON schema, and the parameters of a
+        These settings are a prompt from a file, an answer by JSON schema, and the parameters of a
         request except seeds, limits of tokens and bookkeeping.
 
         >>> LanguageModel("qwen3", "http://localhost:8000", request={"seed": 7}).variant
@@ -219,15 +219,23 @@ class LanguageModel:
             secret = os.environ.get(source, "").strip() or None
             if secret is None and self.key is not None:
                 raise SortNetError(f"the variable {source}, which is to have the key, is not set")
-        if secret is None:
-            return None
+        if secret is not None:
+            self._check_secret(secret, source)
+        return secret
+
+    def _check_secret(self, secret: object, source: str) -> None:
+        """Raise SortNetError if a value cannot be a key, or if the request has the key.
+
+        Args:
+            secret: the value.
+            source: name of the variable that has the value, or words for the user's function.
+        """
         if not isinstance(secret, str):
             raise SortNetError(f"key: the function returned {type(secret).__name__}, no text")
         if not (secret.isascii() and secret.isprintable()):
             raise SortNetError(f"the key in {source} has characters that no key has")
         if secret in json.dumps(dict(self.request)):
             raise SortNetError("request: it has the server's key, and a request is stored")
-        return secret
 
 
 def _check_key(key: object) -> None:

@@ -109,7 +109,7 @@ def letter_in(text: str) -> str | None:
 
 
 def _only_letter(letters: set[str]) -> str | None:
-    """Return the letter in a set of one; None for any other set."""
+    """Return the only letter in a set; None if the set has no letter, or several."""
     return letters.pop() if len(letters) == 1 else None
 
 
@@ -199,7 +199,10 @@ def _token_of_answer(tokens: Sequence[Any], letter: str | None) -> Any:
 
 
 def _probability_of_letters(token: Mapping[str, Any]) -> dict[str, float]:
-    """Sum the probabilities of the alternatives to a token by letter, {letter: probability}."""
+    """Sum the probabilities of each letter over the tokens that the model might have chosen.
+
+    Returns {letter: probability}.
+    """
     probability_of_letter = dict.fromkeys(LETTERS, 0.0)
     for alternative in token.get("top_logprobs") or ():
         letter = _letter_of(alternative)

@@ -34,7 +34,7 @@ _LONGEST_TEXT = 200  # characters of a server's text in a message
 # SortNet leaves these parameters out if a model refuses them.
 _MAY_BE_LEFT_OUT = ("temperature", "max_tokens", "max_completion_tokens")
 _NAMES_SCHEMA = re.compile(r"response_format|json_schema|schema|structured", re.IGNORECASE)
-_OF_TWO = AnswerForm()
+_FORM_FOR_TWO = AnswerForm()
 
 
 @dataclass
@@ -102,7 +102,7 @@ class Server:
         return spellings(self.key).sub("***", text) if self.key else text
 
     def body(
-        self, messages: Sequence[Mapping[str, Any]], form: AnswerForm = _OF_TWO
+        self, messages: Sequence[Mapping[str, Any]], form: AnswerForm = _FORM_FOR_TWO
     ) -> dict[str, Any]:
         """Make the body of a request, without parameters that the server has refused."""
         response_format = form.response_format if self.structured else None

@@ -31,7 +31,7 @@ class _TooLong(Fault):
 
 @dataclass
 class _Usage:
-    """What the calls about one question have taken so far."""
+    """Calls about one question so far, with their tokens."""
 
     calls: int = 0
     tokens_in: int = 0
@@ -104,7 +104,7 @@ class ModelWorker:
             )
         verdict = self._answer_of_server(question)
         # The server may have just refused a parameter. Without the temperature its answers are
-        # random; without another parameter the key of the cache is different.
+        # random. Without any other parameter the question has another key: it is made again.
         if not server.is_random:
             server.cache.add(server.cache_key(question), verdict)
         return verdict

@@ -113,7 +113,7 @@ class Prompt:
         self.hash = hashlib.sha256(text.encode()).hexdigest()[:8]  # stored with the answers
 
     def why_not_about(self, n_items: int) -> str:
-        """Explain why no prompt about a number of items can be made; empty if it can be made.
+        """Explain why no prompt about `n_items` items can be made; empty if one can be made.
 
         >>> Prompt().why_not_about(4)
         ''

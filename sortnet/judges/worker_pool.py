@@ -172,8 +172,8 @@ class WorkerPool(ABC, Generic[Q]):
             idle_workers.put(worker)
         questions_of_call: dict[Future[None], list[Q]] = {}
         most_open = self._most_open(len(workers))
-        # Several questions that are chosen together cost less. So questions are only chosen when
-        # the number of open questions has fallen this low.
+        # Choosing several questions at once takes less time than choosing them one by one. So new
+        # questions are chosen only when the number of open questions has fallen this low.
         few_open = (len(workers) + most_open) // 2
         while True:
             n_open = len(questions_of_call)
