@@ -3,11 +3,11 @@
 A setting is a field with a description. The options of `sortnet train`, the parameters of
 `SortNetRanker` and the table in the documentation are made from these descriptions.
 
-A setting that is None is left open. This module has the defaults: in the fields, in `DEFAULTS` for
-settings that are left open, and in `choose_quality` for RankQuality. Defaults that depend on the
-data are chosen elsewhere: the scaling and the weight decay by trials in
-`sortnet.rankers.choose_inputs`, the epochs and the batch size in `sortnet.learning.step_budget`,
-and the settings of a run that begins with a model in `sortnet.rankers.from_model`. The settings of
+The default of a setting is in its field. If the value is None, the value to use is in `DEFAULTS`,
+or is chosen by `choose_quality` for RankQuality. Values that depend on the data are chosen
+elsewhere: the scaling and the weight decay by trials in `sortnet.rankers.choose_inputs`, the epochs
+and the batch size in `sortnet.learning.step_budget`, and the settings of a run that begins with a
+model in `sortnet.rankers.from_model`. The settings of
 the other rankers, in `sortnet.rankers`, have a property `fixed` with their own defaults.
 """
 
@@ -123,11 +123,12 @@ class Training:
     # fmt: on
 
     def __post_init__(self) -> None:
+        """Check every setting."""
         check_settings(self, ComparatorError)
 
     @property
     def fixed_weight_decay(self) -> float:
-        """The weight decay to train with: the default of nets if the setting is left open."""
+        """The weight decay to train with: the default of nets if the setting is None."""
         if self.weight_decay is not None:
             return self.weight_decay
         return float(DEFAULTS["nets"]["weight_decay"])
@@ -180,6 +181,7 @@ class Settings:
     # fmt: on
 
     def __post_init__(self) -> None:
+        """Check every setting, also that the measure of RankQuality is known."""
         check_settings(self, DataError)
         if self.quality is not None:
             self.metric(self.quality)  # refuses an unknown measure
@@ -193,7 +195,7 @@ class Settings:
         """RankQuality, the measure by which the best iteration is chosen.
 
         Raises:
-            DataError: if the settings leave RankQuality open.
+            DataError: if the setting `quality` is None.
         """
         if self.quality is None:
             raise DataError("the settings leave RankQuality open: give quality, such as ndcg@10")
@@ -212,13 +214,13 @@ class Settings:
     def flat(self) -> dict[str, Any]:
         """List the values of all settings by name, including the settings of the training."""
         values = {}
-        nested_values: dict[str, Any] = {}
+        training_values: dict[str, Any] = {}
         for name, value in self._values().items():
-            if is_dataclass(value):
-                nested_values |= {f.name: getattr(value, f.name) for f in fields(value)}
+            if is_dataclass(value):  # the settings of the training
+                training_values |= {f.name: getattr(value, f.name) for f in fields(value)}
             else:
                 values[name] = value
-        return values | nested_values
+        return values | training_values
 
     def _values(self) -> dict[str, Any]:
         """List the values of the fields by name; the settings of the training are one value."""
@@ -236,10 +238,10 @@ class Settings:
         self.check_names(values)
         current = self._values()
         own_values = {name: value for name, value in values.items() if name in current}
-        nested_values = {name: value for name, value in values.items() if name not in current}
+        training_values = {name: value for name, value in values.items() if name not in current}
         for name, value in current.items():
-            if is_dataclass(value):
-                own_values[name] = replace(current[name], **nested_values)
+            if is_dataclass(value):  # the settings of the training
+                own_values[name] = replace(current[name], **training_values)
         return replace(self, **own_values)
 
     def check_names(self, names: Iterable[str]) -> None:
@@ -254,11 +256,11 @@ class Settings:
 
     @property
     def fixed(self) -> Mapping[str, Any]:
-        """Default values of the settings that are left open and that no trial chooses."""
+        """Default values for settings that are None and that no trial chooses."""
         return DEFAULTS["nets"]
 
     def candidates(self, train: Queries) -> list[Self]:
-        """List the settings to fit, with a value for each setting that was left open.
+        """List the settings to fit, with a value for each setting that is None.
 
         If the list has several entries, a ranker is fitted with each entry, and the validation part
         chooses among these rankers.
@@ -296,6 +298,7 @@ def _settings_from_json(settings_class: Any, values: Mapping[str, Any]) -> Any:
     """Make settings of a class from JSON values; a nested dict becomes nested settings."""
     hints = get_type_hints(settings_class)
     nested_classes = {name: hint for name, hint in hints.items() if is_dataclass(hint)}
+    # A plain setting may be missing, nested settings may not.
     types = {f.name: hints[f.name] for f in fields(settings_class) if f.name in values}
     for name in nested_classes:
         types[name] = dict
@@ -390,12 +393,14 @@ class Config(Settings):
         before it. With start=fresh, `max_iter` counts the sorts, as in Algorithm 3.1: the first
         sort is by random weights, before any training.
         """
+        # Whether the trained comparator chooses the pairs; if not, one training is the default.
         is_learning = self.strategy in LEARNING
         if self.start == "warm":
             default_trainings = _WARM_TRAININGS if is_learning else 1
             return self.max_iter or default_trainings
         default_sorts = _FRESH_SORTS if is_learning else 2
-        return (self.max_iter or default_sorts) - 1
+        n_sorts = self.max_iter or default_sorts
+        return n_sorts - 1
 
     @property
     def divides_one_training(self) -> bool:
@@ -408,10 +413,10 @@ class Config(Settings):
 
     @property
     def with_defaults(self) -> Config:
-        """These settings with default values for open settings, except RankQuality.
+        """These settings with default values for the settings that are None, except RankQuality.
 
-        If the comparator is open, it becomes the first comparator that has all settings that are
-        not open.
+        If the comparator is None, it becomes the first comparator that has all settings with
+        values.
 
         Raises:
             ComparatorError: if no comparator has all these settings.
@@ -422,15 +427,15 @@ class Config(Settings):
         for situation in self._situations(comparator):
             defaults |= DEFAULTS[situation]
         excluded = set_names.union(_MISSING_SETTINGS[comparator])
-        return self.changed(
-            **{name: value for name, value in defaults.items() if name not in excluded}
-        )
+        changes = {name: value for name, value in defaults.items() if name not in excluded}
+        return self.changed(**changes)
 
     def _first_comparator(self, set_names: set[str]) -> str:
         """Name the first comparator that has all the named settings; `trees` if none has them."""
-        for comparator, missing in _MISSING_SETTINGS.items():
-            has_units = comparator != "cmpnn" or self.units != "relu"
-            if set_names.isdisjoint(missing) and has_units:
+        for comparator, missing_settings in _MISSING_SETTINGS.items():
+            if comparator == "cmpnn" and self.units == "relu":
+                continue  # CmpNN has the setting `units`, but not this value
+            if set_names.isdisjoint(missing_settings):
                 return comparator
         return "trees"  # the check of the settings refuses a setting that trees do not have
 
@@ -462,7 +467,7 @@ DEFAULTS: dict[str, dict[str, Any]] = {
         "trees": 8, "depth": 6, "scaling": "query+rank", "weight_decay": 0.01, "pairs": "compared",
         "pair_weight": "quality",
     },
-    # A judge gives no grades, without which a pair's change of RankQuality cannot be computed.
+    # A judge gives no grades. Without grades, a pair's change of RankQuality cannot be computed.
     "trees of few answers": {"pairs": "top", "pair_weight": "none"},
     # The accuracy of judged pairs counts the top of a ranking as much as the rest.
     "trees of few answers, by accuracy": {"pairs": "uncertain"},
@@ -484,7 +489,7 @@ PRESETS = {"paper": PAPER}
 
 
 def choose_quality(train: Queries, vali: Queries, config: S) -> S:
-    """Choose RankQuality by the data if the settings leave it open; return the settings with it.
+    """Choose RankQuality by the data if `quality` is None; return the settings with RankQuality.
 
     It is `accuracy` with judged pairs or a judge; `map` if there are two different grades, and only
     the higher grade is relevant; and `ndcg@10` otherwise.
@@ -498,10 +503,10 @@ def choose_quality(train: Queries, vali: Queries, config: S) -> S:
         DataError: if RankQuality gives every ranking of `vali` the same score.
     """
     if config.quality is None:
-        grades = np.concatenate([np.unique(queries.grades) for queries in (train, vali)])
         if vali.judged is not None or vali.judge is not None:
             quality = "accuracy"
         else:
+            grades = np.concatenate([np.unique(queries.grades) for queries in (train, vali)])
             quality = default_quality(grades, config.relevant_from)
         config = replace(config, quality=quality)
     if vali.judge is None:

@@ -44,7 +44,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sortnet.core import F64, I32, I64, Bool, Queries
-from sortnet.core.shard import gathered, summed
+from sortnet.core.shard import gather_rows, sum_over_processes
 from sortnet.errors import DataError, MetricError
 
 Gain: TypeAlias = Literal["exp", "linear"]
@@ -74,7 +74,7 @@ class _Hits:
     starts: I64  # (n_queries,) number of each query's first hit
 
     def sum(self, weights: F64, counted: NDArray[np.bool_]) -> F64:
-        """Sum the weights (n_hits,) of the hits in the mask `counted` by query, (n_queries,)."""
+        """Add up the weights (n_hits,) of each query's hits in a mask `counted`, (n_queries,)."""
         sums = np.bincount(self.query[counted], weights[counted], minlength=len(self.counts))
         return sums.astype(np.float64, copy=False)  # numpy's stubs declare integers
 
@@ -115,7 +115,7 @@ def _within(metric: Metric, rank: I64) -> NDArray[np.bool_]:
 
 
 def _ideal_ranks(hits: _Hits) -> I64:
-    """Number the hits of each query from 1, (n_hits,): the ranks of hits in an ideal ranking."""
+    """Ranks that hits have in an ideal ranking, (n_hits,): 1, 2, 3 and so on in each query."""
     return np.arange(1, len(hits.rank) + 1) - hits.starts[hits.query]
 
 
@@ -136,7 +136,7 @@ def _p(metric: Metric, hits: _Hits) -> F64:
 
 
 def _mrr(metric: Metric, hits: _Hits) -> F64:
-    """Compute the reciprocal rank of each query's first hit, (n_queries,); 0 below the cutoff."""
+    """Compute 1 / rank of each query's first hit, (n_queries,); 0 for a hit below the cutoff."""
     first_rank = hits.first(hits.rank)
     return np.where(_within(metric, first_rank), 1.0 / first_rank, 0.0)
 
@@ -144,7 +144,8 @@ def _mrr(metric: Metric, hits: _Hits) -> F64:
 def _ndcg(metric: Metric, hits: _Hits) -> F64:
     """Divide the DCG of each query by the DCG of its ideal ranking, (n_queries,)."""
     ideal_grades = _grades_best_first(hits)
-    best_grade = hits.first(ideal_grades)[hits.query]
+    best_grade_of_query = hits.first(ideal_grades)
+    best_grade = best_grade_of_query[hits.query]
     dcg = _dcg(metric, hits, hits.grade, hits.rank, best_grade)
     ideal_dcg = _dcg(metric, hits, ideal_grades, _ideal_ranks(hits), best_grade)
     return dcg / np.where(hits.counts > 0, ideal_dcg, 1.0)
@@ -195,7 +196,7 @@ def _err(metric: Metric, hits: _Hits) -> F64:
     p_reach = np.ones(len(hits.rank))  # (n_hits,) probability that the reader reaches the document
     for grade in range(1, _ERR_HIGHEST + 1):
         has_grade = hits.grade == grade
-        # Whole numbers are added up over all queries, because they lose no digit.
+        # Counts may be added up over all queries at once, because whole numbers lose no digit.
         n_above_in_all = np.cumsum(has_grade) - has_grade
         n_above = n_above_in_all - hits.first(n_above_in_all)[hits.query]
         p_reach *= (1.0 - p_stop_of_grade[grade]) ** n_above
@@ -217,14 +218,19 @@ def _spearman(metric: Metric, hits: _Hits) -> F64:
     all_hits = np.ones(len(order), np.bool_)
     products = hits.sum((hits.rank - mean_rank) * (rank_by_grade - mean_rank), all_hits)
     squares = hits.sum(np.square(rank_by_grade - mean_rank), all_hits)
+    squares_times_squares_of_ranks = squares * (n**3 - n) / 12  # the ranks 1..n have no ties
     with np.errstate(invalid="ignore"):  # 0 / 0 where all documents have the same grade
-        correlation: F64 = products / np.sqrt(squares * (n**3 - n) / 12)
+        correlation: F64 = products / np.sqrt(squares_times_squares_of_ranks)
     return correlation
 
 
 def _kendall(metric: Metric, hits: _Hits) -> F64:
-    """Compute Kendall's tau-b of each query, (n_queries,), see the formula of the module."""
-    n_wrong, n_pairs = _count_discordant(hits)
+    """Compute Kendall's tau-b of each query, (n_queries,).
+
+    It is (C - D) / sqrt((C + D) n (n - 1) / 2) for n documents. Among the pairs of documents of
+    different grades, C pairs are ranked in the order of their grades, and D pairs are not.
+    """
+    n_wrong, n_pairs = _count_discordant(hits)  # D, and C + D
     n = hits.counts.astype(np.float64)
     with np.errstate(invalid="ignore"):  # 0 / 0 where all documents have the same grade
         correlation: F64 = (n_pairs - 2 * n_wrong) / np.sqrt(n_pairs * n * (n - 1) / 2)
@@ -267,7 +273,7 @@ def _count_discordant(hits: _Hits) -> tuple[F64, F64]:
 
 
 def _count_discordant_of_level(hits: _Hits, level: int) -> F64:
-    """Count each query's wrongly ranked pairs across the halves of blocks, (n_queries,).
+    """Count each query's wrong pairs with a document in either half of a block, (n_queries,).
 
     A block has 2^(level + 1) consecutive ranks of a query. A pair is wrong if the document in the
     left half, which is ranked higher, has the lower grade.
@@ -298,8 +304,10 @@ def _sorted_by_value(hits: _Hits, value: NDArray[Any]) -> tuple[I64, I64, I64]:
     order = np.lexsort((value, hits.query))
     query = hits.query[order]
     sorted_value = value[order]
-    is_new = (np.diff(query, prepend=-1) != 0) | (np.diff(sorted_value, prepend=0) != 0)
-    run_starts = np.flatnonzero(is_new)  # a run is the hits of a query with the same value
+    # A run is the hits of a query with the same value.
+    is_first_of_query = np.diff(query, prepend=-1) != 0
+    is_first_of_run = is_first_of_query | (np.diff(sorted_value, prepend=0) != 0)
+    run_starts = np.flatnonzero(is_first_of_run)
     run_sizes = np.diff(np.append(run_starts, len(order)))
     n_lower = np.repeat(run_starts, run_sizes) - hits.starts[query]
     n_equal = np.repeat(run_sizes, run_sizes)
@@ -465,7 +473,7 @@ class Metric:
 
 
 def parse_metric(name: str, *, gain: Gain = "exp", relevant_from: int = 1) -> Metric:
-    """Parse the name of a measure, as written here, in trec_eval or in ir-measures.
+    """Parse the name of a measure, in the spelling of SortNet, trec_eval or ir-measures.
 
     Examples are `map`, `ndcg@10`, `p@10`, `mrr`, `err@10`; also AP, P_10, RR, recip_rank and
     map_cut.10. Upper and lower case differ only for `nDCG`: the names of ir-measures (`nDCG@10`,
@@ -485,14 +493,17 @@ def parse_metric(name: str, *, gain: Gain = "exp", relevant_from: int = 1) -> Me
     ('nDCG@10', 'linear')
     """
     match = _NAME.fullmatch(name.strip())
-    typed = match["kind"] if match else ""
-    spelling = typed.lower()
-    kind = typed if typed in MEASURES else _KIND_OF.get(spelling)
+    name_without_cutoff = match["kind"] if match else ""
+    lower_name = name_without_cutoff.lower()
+    if name_without_cutoff in MEASURES:
+        kind: str | None = name_without_cutoff
+    else:
+        kind = _KIND_OF.get(lower_name)
     if match is None or kind is None:
         raise MetricError(f"unknown metric {name!r}; {_known_measures()}")
     row = MEASURES[kind]
     cutoff = match["cutoff"]
-    if cutoff is None and (row.needs_cutoff or f"{spelling}@n" in row.spellings):
+    if cutoff is None and (row.needs_cutoff or f"{lower_name}@n" in row.spellings):
         raise MetricError(f"metric {name!r} needs a cutoff, as in {kind}@10; {_known_measures()}")
     return Metric(kind, None if cutoff is None else int(cutoff), gain, relevant_from)
 
@@ -633,13 +644,13 @@ def outcomes(metric: Metric, queries: Queries, order: I64) -> F64:
             data = "documents without judged pairs"
         raise MetricError(f"{queries.source}: {metric.name} is not defined for {data}")
     if judged is None:
-        return gathered(queries, per_query(metric, queries.grades[order], queries.offsets))
-    place = np.empty(len(order), np.int64)
-    place[order] = np.arange(len(order))
+        return gather_rows(queries, per_query(metric, queries.grades[order], queries.offsets))
+    rank_of_doc = np.empty(len(order), np.int64)
+    rank_of_doc[order] = np.arange(len(order))
     decided = judged.where(judged.sure > 0)
-    is_predicted = place[decided.winner] < place[decided.loser]
-    weight = gathered(queries, decided.sure)
-    predicted_weight = gathered(queries, is_predicted * decided.sure)
+    is_predicted = rank_of_doc[decided.winner] < rank_of_doc[decided.loser]
+    weight = gather_rows(queries, decided.sure)
+    predicted_weight = gather_rows(queries, is_predicted * decided.sure)
     mean_weight = weight.mean() if len(weight) else 1.0
     values: F64 = predicted_weight / mean_weight
     return values
@@ -752,7 +763,8 @@ def can_choose(metric: Metric, queries: Queries) -> Bool:
     """
     if queries.judged is not None:
         query_of_pairs = queries.query_of_docs()[queries.judged.winner]
-        is_decided: Bool = np.bincount(query_of_pairs, queries.judged.sure, len(queries)) > 0
+        decided_weight = np.bincount(query_of_pairs, queries.judged.sure, len(queries))
+        is_decided: Bool = decided_weight > 0
         return is_decided & metric.row.of_pairs
     _refuse_high(metric, queries.grades)
     lowest, highest = _grade_ranges(queries)
@@ -769,8 +781,8 @@ def check_can_choose(metric: Metric, queries: Queries) -> None:
         DataError: if every ranking has the same score; the message suggests measures that differ.
         MetricError: if a grade is too high for the measure.
     """
-    n_choosing = np.count_nonzero(can_choose(metric, queries))
-    if summed(queries, n_choosing):
+    n_queries_that_choose = np.count_nonzero(can_choose(metric, queries))
+    if sum_over_processes(queries, n_queries_that_choose):
         return
     if queries.judged is not None:
         if metric.row.of_pairs:
@@ -804,10 +816,11 @@ def default_quality(grades: ArrayLike, relevant_from: int = 1) -> str:
 def _remedies(metric: Metric, queries: Queries) -> str:
     """Suggest options with which RankQuality can choose, as the end of an error message."""
     lowest, highest = _grade_ranges(queries)
-    if not (lowest < highest).any():
+    has_different_grades = lowest < highest
+    if not has_different_grades.any():
         return "give queries whose documents differ in grade"
     is_long = queries.sizes > _needed_docs(metric)
-    if metric.row.graded or not (lowest < highest)[is_long].any():
+    if metric.row.graded or not has_different_grades[is_long].any():
         return "try --quality ndcg@10"
     threshold = _dividing_threshold(lowest[is_long], highest[is_long])
     return f"try --relevant-from {threshold} or --quality ndcg@10"
@@ -822,16 +835,17 @@ def _dividing_threshold(lowest: I32, highest: I32) -> int:
         lowest, highest: (n_queries,) the lowest and the highest grade of each query.
     """
     thresholds = np.unique(highest)
-    n_with_lower = np.searchsorted(np.sort(lowest), thresholds)
-    n_all_lower = np.searchsorted(np.sort(highest), thresholds)
-    n_divided = n_with_lower - n_all_lower
+    # Counts of queries for each threshold.
+    n_with_lower_grade = np.searchsorted(np.sort(lowest), thresholds)
+    n_with_only_lower_grades = np.searchsorted(np.sort(highest), thresholds)
+    n_divided = n_with_lower_grade - n_with_only_lower_grades
     return int(thresholds[np.argmax(n_divided)])
 
 
 def _needed_docs(metric: Metric) -> int:
-    """Number of documents that a query must exceed: n for P@n, 0 for all other measures.
+    """Largest number of documents with which all rankings have the same value of the measure.
 
-    P@n scores all rankings of n or fewer documents alike.
+    It is n for P@n, and 0 for all other measures. Rankings of more documents may differ.
     """
     return (metric.cutoff or 0) if metric.row.needs_cutoff else 0
 

@@ -125,17 +125,16 @@ def setting(default: Any, text: str, section: str, **more: Any) -> Any:
 def own_settings(settings_class: Any) -> tuple[Setting, ...]:
     """List the settings that are fields of a settings class, without nested settings."""
     hints = get_type_hints(settings_class)
-    return tuple(
-        Setting(
-            f.name,
-            _type_without_none(hints[f.name]),
-            f.default,
-            optional=NoneType in get_args(hints[f.name]),
-            **f.metadata,
+    settings = []
+    for f in fields(settings_class):
+        if not f.metadata:  # the field was not defined by `setting`
+            continue
+        hint = hints[f.name]
+        is_optional = NoneType in get_args(hint)
+        settings.append(
+            Setting(f.name, _type_without_none(hint), f.default, optional=is_optional, **f.metadata)
         )
-        for f in fields(settings_class)
-        if f.metadata
-    )
+    return tuple(settings)
 
 
 @cache
@@ -202,7 +201,8 @@ def hidden_sizes(hidden: int | Sequence[int]) -> tuple[int, ...]:
     """
     layers = hidden if isinstance(hidden, Iterable) else (hidden,)
     sizes = tuple(size.item() if isinstance(size, np.generic) else size for size in layers)
-    if not sizes or any(type(size) is not int or size < 1 for size in sizes):
+    are_valid = all(type(size) is int and size >= 1 for size in sizes)
+    if not sizes or not are_valid:
         raise ComparatorError(f"hidden must be whole numbers from 1, got {shown(hidden)}")
     return sizes
 

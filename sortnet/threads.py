@@ -27,11 +27,11 @@ from sortnet.errors import DataError
 _F = TypeVar("_F", bound=Callable[..., Any])
 _T = TypeVar("_T")
 
-_LOADED_IN = os.getpid()  # the process that loaded this module
+_LOADING_PROCESS = os.getpid()  # the process that loaded this module
 _ONE_AT_A_TIME = threading.Lock()
-_LITTLE = 1 << 16  # a kernel whose arrays have fewer numbers is faster in one thread
+_FEW_NUMBERS = 1 << 16  # a kernel whose arrays have fewer numbers is faster in one thread
 _TORCH_THREADS: list[int] = []  # the number of threads that `set_threads` has set last, if any
-# Number of torch's threads before `one_thread_an_operation`.
+# Number of torch's threads from before the context `one_thread_an_operation`.
 _SET_ASIDE: ContextVar[int] = ContextVar("threads set aside", default=1)
 
 
@@ -133,7 +133,9 @@ def limit_threads(n_jobs: int | None) -> Iterator[None]:
 
 @contextmanager
 def one_blas_thread() -> Iterator[None]:
-    """Run numpy's and scipy's products and factorisations in one thread; also a decorator.
+    """Run numpy's and scipy's products and factorisations in one thread, inside a context.
+
+    The function is also a decorator.
 
     On a busy machine several threads take ten times the processor time of a single thread. The
     number of threads also changes the last bits of a result.
@@ -168,7 +170,7 @@ class _NumpyThreads:
                 self._set(self._before)
 
     def _set(self, threads: Sequence[int]) -> None:
-        """Set the number of threads of each library; setting the same number again is left out."""
+        """Set the number of threads of each library that has another number of threads."""
         for library, n_threads in zip(_numpy_libraries(), threads, strict=True):
             if library.get_num_threads() != n_threads:
                 library.set_num_threads(n_threads)
@@ -228,7 +230,7 @@ def one_thread_an_operation() -> Iterator[int]:
 
 @contextmanager
 def threads_set_aside() -> Iterator[None]:
-    """Run torch operations in as many threads as before `one_thread_an_operation`, in a context."""
+    """Let torch use as many threads as before `one_thread_an_operation`, inside a context."""
     import torch
 
     n_before = torch.get_num_threads()
@@ -240,7 +242,7 @@ def threads_set_aside() -> Iterator[None]:
 
 
 def side_by_side(work: Callable[[_T], None], items: Sequence[_T]) -> None:
-    """Call the function `work` with each item, in as many threads as the kernels have."""
+    """Call the function `work` with each item, in as many threads as numba's kernels use."""
     import numba
 
     threads = min(len(items), numba.get_num_threads())
@@ -249,6 +251,7 @@ def side_by_side(work: Callable[[_T], None], items: Sequence[_T]) -> None:
             work(item)
         return
     with ThreadPoolExecutor(threads) as pool:
+        # The results are awaited, because an exception of `work` is raised with its result.
         for _ in pool.map(work, items):
             pass
 
@@ -268,9 +271,11 @@ def in_threads(function: _F) -> _F:
 
     @wraps(function)
     def run(*arguments: Any) -> Any:
-        n_numbers = sum(getattr(argument, "size", 0) for argument in arguments)  # in the arrays
-        is_forked = os.getpid() != _LOADED_IN
-        if n_numbers < _LITTLE or is_forked:
+        """Run the kernel in several threads, or in one thread if the arrays are small."""
+        sizes_of_arrays = (getattr(argument, "size", 0) for argument in arguments)
+        n_numbers = sum(sizes_of_arrays)
+        is_forked = os.getpid() != _LOADING_PROCESS
+        if n_numbers < _FEW_NUMBERS or is_forked:
             return run_in_one(*arguments)
         torch = sys.modules.get("torch")
         torch_threads = torch.get_num_threads() if torch else 0

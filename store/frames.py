@@ -137,14 +137,16 @@ def judgements_frame(
     ids = list(items)
     groups = list(items.values())
     values["group"] = [groups[item] for item in values["left"]]
-    is_set = judgements.is_set.tolist()
+    has_more_than_two = judgements.is_set.tolist()
     dtypes = JUDGEMENT_COLUMNS
-    if any(is_set):
+    if any(has_more_than_two):
         dtypes = {**dtypes, **SET_COLUMNS}
         values |= _values_of_sets(judgements, ids)
     for side in ("left", "right"):
+        # The numbers of the items are replaced by their ids.
         values[side] = [
-            None if in_set else ids[item] for item, in_set in zip(values[side], is_set, strict=True)
+            None if is_set else ids[item]
+            for item, is_set in zip(values[side], has_more_than_two, strict=True)
         ]
     values["undone"] = (~judgements.live).tolist()
     values["excluded"] = [name in excluded for name in values["annotator"]]
@@ -199,13 +201,15 @@ def answers_frame(
         first_documents, qids = queries[split]
         left = np.array([answer.left for answer in answers_of_split], np.int64)
         right = np.array([answer.right for answer in answers_of_split], np.int64)
+        # The query of a document is the last query that begins at the document or before it.
         query = np.searchsorted(first_documents, left, side="right") - 1
+        first_document = first_documents[query]
         values["split"] += [split] * len(answers_of_split)
         values["qid"] += [qids[number] for number in query]
         values["left"] += left.tolist()
         values["right"] += right.tolist()
-        values["left_place"] += (left - first_documents[query]).tolist()
-        values["right_place"] += (right - first_documents[query]).tolist()
+        values["left_place"] += (left - first_document).tolist()
+        values["right_place"] += (right - first_document).tolist()
         for name in (*_ANSWER_FACTS, "at"):
             values[name] += [getattr(answer, name) for answer in answers_of_split]
     times = _times(values.pop("at"))
@@ -266,29 +270,32 @@ def conventions(config: Mapping[str, Any], names: Sequence[str]) -> str | None:
 
 
 def pair_columns(
-    table: I64, split: Split, first: I64, codes: NDArray[Any]
+    table: I64, split: Split, first_documents: I64, codes: NDArray[Any]
 ) -> dict[str, NDArray[Any]]:
     """Make columns of a frame from a table of pairs.
 
-    The columns of the split and of the query's name are codes of categories.
+    The columns `split` and `qid` are codes of categories. The columns `winner_place` and
+    `loser_place` are the numbers of the documents within their query, from 0.
 
     Args:
-        table: (m, 6) pairs, as `read_table` returns them.
+        table: (m, 6) pairs with the columns winner, loser and `PAIR_NUMBERS`, as `read_table`
+            returns them.
         split: the split of the pairs.
-        first: the number of the first document of each query of the split, ascending.
+        first_documents: the number of the first document of each query of the split, ascending.
         codes: the code of the name of each query.
     """
     winner = table[:, 0]
     loser = table[:, 1]
-    query = np.searchsorted(first, winner, side="right") - 1
-    first_of_query = first[query]
+    # The query of a document is the last query that begins at the document or before it.
+    query = np.searchsorted(first_documents, winner, side="right") - 1
+    first_document = first_documents[query]
     columns = {
         "split": np.full(len(table), SPLITS.index(split), np.int8),
         "qid": codes[query],
         "winner": winner.copy(),
         "loser": loser.copy(),
-        "winner_place": (winner - first_of_query).astype(np.int32),
-        "loser_place": (loser - first_of_query).astype(np.int32),
+        "winner_place": (winner - first_document).astype(np.int32),
+        "loser_place": (loser - first_document).astype(np.int32),
     }
     for column, name in enumerate(PAIR_NUMBERS, start=2):
         columns[name] = table[:, column].astype(np.int32)
@@ -323,9 +330,14 @@ def pairs_frame(
 def _joined_columns(
     parts: Iterable[dict[str, NDArray[Any]]], n_rows: int
 ) -> dict[str, NDArray[Any]]:
-    """Join parts of columns to one array per column, allocated at first for `n_rows` rows."""
+    """Join parts of columns to one array per column.
+
+    Args:
+        parts: the columns of some pairs each, as `pair_columns` returns them.
+        n_rows: the expected number of rows of all parts, for which memory is taken at once.
+    """
     columns: dict[str, NDArray[Any]] = {}
-    end = 0
+    end = 0  # the number of rows of all parts so far
     for part in parts:
         start = end
         end = start + len(part["winner"])
@@ -342,13 +354,13 @@ def _joined_columns(
 
 
 def after_the_first(pairs: pd.DataFrame) -> pd.DataFrame:
-    """Select the pairs that were wrong after iteration 0, which sorts at random.
+    """Select the pairs that were wrong in an iteration after iteration 0, which sorts at random.
 
     Args:
         pairs: a frame of `Run.pairs_frame`.
 
-    Returns the selected rows, whose column `times` counts the iterations from 1 on. The number of
-    these iterations is in `attrs["counted"]`.
+    Returns the selected rows. Their column `times` is the number of iterations from 1 on in which
+    the pair was wrong. The run's number of iterations from 1 on is in `attrs["counted"]`.
 
     Raises:
         DataError: on pairs of an older version, which did not record the iterations.
@@ -362,12 +374,13 @@ def after_the_first(pairs: pd.DataFrame) -> pd.DataFrame:
     was_wrong = pairs["times"] > 0
     if pairs["first_wrong"].isna()[was_wrong].any():
         raise DataError(f"nothing to draw: {OBSERVE_FIRST}")
-    last_recorded = pairs.attrs.get("iterations", 0) - 1
-    # The last iteration with pairs may have no row yet, since its pairs are stored first.
-    last_with_pairs = pairs["last_wrong"].fillna(0).max() if len(pairs) else 0
     is_wrong_in_0 = (pairs["first_wrong"] == 0).fillna(value=False)
     times = pairs["times"] - is_wrong_in_0.astype("int32")
     after = pairs.assign(times=times)[times > 0]
+    last_recorded = pairs.attrs.get("iterations", 0) - 1
+    # The last iteration with pairs may have no row yet, since its pairs are stored first.
+    last_with_pairs = pairs["last_wrong"].fillna(0).max() if len(pairs) else 0
+    # Iterations count from 0: if the last one is iteration n, n iterations come after iteration 0.
     after.attrs["counted"] = max(last_recorded, int(last_with_pairs), 0)
     return after
 
@@ -388,7 +401,7 @@ def counted_iterations(pairs: pd.DataFrame) -> str:
 
 def code_type(n_categories: int) -> type[np.signedinteger[Any]]:
     """Return the integer type that pandas uses for the codes of a number of categories."""
-    # Pandas compares in the same way, though codes from 0 would leave room for one category more.
+    # Pandas uses the same comparison, although one more category would fit into the type.
     if n_categories < np.iinfo(np.int8).max:
         return np.int8
     if n_categories < np.iinfo(np.int16).max:
@@ -399,7 +412,7 @@ def code_type(n_categories: int) -> type[np.signedinteger[Any]]:
 def margins_frame(rows: Sequence[Any]) -> pd.DataFrame:
     """Make a frame with one row per iteration, split, outcome and bin of |margin|.
 
-    Its columns are those four, with the bin as `low` and `high`, and the number of `pairs`.
+    The columns `low` and `high` are the bounds of the bin, and `pairs` is the number of pairs.
 
     Args:
         rows: rows of iterations, with their diagnostics in the column `observed`.
@@ -408,12 +421,14 @@ def margins_frame(rows: Sequence[Any]) -> pd.DataFrame:
 
     bins = list(pairwise([0.0, *MARGIN_EDGES, np.inf]))
     long_rows = []
-    for iteration, split, diagnostics in _observed(rows):
+    for iteration, split, diagnostics in _diagnostics_by_split(rows):
         for outcome in OUTCOMES:
-            numbers = diagnostics["margins"][outcome]
-            for (low, high), n_pairs in zip(bins, numbers, strict=True):
+            counts = diagnostics["margins"][outcome]
+            for (low, high), n_pairs in zip(bins, counts, strict=True):
                 long_rows.append((iteration, split, outcome, low, high, n_pairs))
-    return _long(long_rows, outcome=OUTCOMES, low="float64", high="float64", pairs="int64")
+    return _frame_by_split(
+        long_rows, outcome=OUTCOMES, low="float64", high="float64", pairs="int64"
+    )
 
 
 def mistakes_frame(rows: Sequence[Any]) -> pd.DataFrame:
@@ -429,14 +444,16 @@ def mistakes_frame(rows: Sequence[Any]) -> pd.DataFrame:
     # Each pair of bins is counted once, with the bin of the better rank first.
     bin_pairs = list(combinations_with_replacement(range(len(RANK_BINS)), 2))
     long_rows = []
-    for iteration, split, diagnostics in _observed(rows):
+    for iteration, split, diagnostics in _diagnostics_by_split(rows):
         compared = diagnostics["ranks"]["compared"]
         wrong = diagnostics["ranks"]["wrong"]
         for upper, lower in bin_pairs:
             bins = (RANK_BINS[upper], RANK_BINS[lower])
             counts = (compared[upper][lower], wrong[upper][lower])
             long_rows.append((iteration, split, *bins, *counts))
-    return _long(long_rows, upper=RANK_BINS, lower=RANK_BINS, compared="int64", wrong="int64")
+    return _frame_by_split(
+        long_rows, upper=RANK_BINS, lower=RANK_BINS, compared="int64", wrong="int64"
+    )
 
 
 def cycles_frame(rows: Sequence[Any]) -> pd.DataFrame:
@@ -447,10 +464,10 @@ def cycles_frame(rows: Sequence[Any]) -> pd.DataFrame:
     """
     long_rows = [
         (iteration, split, diagnostics["cycles"]["share"], diagnostics["cycles"]["sampled"])
-        for iteration, split, diagnostics in _observed(rows)
+        for iteration, split, diagnostics in _diagnostics_by_split(rows)
         if "cycles" in diagnostics
     ]
-    return _long(long_rows, share="float64", sampled="int64")
+    return _frame_by_split(long_rows, share="float64", sampled="int64")
 
 
 def order_frame(query: Queries, before: I64, after: I64) -> pd.DataFrame:
@@ -477,6 +494,7 @@ def order_frame(query: Queries, before: I64, after: I64) -> pd.DataFrame:
         raise DataError(f"{query.source}: an order is not one of its {query.n_docs} documents")
     docids = [""] * query.n_docs if query.docids is None else query.docids.tolist()
     names = [docid or f"row {row}" for docid, row in zip(docids, query.rows, strict=True)]
+    # Sorting an order of documents returns the position of each document in the order.
     frame = pd.DataFrame(
         {
             "document": pd.Series(names, dtype="str"),
@@ -489,7 +507,7 @@ def order_frame(query: Queries, before: I64, after: I64) -> pd.DataFrame:
     return frame
 
 
-def _observed(rows: Sequence[Any]) -> Iterator[tuple[int, Split, dict[str, Any]]]:
+def _diagnostics_by_split(rows: Sequence[Any]) -> Iterator[tuple[int, Split, dict[str, Any]]]:
     """Yield (iteration, split, diagnostics) for all rows and splits that have diagnostics."""
     for row in rows:
         for split in SPLITS:
@@ -498,8 +516,8 @@ def _observed(rows: Sequence[Any]) -> Iterator[tuple[int, Split, dict[str, Any]]
                 yield row.iteration, split, diagnostics
 
 
-def _long(rows: Sequence[Any], **columns: str | Sequence[str]) -> pd.DataFrame:
-    """Make a frame with the columns `iteration` and `split`, and with further columns.
+def _frame_by_split(rows: Sequence[Any], **columns: str | Sequence[str]) -> pd.DataFrame:
+    """Make a frame whose first columns are `iteration` and `split`, before further columns.
 
     Args:
         rows: a tuple of values for each row, in the order of the columns.

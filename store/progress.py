@@ -74,6 +74,7 @@ def _in_terminal() -> Iterator[Progress]:
             width = os.get_terminal_size(sys.stderr.fileno()).columns
         except OSError:
             width = 80
+        # The last column stays empty, because some terminals begin a new line after it.
         sys.stderr.write(f"{erase}{cut(printable(text), width - 1)}")
         sys.stderr.flush()
 

@@ -75,6 +75,7 @@ class Store:
     """
 
     def __init__(self, url: str | Path | URL | None = None, *, write: bool = True) -> None:
+        """Open the store; see `open_store` for the arguments and errors."""
         self.copy: Path | None = None
         self.database = Database(url, write=False)
         try:
@@ -90,10 +91,10 @@ class Store:
         """Create or upgrade the tables, unless the schema is the newest."""
         is_newest = False
         if self.database.exists:
-            # `look` refuses another program's database before any change. This transaction only
-            # reads, because a transaction that writes would wait for other writers.
+            # `checked_revision` refuses another program's database before any change. Its
+            # transaction only reads, because a transaction that writes would wait for others.
             with self.database.transaction() as connection:
-                revision = upgrade.look(connection, name=self.database.name)
+                revision = upgrade.checked_revision(connection, name=self.database.name)
             is_newest = revision == upgrade.NEWEST
         self.database = self.database.to_write()
         if not is_newest:
@@ -104,7 +105,7 @@ class Store:
         """Prepare views that show an older schema as the newest one; refuse an empty database."""
         views: list[str] = []
         with self.database.transaction() as connection:
-            revision = upgrade.look(connection, name=self.database.name)
+            revision = upgrade.checked_revision(connection, name=self.database.name)
             if revision is None:
                 raise StoreError(
                     f"{self.database.name} is empty: sortnet train or sortnet items add fills it"
@@ -199,12 +200,15 @@ class Store:
         prefix = id_or_prefix.lower()
         if id_or_prefix == "last":
             matching = list(rows[:1])
+        elif prefix:
+            matching = [row for row in rows if row.id.startswith(prefix)]
         else:
-            matching = [row for row in rows if prefix and row.id.startswith(prefix)]
+            matching = []
         if len(matching) == 1:
             return Run(self.database, matching[0].number)
         fault = f"{len(matching)} runs begin with" if matching else "no run"
-        ids = [row.id for row in (matching or rows)[:_N_LISTED]]
+        rows_to_list = matching or rows
+        ids = [row.id for row in rows_to_list[:_N_LISTED]]
         runs = ", ".join(ids) or "none yet"
         raise StoreError(f"{self.database.name}: {fault} {id_or_prefix!r}; runs: {runs}")
 

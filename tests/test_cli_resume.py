@@ -32,7 +32,7 @@ from store.runs.remembered_data import find_data
 from store.training import training_run
 
 SETTINGS = (  # with trials of what is left open, as a run with no settings has them
-    *("--committee", "2", "--trees", "2", "--depth", "3", "--epochs", "8", "--pairs", "wrong"),
+    *("--committee", "2", "--trees", "2", "--depth", "3", "--epochs", "4", "--pairs", "wrong"),
     *("--max-iter", "4", "--set", "max_stale=5", "--threads", "1", "--batch-size", "64"),
 )
 
@@ -320,7 +320,7 @@ def test_data_that_were_moved_with_the_run_are_found_from_where_they_are_now(tmp
     assert find_data(pattern) == str(tmp_path / "fold/*.txt")
 
 
-KILLS = 8
+KILLS = 6
 
 # A process that has everything loaded forks one that trains, kills it, forks the next. The trainer
 # sends a byte for every step that it tells of (a trial, and a sort or an epoch of a trial or of the

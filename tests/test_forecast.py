@@ -115,7 +115,7 @@ def test_between_forecasts_the_range_falls_by_one_an_answer():
 @pytest.mark.slow
 def test_the_range_holds_the_true_number_in_four_of_five_sessions():
     inside = []
-    for seed in range(6):
+    for seed in range(4):
         rng = np.random.default_rng(seed)
         scores = 1.5 * rng.standard_normal(15)
         session, ranges = Session(None, 15, seed=seed), []
@@ -127,7 +127,7 @@ def test_the_range_holds_the_true_number_in_four_of_five_sessions():
             if k > 30 and k % 3 == 0 and session.remaining().stop:
                 break
         inside += [low <= k <= high for low, high in ranges]
-    assert len(inside) == 12 and np.mean(inside) >= 0.8
+    assert len(inside) == 8 and np.mean(inside) >= 0.8
 
 
 @pytest.mark.parametrize("kind", ["random", None])

@@ -175,7 +175,7 @@ def test_intervals_cover_the_ranks_whatever_the_probabilities_are(kind, beside):
     n_of_people = 0 if beside == "nobody" else 150
     is_model = beside == "people, as a model"
     coverage = []
-    for seed in range(5):
+    for seed in range(3):
         said = answered(kind, 30, 200, seed, n_of_people=n_of_people)
         decisions = [MEASURES, Decision("model", MODEL)] if is_model else [MEASURES]
         session = Session(None, 30, study=study_of(decisions))

@@ -19,7 +19,7 @@ from sortnet.sorting.diagnostics import MARGIN_EDGES, RANK_BINS
 from store.frames import OUTCOMES, cycles_frame, iterations_frame, margins_frame, mistakes_frame
 from store.plots import figures as plots
 from store.plots import labelling
-from store.plots.drawing import some_of
+from store.plots.drawing import choose_iterations
 
 RNG = np.random.default_rng(5)
 
@@ -186,8 +186,8 @@ def test_many_iterations_are_thinned_out_to_the_first_the_kept_and_the_last():
     frame.attrs["kept"] = 6
     titles = [axes.get_title() for axes in plots.margins(frame, most=4).axes]
     assert titles == ["iteration 0", "iteration 6 (kept)", "iteration 13", "iteration 19"]
-    assert some_of([3, 5, 9], 5, 3) == [3, 5, 9]
-    assert some_of(list(range(50)), None, 2) == [0, 49]
+    assert choose_iterations([3, 5, 9], 5, 3) == [3, 5, 9]
+    assert choose_iterations(list(range(50)), None, 2) == [0, 49]
 
 
 def test_mistakes_by_rank_draws_shares_and_writes_the_counts():

@@ -133,7 +133,7 @@ def test_the_slope_and_the_curvature_are_those_of_the_log_likelihood(kind):
 @pytest.mark.parametrize("layout", [*CHOICES, *ALIKE], ids=str)
 def test_with_blind_answers_weights_never_exceed_the_curvature(layout):
     rng = np.random.default_rng(layout.n_rows)
-    for _ in range(20):
+    for _ in range(8):
         utilities = 1.5 * rng.standard_normal(layout.n_items)
 
         def log_p(at):
@@ -239,7 +239,7 @@ def test_an_observed_answer_is_about_a_new_fit(kind):
 def test_intervals_hold_the_true_differences(size, worst):
     """Coverage of 90 % intervals of all differences, the scales learned from the answers."""
     inside = []
-    for seed in range(6):
+    for seed in range(4):
         scores, judgements = drawn_answers(20, 80, size, worst=worst, seed=seed)
         posterior = fit(np.empty((20, 0)), votes_of(judgements, 20), 2, seed=seed).posterior
         i, j = np.triu_indices(20, 1)

@@ -62,7 +62,7 @@ def coverage(X: np.ndarray, scores: np.ndarray, votes: Votes, people: int) -> fl
 def test_intervals_cover_the_scores_where_models_share_errors(d):
     kinds = (PERSON, MODEL, MODEL, MODEL)
     with_errors, without = [], []
-    for seed in range(6):
+    for seed in range(4):
         X, scores, votes = answered([1, 1, 0.8, 1.2], kinds, [60, 600, 600, 600], seed, d)
         with_errors.append(coverage(X, scores, votes, 4))
         without.append(coverage(X, scores, as_of_people(votes), 4))

@@ -107,7 +107,7 @@ def test_sorts_end_whatever_is_said(name, order, random):
 @pytest.mark.slow
 def test_a_goal_of_a_top_finds_more_of_it_than_the_whole_order_does():
     names = ["top", "default"]
-    results = simulate(names, [120], n=40, top=5, seeds=5)
+    results = simulate(names, [120], n=40, top=5, seeds=3)
     found = {name: mean_of(results, name, 120, "top").mean() for name in names}
     rest = {name: mean_of(results, name, 120).mean() for name in names}
     assert found["top"] > found["default"] and rest["top"] < rest["default"]
@@ -156,18 +156,18 @@ def test_a_first_merge_sort_takes_as_many_comparisons_as_a_textbook_one():
 
 
 def test_chosen_pairs_beat_random_ones_where_there_are_features():
-    results = simulate(["features", "random"], [40], n=40, d=5, seeds=4)
+    results = simulate(["features", "random"], [40], n=40, d=5, seeds=3)
     gain = mean_of(results, "features", 40) - mean_of(results, "random", 40)
     assert gain.mean() > 2 * gain.std(ddof=1) / np.sqrt(len(gain))
 
 
 def test_every_strategy_meets_the_same_truths_and_improves_with_questions():
     strategies = ["default", "merge", "closest", "committee", "quicksort", "merge-sort"]
-    results = simulate(strategies, [8, 80], n=8, seeds=2)
-    assert len(results) == len(strategies) * 2 * 2
+    results = simulate(strategies, [8, 60], n=8, seeds=1)
+    assert len(results) == len(strategies) * 2
     for name in strategies:
-        assert mean_of(results, name, 80).mean() > mean_of(results, name, 8).mean()
-        assert mean_of(results, name, 80, "rmse").mean() < mean_of(results, name, 8, "rmse").mean()
+        assert mean_of(results, name, 60).mean() > mean_of(results, name, 8).mean()
+        assert mean_of(results, name, 60, "rmse").mean() < mean_of(results, name, 8, "rmse").mean()
 
 
 def test_a_seed_gives_the_same_figures_again_in_one_process_or_two():
@@ -263,7 +263,7 @@ def test_recorded_votes_teach_a_session_the_held_out_pairs():
 def test_recorded_votes_answer_questions_about_four():
     scores = np.random.default_rng(1).permutation(16).astype(float)
     known = votes_of(scores, list(combinations(range(16), 2)), 3)
-    results = simulate_votes(np.empty((16, 0)), known, ["default", "sets-4"], [20, 40], seeds=3)
+    results = simulate_votes(np.empty((16, 0)), known, ["default", "sets-4"], [20, 40], seeds=2)
     assert {r.questions for r in results} == {20, 40}
     fours, pairs = (
         np.mean([r.accuracy for r in results if (r.strategy, r.questions) == (name, 40)])
@@ -358,8 +358,8 @@ def test_a_setwise_heapsort_with_a_judge_who_is_right_has_the_best_first():
 
 
 def test_sessions_about_sets_are_better_at_equal_questions_and_sorted_sets_are_scored():
-    results = simulate(["default", "sets-4", "setwise-heapsort"], [12, 30], n=16, seeds=3)
-    assert len(results) == 18
+    results = simulate(["default", "sets-4", "setwise-heapsort"], [12, 30], n=16, seeds=2)
+    assert len(results) == 12
     assert mean_of(results, "sets-4", 30).mean() > mean_of(results, "default", 30).mean()
     assert mean_of(results, "setwise-heapsort", 30).mean() > 0.3
 

@@ -478,7 +478,7 @@ def test_a_ranker_ranks_new_texts_without_a_call():
         gap = left.count("fine") - right.count("fine")
         return "tie" if gap == 0 else "left" if gap > 0 else "right"
 
-    found = sort(texts, judge, max_calls=40, wrong=0.01)
+    found = sort(texts, judge, max_calls=30, wrong=0.01)
     new = ["bad bad bad", "fine fine fine fine", "so fine so fine"]
     frame = found.ranker.rank(new)
     assert frame["item"].tolist()[0] == "fine fine fine fine"

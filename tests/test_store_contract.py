@@ -146,7 +146,7 @@ an_add = st.tuples(
 
 
 @settings(
-    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(adds=st.lists(an_add, max_size=8), before=st.integers(0, 5))
 def test_any_adds_in_any_order_leave_what_the_model_says(
@@ -276,9 +276,9 @@ def test_a_connection_that_ends_during_a_copy_leaves_nothing_and_is_tried_again(
         before, pairs = pairs_of([(1, 0)]), table(*np.nonzero(1 - np.eye(60)))
         run.add("train", 0, before)
 
-        def ended(connection: Connection, into: str, *columns: Any) -> None:
-            written.append(into)
-            copy(connection, into, *columns)
+        def ended(connection: Connection, table: str, columns: Any) -> None:
+            written.append(table)
+            copy(connection, table, columns)
             if len(written) == 2:  # the known pair is updated, all others are copied
                 connection.exec_driver_sql("SELECT pg_terminate_backend(pg_backend_pid())")
 

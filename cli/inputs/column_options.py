@@ -44,8 +44,8 @@ _FEATURES = (
         help="Divide a numeric grade column into N grades with equally many training rows.",
     ),
 )
-# Parameters of all these options. A command that trains has all of them, and any other command has
-# only the first three.
+# Names of the parameters of the options above. A command that trains has all of them, and any
+# other command has only the first three.
 OPTIONS = ("query", "grade", "id", "ignore", "bins")
 
 

@@ -38,12 +38,12 @@ _OPTIONS = (
     ),
 )
 # Options that are refused when a batch is written, because nothing is sent to a server.
-_OF_A_SERVER = ("server", "key")
-# Options that are refused when a batch is read or cancelled, because the batch has their values.
-_OF_A_JUDGE = (
+_SERVER_PARAMETERS = ("server", "key")
+# Options that are refused when a batch is read or cancelled, because the batch stores their values.
+_JUDGE_PARAMETERS = (
     *("judge", "model", "prompt", "both_orders", "request", "structured", "price_in", "price_out"),
     *("prices", "currency", "max_calls", "max_tokens", "max_cost", "answer_cache", "no_logprobs"),
-    *_OF_A_SERVER,
+    *_SERVER_PARAMETERS,
 )
 
 
@@ -97,7 +97,7 @@ def _refuse_judge(values: Mapping[str, Any], action: str, annotator: str | None)
 
     The batch has stored the values of these options when it was written.
     """
-    for name in _OF_A_JUDGE:
+    for name in _JUDGE_PARAMETERS:
         is_given = values[name] not in (None, False, ())
         if is_given:
             raise click.UsageError(f"{action} needs no {_option(name)}: the batch says it")
@@ -106,10 +106,10 @@ def _refuse_judge(values: Mapping[str, Any], action: str, annotator: str | None)
 
 
 def _refuse_server(values: Mapping[str, Any]) -> None:
-    """Refuse `--write-batch` without a model or with options of a server, which is not called."""
+    """Refuse `--write-batch` without a model, or with options of a server: no server is called."""
     if not values["model"] or values["judge"] is not None:
         raise click.UsageError("--write-batch needs --model")
-    for name in _OF_A_SERVER:
+    for name in _SERVER_PARAMETERS:
         if values[name] is not None:
             raise click.UsageError(f"{_option(name)} is for a server: leave out --write-batch")
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 C = TypeVar("C", bound=Callable[..., Any])
 
 # Options that may be given once for each of several models: {option: (metavar, help)}.
-_OF_EACH_MODEL = {
+_OPTIONS_OF_EACH_MODEL = {
     "--model": ("MODEL", "Language model that answers, by its name there."),
     "--server": ("URL", "Server of the model, such as http://localhost:8000."),
     "--key": ("VARIABLE", "Variable that has the server's key.  [default: SORTNET_KEY]"),
@@ -24,10 +24,10 @@ _OF_EACH_MODEL = {
 
 
 def _options_of_each_model(*, several: bool) -> list[Callable[[C], C]]:
-    """Make the options in `_OF_EACH_MODEL`; with `several`, each option may be repeated."""
+    """Make the options in `_OPTIONS_OF_EACH_MODEL`; with `several`, each option may be repeated."""
     return [
         click.option(name, metavar=metavar, help=text, multiple=several)
-        for name, (metavar, text) in _OF_EACH_MODEL.items()
+        for name, (metavar, text) in _OPTIONS_OF_EACH_MODEL.items()
     ]
 
 
@@ -109,7 +109,7 @@ NAMES = (
     *("store_patience", "insecure", "no_logprobs"),
 )
 # Parameters that only a language model has.
-_OF_A_MODEL = (
+_MODEL_PARAMETERS = (
     *("server", "prompt", "both_orders", "max_calls", "max_tokens", "max_cost", "key"),
     *("request", "structured", "answer_cache", "prices", "currency", "no_logprobs"),
 )
@@ -153,7 +153,7 @@ def each_judge(values: Mapping[str, Any], annotator: str | None) -> list[dict[st
     judges = []
     for number in range(max(len(models), 1)):
         judge_values = dict(values)
-        for option in _OF_EACH_MODEL:
+        for option in _OPTIONS_OF_EACH_MODEL:
             name = option.removeprefix("--")
             judge_values[name] = _value_for(number, values[name], len(models), option)
         judges.append(judge_values)
@@ -265,7 +265,7 @@ def refuse_together(values: Mapping[str, Any]) -> None:
     asks_server = not only_shows(values) and values.get("write_batch") is None
     if values["model"] and not values["server"] and asks_server:
         raise click.UsageError("--model needs --server URL")
-    for option in _OF_A_MODEL:
+    for option in _MODEL_PARAMETERS:
         if values[option] and not values["model"] and not only_shows(values):
             raise click.UsageError(f"--{option.replace('_', '-')} is for --model")
     if values["max_cost"] is None:

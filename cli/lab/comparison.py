@@ -49,6 +49,19 @@ class Comparison:
         cache: Path | None,
         spread: Spread = "error",
     ) -> None:
+        """Measure the results, summarise the figures, and test the differences between rankers.
+
+        Args:
+            results: the cells with their results.
+            measures: names of the measures; the first sorts the summary and is tested.
+            convention: name of the convention of the figures.
+            data: path or name of the data.
+            cache: cache folder for the data; None for no cache.
+            spread: the kind of spread beside a mean.
+
+        Raises:
+            SortNetError: if no cell has a result.
+        """
         import pandas as pd
 
         from sortnet.lab.measured import figures_of
@@ -90,9 +103,8 @@ class Comparison:
             figures = []
             for measure in self.measures:
                 mean = row[measure]
-                figures.append(
-                    mean_text(mean, row[f"{measure}_{self.spread}"], mean == best[measure])
-                )
+                spread = row[f"{measure}_{self.spread}"]
+                figures.append(mean_text(mean, spread, best=mean == best[measure]))
             p = "" if name == first else f"{p_of_pair[first, name]:.3f}"
             rows.append([name, *figures, p, str(row["parts"]), f"{row['seconds']:.1f}"])
         return rows
@@ -147,7 +159,8 @@ def settings_rows(results: Results, parts: Sequence[str]) -> tuple[list[str], li
     """
     texts: dict[str, dict[str, str]] = {}  # {ranker: {part: its settings as text}}
     for cell, result in results.results:
-        searched = {name for trial in result.about["trials"] for name in trial} - {"quality"}
+        trials = result.about["trials"]  # a trial has the settings tried and their `quality`
+        searched = {name for trial in trials for name in trial} - {"quality"}
         settings = result.about["settings"]
         settings = {**settings, **settings.get("training", {})}
         chosen = [f"{name} {value}" for name, value in settings.items() if name in searched]

@@ -61,7 +61,23 @@ def _table(
     problem: str, models: list[Entry], run_options: Any, latex: bool, *,
     splits: int, seed: int, out: Any, as_json: bool, test: int | None, **sizes: int,
 ) -> int:  # fmt: skip
-    """Compare models on sets of one size, as in the tables of the paper."""
+    """Compare models on sets of one size, as in the tables of the paper.
+
+    Args:
+        problem: name of the problem.
+        models: the models.
+        run_options: options of the computation, as `RunOptions`.
+        latex: whether the summary is printed as LaTeX.
+        splits: number of draws of the data.
+        seed: seed of the draws.
+        out: folder for the files; None to write none.
+        as_json: whether the summary is printed as JSON.
+        test: number of test sets; None for 100,000.
+        sizes: further fields of `MadeSets`: `n` and `d`, the sizes of a set, and `train`.
+
+    Returns:
+        1 if a cell failed, else 0.
+    """
     from cli.lab.run_comparison import OutputOptions, run_comparison
     from sortnet.lab.set_problems import MEASURES, MadeSets, cells_of
 
@@ -90,7 +106,10 @@ def _sizes(
     models: list[Entry], run_options: Any, latex: bool, *,
     splits: int, seed: int, out: Any, as_json: bool, test: int | None, **sizes: int,
 ) -> int:  # fmt: skip
-    """Test models on sets of many sizes, as in the figure of the paper."""
+    """Test models on sets of many sizes, as in the figure of the paper.
+
+    The arguments are described at `_table`; with `test` None there are 10,000 test sets of a size.
+    """
     from cli.lab.study_outputs import run_study
     from sortnet.lab.study_points import set_points
 

@@ -1,4 +1,4 @@
-"""`sortnet experiment`: compare rankers by a protocol, and the studies of the papers."""
+"""`sortnet experiment`: compare rankers by a protocol, and run the studies of the papers."""
 
 from __future__ import annotations
 

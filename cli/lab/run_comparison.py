@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -103,7 +104,7 @@ def _write(comparison: Comparison, out: Path) -> None:
 
     make_folder(out)
     for name, frame in (("results.csv", comparison.figures), ("summary.csv", comparison.summary)):
-        write_output(str(out / name), lambda file, f=frame: f.to_csv(file, index=False))  # type: ignore[misc]
+        write_output(str(out / name), partial(frame.to_csv, index=False))
     page = render(comparison, command_line(click.get_current_context()))
     write_output(str(out / "report.html"), lambda file: file.write(page))
 

@@ -107,7 +107,14 @@ class Simulation:
         return f"{self.n} items with {self.d} features{share}, {repetitions}"
 
     def _from_votes(self, progress: Progress) -> pd.DataFrame:
-        """Run the protocol `votes`."""
+        """Simulate sessions whose questions are answered by the recorded votes of a file.
+
+        Returns:
+            The accuracy on held-out pairs for each strategy and number of questions, see `run`.
+
+        Raises:
+            UsageError: if the file of votes or of items is not given.
+        """
         import numpy as np
 
         from cli.inputs.votes import read_votes
@@ -122,8 +129,8 @@ class Simulation:
         features = describe(items, progress=progress).features.astype("float64")
         n_votes = len(votes) if group is None else int(np.bincount(group).min())
         # About half of the votes can be used, because pairs are held out.
-        most = n_votes // 2 // pairs_of_a_question(self._strategies())
-        usual_budgets = _up_to(max(1, most), _VOTES_BUDGETS)
+        most_questions = n_votes // 2 // pairs_of_a_question(self._strategies())
+        usual_budgets = _up_to(max(1, most_questions), _VOTES_BUDGETS)
         results = simulate_votes(
             features,
             votes,

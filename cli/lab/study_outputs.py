@@ -21,7 +21,7 @@ from sortnet.messages import count
 if TYPE_CHECKING:
     import pandas as pd
 
-# {`Study.data`: the data that a user has to give}
+# What a user has to give, for each value of `Study.data`.
 _TAKES = {"folder": "a folder of folds", "made": "nothing, it makes its data", "either": "either"}
 _MOST_LINES = 40  # largest number of lines of a table that is printed
 
@@ -65,16 +65,14 @@ def run_study(
         results, failed = results_of([point.cell for point in points], run_options, status)
         if not results:
             raise SortNetError(f"the study {name} has no result: {failed[0][1]}")
-        by_cell: dict[Any, Any] = dict(results)
-        with_result = [(point, by_cell[point.cell]) for point in points if point.cell in by_cell]
-        frame = frame_of(name, with_result, cache=run_options.cache)
-        seconds = sum(sum(result.about["seconds"].values()) for _, result in results)
+        result_of_cell: dict[Any, Any] = dict(results)
+        points_with_result = [
+            (point, result_of_cell[point.cell]) for point in points if point.cell in result_of_cell
+        ]
+        frame = frame_of(name, points_with_result, cache=run_options.cache)
+        cpu_seconds = sum(sum(result.about["seconds"].values()) for _, result in results)
     study = STUDIES[name]
-    fewest = int(frame["cells"].min())
-    most = int(frame["cells"].max())
-    n_cells = count(most, "cell") if fewest == most else f"{fewest} to {most} cells"
-    means = f"means ± standard errors of {n_cells}"
-    notes = [*study.notes(frame), f"{means}; {seconds:.0f} CPU seconds in all; {study.source}"]
+    notes = [*study.notes(frame), _note_about_means(study, frame, cpu_seconds)]
     value = {"study": name, "question": study.question, "x": study.x, "rows": rows_of(frame)}
     text = [*_text(study, frame), *notes]
     print_result(Result("study", value, text, notes, is_noted_in_text=True), as_json=as_json)
@@ -90,6 +88,15 @@ def _text(study: Study, frame: pd.DataFrame) -> list[str | Table]:
     for measure, figures in frame.groupby("measure", sort=False):
         text += ["", str(measure), _table_of_measure(figures, study.x)]
     return [*text, ""]
+
+
+def _note_about_means(study: Study, frame: pd.DataFrame, cpu_seconds: float) -> str:
+    """Write how many cells are in a mean, how long they took, and where the study is from."""
+    fewest = int(frame["cells"].min())
+    most = int(frame["cells"].max())
+    n_cells = count(most, "cell") if fewest == most else f"{fewest} to {most} cells"
+    means = f"means ± standard errors of {n_cells}"
+    return f"{means}; {cpu_seconds:.0f} CPU seconds in all; {study.source}"
 
 
 def _write(name: str, frame: pd.DataFrame, command: str, out: Path) -> list[str]:
@@ -141,7 +148,8 @@ def _table_of_measure(figures: pd.DataFrame, x: str) -> str | Table:
         (row[x], row["series"]): mean_text(row["value"], row["value_error"])
         for row in figures.to_dict("records")
     }
-    if len(x_values) * len(series) > 2 * len(figures):
+    is_mostly_empty = len(x_values) * len(series) > 2 * len(figures)
+    if is_mostly_empty:
         rows = [[name, _x_text(x_value), text] for (x_value, name), text in cells.items()]
         return table_of_cells(["series", x, figures["measure"].iloc[0]], rows)
     rows = []

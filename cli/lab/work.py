@@ -105,12 +105,7 @@ def results_of(cells: Sequence[Cell], run_options: RunOptions, progress: Progres
                 result_of_key[key] = Result(stored.order, stored.about)
         keys_and_cells = zip(keys, cells, strict=True)
         to_do = [(key, cell) for key, cell in keys_and_cells if key not in result_of_key]
-        n_stored = len(cells) - len(to_do)
-        if n_stored:
-            say(f"worked out before: {n_stored} of {count(len(cells), 'cell')}")
-        if to_do:
-            processes = f" in {run_options.jobs} processes" if run_options.jobs > 1 else ""
-            say(f"{count(len(to_do), 'cell')} to work out{processes}")
+        _say_what_is_to_do(len(cells), len(to_do), run_options.jobs)
         progress(f"{count(len(to_do), 'cell')} to work out")
         failed = []
         try:
@@ -127,6 +122,16 @@ def results_of(cells: Sequence[Cell], run_options: RunOptions, progress: Progres
         if key in result_of_key
     ]
     return Results(results, failed)
+
+
+def _say_what_is_to_do(n_cells: int, n_to_do: int, jobs: int) -> None:
+    """Say how many cells have a stored result, and how many are to be computed."""
+    n_stored = n_cells - n_to_do
+    if n_stored:
+        say(f"worked out before: {n_stored} of {count(n_cells, 'cell')}")
+    if n_to_do:
+        processes = f" in {jobs} processes" if jobs > 1 else ""
+        say(f"{count(n_to_do, 'cell')} to work out{processes}")
 
 
 def _compute(

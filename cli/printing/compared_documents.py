@@ -116,7 +116,7 @@ def _features_table(explanation: Explanation, top: int) -> Table:
 
 
 def _figure(vote: Mapping[str, Any], name: str) -> str:
-    """Write the figure with this name of a member's vote."""
+    """Write the figure with this name from the vote of a member."""
     return f"{vote[name]:.4g}"
 
 

@@ -136,6 +136,7 @@ class Asking:
     """
 
     def __init__(self, service: LabellingService, annotator: str) -> None:
+        """Count the answers that the annotator has given before."""
         self.service = service
         self.annotator = annotator
         self.answered_before = service.session.answered(annotator)
@@ -160,17 +161,19 @@ class Asking:
             leases = self.service.next(self.annotator, 1)
             if not leases:
                 why = self.service.why_nothing_left(self.annotator)
-                if self.n_new > 0 and front.wants_undo(why) and self._undo():
+                wants_undo = self.n_new > 0 and front.wants_undo(why)
+                is_undone = wants_undo and self._undo()
+                if is_undone:
                     continue
                 return why
             self.quit = self.ask(front, leases[0]) == QUIT
             if self.quit:
-                return self.service.remaining.why
+                break
             self.service.update()
             if self._is_at_goal() and not is_goal_announced:
                 is_goal_announced = True
                 if not front.wants_more(self.service.remaining.why):
-                    return self.service.remaining.why
+                    break
         return self.service.remaining.why
 
     def ask(self, front: Front, lease: Lease, may_undo: Callable[[], bool] = lambda: True) -> str:

@@ -14,6 +14,7 @@ from sortnet.errors import SortNetError
 
 END = "end"  # name of Ctrl-D, and of the end of a terminal that was closed
 _GONE = "\x04"  # Ctrl-D, which also stands for the end of the terminal
+_CONTROL_CHARACTERS = 6  # position of the control characters in a mode of termios
 HELD = 0.08  # seconds; a key that comes again sooner is held down, and is ignored
 # An escape sequence, as the arrow keys send, or else a single character.
 _SEQUENCE = re.compile(r"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|O.)|.", re.DOTALL)
@@ -63,7 +64,10 @@ class Keys:
             if typed is None:
                 return None
             key = _name_of_key(typed)
-            if key.isprintable() and not self._is_held(key):
+            if not key.isprintable():
+                continue
+            is_held = self._note_press(key)
+            if not is_held:
                 return key
 
     def read_typed(self, seconds: float) -> str | None:
@@ -77,9 +81,10 @@ class Keys:
         while _GONE not in self._waiting:  # the end of the terminal is never discarded
             for typed in self._waiting:
                 # The press is noted, so that the key is still ignored if it is held down.
-                self._is_held(_name_of_key(typed))
+                self._note_press(_name_of_key(typed))
             self._waiting.clear()
-            if not self._receive(0):
+            has_more = self._receive(0)
+            if not has_more:
                 return
         self._waiting = [_GONE]
 
@@ -98,8 +103,11 @@ class Keys:
             self._waiting.append(_GONE)
         return True
 
-    def _is_held(self, key: str) -> bool:
-        """Note a press of a key; return whether it is repeated because the key is held down."""
+    def _note_press(self, key: str) -> bool:
+        """Note a press of a key; return whether the press is a repeat of a key that is held down.
+
+        A key that is held down sends presses at short intervals. `END` never counts as held.
+        """
         now = time.monotonic()
         is_repeat = key == self._last_key and now - self._last_time < HELD
         self._last_key = key
@@ -131,7 +139,7 @@ def keys_of(fd: int) -> Iterator[Keys]:
     try:
         tty.setcbreak(fd)
         mode = termios.tcgetattr(fd)
-        control_characters = mode[6]
+        control_characters = mode[_CONTROL_CHARACTERS]
         control_characters[termios.VSUSP] = b"\0"  # Ctrl-Z means undo, and must not suspend
         termios.tcsetattr(fd, termios.TCSADRAIN, mode)
         yield Keys(fd)

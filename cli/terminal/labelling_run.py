@@ -68,12 +68,18 @@ def label_criteria(
         criteria = collection.asked()
         if criteria != [collection] and options.judge["place"] is not None:
             collection.check_one_question()
-        for service, n_left in _services_to_label(criteria, options, labelled):
-            facts_of_criterion = _label_criterion(service, askers, n_left)
-            labelled += facts_of_criterion
-            if not as_json:  # printed before the next criterion is asked
-                criterion = service.collection.criterion
-                print_result(labelled_result(facts_of_criterion, criterion), as_json=False)
+        for criterion in criteria:
+            n_left = _answers_left(options.number, labelled)
+            if n_left == 0 or any(facts["quit"] for facts in labelled):
+                break
+            with closing(_fitted_service(criterion, options)) as service:
+                if _is_done(service):
+                    continue
+                facts_of_criterion = _label_criterion(service, askers, n_left)
+                labelled += facts_of_criterion
+                if not as_json:  # printed before the next criterion is asked
+                    result = labelled_result(facts_of_criterion, criterion.criterion)
+                    print_result(result, as_json=False)
     if as_json:
         print_result(labelled_result(labelled), as_json=True)
     elif not labelled:
@@ -82,7 +88,7 @@ def label_criteria(
 
 
 def _lease_seconds(options: LabelOptions) -> float:
-    """Return the seconds of a lease, which outlasts the slowest answer and a wait for the store."""
+    """Return the seconds of a lease: longer than the slowest answer and a wait for the store."""
     judge = options.judge
     if not is_asked(judge):
         return options.lease
@@ -113,31 +119,25 @@ def _fitted_service(collection: Collection, options: LabelOptions) -> LabellingS
     return service
 
 
-def _services_to_label(
-    criteria: Sequence[Collection], options: LabelOptions, labelled: Sequence[dict[str, Any]]
-) -> Iterator[tuple[LabellingService, int | None]]:
-    """Yield the labelling service of each criterion, with the number of answers that are left.
+def _answers_left(number: int | None, labelled: Sequence[Mapping[str, Any]]) -> int | None:
+    """Return how many of `number` answers are still to be given; None: there is no such limit.
 
-    A criterion is skipped if its goal is reached. A collection without criteria is never skipped.
-
-    Args:
-        criteria: the collection once for each criterion.
-        options: options of the labelling.
-        labelled: facts about the criteria so far; the caller appends to this list.
-
-    Yields:
-        The service, and the number of answers that are left; None: there is no such limit.
+    `labelled` has facts about the labelling so far, a dict for each criterion and annotator.
     """
-    for collection in criteria:
-        n_left = None
-        if options.number is not None:
-            n_left = options.number - sum(facts["answered"] for facts in labelled)
-        if n_left == 0 or any(facts["quit"] for facts in labelled):
-            return
-        with closing(_fitted_service(collection, options)) as service:
-            is_done = service.is_fitted and service.remaining.stop
-            if collection.criterion is None or not is_done:
-                yield service, n_left
+    if number is None:
+        return None
+    n_answered: int = sum(facts["answered"] for facts in labelled)
+    return number - n_answered
+
+
+def _is_done(service: LabellingService) -> bool:
+    """Whether the service is about a criterion whose goal is reached.
+
+    A collection without criteria is never done: the annotator may want to give more answers.
+    """
+    if service.collection.criterion is None:
+        return False
+    return service.is_fitted and service.remaining.stop
 
 
 @contextmanager

@@ -27,13 +27,13 @@ def _first_keys(keys: Mapping[str, str], outcomes: Sequence[str]) -> dict[str, s
     return {outcome: next(key for key in keys if keys[key] == outcome) for outcome in outcomes}
 
 
-# The keys that are explained, {outcome: key}: for two items, and for more than two.
+# The keys that a message names, {outcome: key}: for two items, and for more than two.
 _PAIR_OUTCOMES = _first_keys(KEYS, (*REPLIES, UNDO, QUIT))
 _SET_OUTCOMES = _first_keys(SET_KEYS, ("same", "skip", "cant-say", UNDO, QUIT))
 
 
 def _in_words(outcomes: Mapping[str, str]) -> str:
-    """Name the lines that are understood: outcomes with their keys, the flag and the comment."""
+    """List what an annotator may type: outcomes with their keys, the flag and the comment."""
     words = [
         f"{outcome} ({key})" if len(key) == 1 else outcome for outcome, key in outcomes.items()
     ]
@@ -79,20 +79,24 @@ class Lines:
         flagged = False
         while raw_line := _read_line():
             line = printable(raw_line.decode("utf-8", "replace").strip())
+            if line in (_FLAG, "f"):
+                flagged = not flagged
+                continue
+            if line.startswith(_COMMENT):
+                if len(line) <= len(_COMMENT) + LONGEST_COMMENT:
+                    comment = line.removeprefix(_COMMENT).strip()
+                else:
+                    most = f"{LONGEST_COMMENT:,} characters at most"
+                    say(f"the comment is too long and not kept: {most}")
+                continue
             reply = _parsed_reply(line, choice)
             if isinstance(reply, Reply):
                 return reply.after(started, comment, flagged)
-            if line in (_FLAG, "f"):
-                flagged = not flagged
-            elif line.startswith(_COMMENT) and len(line) <= len(_COMMENT) + LONGEST_COMMENT:
-                comment = line.removeprefix(_COMMENT).strip()
-            elif line.startswith(_COMMENT):
-                say(f"the comment is too long and not kept: {LONGEST_COMMENT:,} characters at most")
-            elif reply:
-                say(f"{reply}; known are {answers}")
-            else:
+            if reply is None:  # the best or the worst item must still be named
                 assert choice is not None
                 say(choice.prompt)
+            else:
+                say(f"{reply}; known are {answers}")
         return Reply(QUIT)
 
     def notify(self, text: str) -> None:
@@ -132,8 +136,8 @@ def _parsed_reply(line: str, choice: SetChoice | None) -> Reply | str | None:
             are two items.
 
     Returns:
-        The reply; a text about what is wrong with the line; or None if the worst item must still be
-        named.
+        The reply; a text about what is wrong with the line; or None if the best or the worst item
+        must still be named.
     """
     if choice is None:
         outcome = KEYS.get(line, line)
@@ -144,7 +148,8 @@ def _parsed_reply(line: str, choice: SetChoice | None) -> Reply | str | None:
     if choice.best is None or outcome == QUIT:
         return Reply(outcome)
     if outcome == UNDO:
-        return choice.choose(choice.best)  # choosing the best item again takes the choice back
+        choice.take_back()
+        return None
     if outcome == "same":
         return f"{choice.best + 1} is the best: not all the same"
     return Reply(outcome)

@@ -39,19 +39,16 @@ def label_in_turn(
             facts = label(annotator, size)
             earlier_facts = facts_by_annotator.get(annotator)
             facts_by_annotator[annotator] = _add_round(earlier_facts, facts)
-            if facts["end"] != "number":  # the model ended for another reason than the size
+            gave_all_answers = facts["end"] == "number"
+            if not gave_all_answers:
                 active.remove(annotator)
             if n_left is not None:
-                # `answered` leaves skips out. A model that ended because of the size of the round
-                # gave `size` answers, with skips.
-                n_left -= size if facts["end"] == "number" else facts["answered"]
+                # `answered` leaves out skips, which count in the size of a round.
+                n_left -= size if gave_all_answers else facts["answered"]
             is_number_reached = n_left is not None and n_left <= 0
             if is_number_reached or facts["enough"] or facts["end"] == "interrupted":
-                active.clear()
-                break
-    return [
-        facts_by_annotator[annotator] for annotator in annotators if annotator in facts_by_annotator
-    ]
+                return list(facts_by_annotator.values())
+    return list(facts_by_annotator.values())
 
 
 def _size_of_round(n_left: int | None, n_annotators: int) -> int:

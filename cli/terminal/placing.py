@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from cli.terminal.asking import NOT_STORED, QUIT, UNDO, Asking, Front
 from sortnet.errors import SortNetError
@@ -11,11 +11,14 @@ from sortnet.preference import Judgement, Question
 from sortnet.preference.base import TARGETS
 from sortnet.sorting.live import LiveRanking
 
+if TYPE_CHECKING:
+    from store import Lease
+
 STRATEGY = "place"  # name of this way to choose questions, stored with each question
 
 
 class _Stopped(Exception):
-    """Raised if the annotator quits, or has given the number of answers."""
+    """Raised if the annotator quits, or has given as many answers as were asked for."""
 
 
 class _Undone(Exception):
@@ -79,6 +82,7 @@ class _Search:
     """
 
     def __init__(self, asking: Asking, front: Front, item: int, number: int | None) -> None:
+        """Note the order and the scores of the other items at the start of the search."""
         self._asking = asking
         self._front = front
         self._item = item
@@ -94,9 +98,12 @@ class _Search:
         ]
 
     def rank(self) -> int:
-        """Search until the rank of the item is found; the best item has rank 1."""
+        """Search until the rank of the item is found; the best item has rank 1.
+
+        After an undone answer the search restarts.
+        """
         while True:
-            # The ranking takes pairs of an id and an item; the number of an item is both here.
+            # `LiveRanking` takes pairs (id, item). Here the number of an item serves as both.
             live = LiveRanking(self._prefer, [(pivot, pivot) for pivot in self.pivots])
             with suppress(_Undone):
                 return live.insert(self._item, self._item)
@@ -124,18 +131,19 @@ class _Search:
         the result is None.
         """
         judgements = self._asking.service.session.judgements()
-        is_pair = (judgements.left == self._item) & (judgements.right == pivot)
-        is_pair |= (judgements.left == pivot) & (judgements.right == self._item)
-        by_number: dict[int, Judgement] = {}
-        for judgement in judgements.where(is_pair & judgements.by(self._asking.annotator)):
+        is_item_left = (judgements.left == self._item) & (judgements.right == pivot)
+        is_item_right = (judgements.left == pivot) & (judgements.right == self._item)
+        is_by_annotator = judgements.by(self._asking.annotator)
+        counting: dict[int, Judgement] = {}  # by number, oldest first
+        for judgement in judgements.where((is_item_left | is_item_right) & is_by_annotator):
             if judgement.undoes is not None:
-                by_number.pop(judgement.undoes, None)
+                counting.pop(judgement.undoes, None)
             elif judgement.answer in TARGETS or judgement.number > self._n_events_before:
-                by_number[judgement.number] = judgement
-        return next(reversed(by_number.values()), None)
+                counting[judgement.number] = judgement
+        return next(reversed(counting.values()), None)
 
     def _ask(self, pivot: int) -> None:
-        """Ask about the item and a pivot, and store the answer if there is one.
+        """Ask the annotator to compare the item with a pivot, and store the answer if one comes.
 
         Raises:
             _Stopped: if the annotator quits, or has given the number of answers.
@@ -145,23 +153,10 @@ class _Search:
         asking = self._asking
         if self._number is not None and asking.n_new >= self._number:
             raise _Stopped
-        # The item takes the left place in about half of the pairs, so that an annotator who prefers
-        # the left place does not favour the item.
-        left, right = (self._item, pivot) if pivot % 2 else (pivot, self._item)
-        n_events = asking.service.session.events
-        question = Question(left, right, STRATEGY, probability=1.0, model=n_events)
-        leases = asking.service.lease(asking.annotator, [question])
-        if not leases:
-            why_closed = asking.service.why_closed(asking.annotator)
-            if why_closed:
-                raise SortNetError(why_closed)
-            if asking.service.sync():
-                return  # the annotator may have answered in another process
-            raise SortNetError(
-                f"another annotator is asked about {asking.service.items.ids[self._item]} and "
-                f"{asking.service.items.ids[pivot]} now: try again later"
-            )
-        outcome = asking.ask(self._front, leases[0], self._may_undo)
+        lease = self._lease(pivot)
+        if lease is None:
+            return
+        outcome = asking.ask(self._front, lease, self._may_undo)
         if outcome == QUIT:
             raise _Stopped
         if outcome == UNDO:
@@ -169,6 +164,35 @@ class _Search:
             raise _Undone
         if outcome not in NOT_STORED:
             asking.service.update()
+
+    def _lease(self, pivot: int) -> Lease | None:
+        """Reserve the comparison of the item with a pivot for the annotator.
+
+        If the pair cannot be reserved, but new answers were read from the store, the result is
+        None: the annotator may have answered the question in another process.
+
+        Raises:
+            SortNetError: if the pair cannot be asked about now.
+        """
+        asking = self._asking
+        # The item takes the left place in about half of the pairs, so that an annotator who prefers
+        # the left place does not favour the item.
+        left, right = (self._item, pivot) if pivot % 2 else (pivot, self._item)
+        n_events = asking.service.session.events
+        question = Question(left, right, STRATEGY, probability=1.0, model=n_events)
+        leases = asking.service.lease(asking.annotator, [question])
+        if leases:
+            return leases[0]
+        why_closed = asking.service.why_closed(asking.annotator)
+        if why_closed:
+            raise SortNetError(why_closed)
+        if asking.service.sync():
+            return None
+        ids = asking.service.items.ids
+        raise SortNetError(
+            f"another annotator is asked about {ids[self._item]} and {ids[pivot]} now: try again "
+            "later"
+        )
 
     def _may_undo(self) -> bool:
         """Whether the last answer belongs to this search."""

@@ -17,6 +17,8 @@ from sortnet.preference import Question
 
 NARROW = 80  # width in characters that a terminal needs for two items side by side
 LONGEST = 200_000  # characters of a text that are shown
+_LINES_OF_FRAME = 2  # lines that the frame of an item takes, above and below
+_COLUMNS_OF_FRAME = 4  # characters of a line that the frame and its padding take
 _MOST_FEATURES = 20  # number of features that are shown of an item without text or media
 
 
@@ -116,17 +118,20 @@ def draw_items(
     """
     n_columns = 2 if console.width >= NARROW else 1
     n_rows = math.ceil(len(view.items) / n_columns)
-    if height < 3 * n_rows:  # no room for frames
+    least_height = n_rows * (_LINES_OF_FRAME + 1)
+    if height < least_height:
         return _list_items(console, view, best)
     width = console.width // n_columns
-    n_lines = max(height // n_rows - 2, 1)  # a frame takes two lines
+    n_lines = max(height // n_rows - _LINES_OF_FRAME, 1)
     panels = []
     any_cut = False
     for title, lines in zip(_titles(console, view, best), view.items, strict=True):
-        # The frame and its padding take four columns.
-        text, is_cut = fit_lines(console, lines, width - 4, n_lines)
+        text, is_cut = fit_lines(console, lines, width - _COLUMNS_OF_FRAME, n_lines)
         any_cut = any_cut or is_cut
-        panels.append(Panel(text, title=title, title_align="left", width=width, height=n_lines + 2))
+        panel_height = n_lines + _LINES_OF_FRAME
+        panels.append(
+            Panel(text, title=title, title_align="left", width=width, height=panel_height)
+        )
     grid = Table.grid()
     for first in range(0, len(panels), n_columns):
         grid.add_row(*panels[first : first + n_columns])

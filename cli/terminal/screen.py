@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import partial
 from textwrap import wrap
 
@@ -77,6 +78,19 @@ def _key_lines(keys: str, width: int) -> list[str]:
     return [line.replace("\xa0", " ") for line in wrap(unbroken, width)]
 
 
+@dataclass
+class _Remarks:
+    """Comment and flag that are stored with the answer to the question on the screen."""
+
+    comment: str = ""
+    flagged: bool = False
+
+    def text(self) -> str:
+        """Describe the flag and the comment; empty if there is neither."""
+        flag = "flagged   " if self.flagged else ""
+        return f"{flag}comment: {self.comment}" if self.comment else flag
+
+
 class Screen:
     """User interface on the whole screen of a terminal: items, status and an explanation of keys.
 
@@ -106,24 +120,18 @@ class Screen:
         study = self._service.study
         view = view_question(self._service.items, lease.question, study.question)
         choice = choice_among(len(view.items), is_worst_asked=study.worst)
-        comment = ""
-        flagged = False
-        size = self._show_question(view, status_line, self._note, choice)
+        remarks = _Remarks()
+        show = partial(self._show_question, view, status_line, choice=choice)
+        size = show(self._note)
         started = time.monotonic()
         while True:
             key = self._keys.read(TICK)
             reply = _completed_reply(key, choice)
             if reply is not None:
                 self._note = ""
-                return reply.after(started, comment, flagged)
+                return reply.after(started, remarks.comment, remarks.flagged)
             pressed_at = time.monotonic()
-            if key == "c":
-                show = partial(self._show_question, view, status_line, choice=choice)
-                comment = self._edit_comment(comment, show)
-            elif key == "f":
-                flagged = not flagged
-            elif key in ("a", "r", "h"):
-                self._show_rows(partial(self._rows_of_key, key, view))
+            self._act_on_key(key, view, remarks, show)
             # A comment, the ranking or the help takes time that does not count for the answer.
             # Reading the full texts is part of answering.
             if key != "a":
@@ -132,13 +140,35 @@ class Screen:
             if self._is_late:
                 return Reply(LATE)
             if key is not None or size != self._console.size:
-                note = _describe_remarks(comment, flagged) or self._note
-                size = self._show_question(view, status_line, note, choice)
+                size = show(remarks.text() or self._note)
+
+    def _act_on_key(
+        self,
+        key: str | None,
+        view: QuestionView,
+        remarks: _Remarks,
+        show: Callable[[str], object],
+    ) -> None:
+        """Act on a key that is no answer: edit the comment, flag the question, or show rows.
+
+        Args:
+            key: name of the key; any other key, or None, does nothing.
+            view: texts of the question.
+            remarks: comment and flag, which a key may change.
+            show: function that draws the question with a note.
+        """
+        if key == "c":
+            remarks.comment = self._edit_comment(remarks.comment, show)
+        elif key == "f":
+            remarks.flagged = not remarks.flagged
+        elif key in ("a", "r", "h"):
+            self._show_rows(partial(self._rows_of_key, key, view))
 
     def _renew_lease(self) -> None:
         """Renew the lease of the question if a third of its time is over.
 
-        Each loop that waits for a key calls this method.
+        If the lease is lost, `_is_late` becomes true. Each loop that waits for a key calls this
+        method.
         """
         age = time.monotonic() - self._renewed_at
         if age > self._service.lease_seconds / 3 and not self._is_late:
@@ -243,26 +273,44 @@ class Screen:
         prompt = [] if choice is None else [choice.prompt]
         one_line = partial(Text, no_wrap=True, overflow="ellipsis")
         above = [one_line(status_line, style="bold")]
-        any_cut = False
         # The bar is longest if a text is cut. Two more lines are the status and the note.
         n_lines_of_bar = len(self._bar(is_set=view.is_set, is_cut=True))
-        height_left = size.height - 2 - len(prompt) - n_lines_of_bar
-        for lines in (view.question, view.context):
-            if not lines:
-                continue
-            most_rows = max(height_left // 4, 1)  # so that most lines are left for the items
-            text, is_cut = fit_lines(self._console, lines, size.width, most_rows)
-            above.append(text)
-            height_left -= 1 + text.plain.count("\n")
-            any_cut = any_cut or is_cut
-        items, is_cut = draw_items(self._console, view, max(height_left, 3), best)
-        bar = self._bar(is_set=view.is_set, is_cut=is_cut or any_cut)
+        height = size.height - 2 - len(prompt) - n_lines_of_bar
+        texts, height_left, is_text_cut = self._fit_question(view, height)
+        above += texts
+        items, is_item_cut = draw_items(self._console, view, max(height_left, 3), best)
+        bar = self._bar(is_set=view.is_set, is_cut=is_item_cut or is_text_cut)
         below = [one_line(text) for text in (*prompt, note, *bar)]
         self._console.update_screen(Group(*above, items, *below))
         return size
 
+    def _fit_question(self, view: QuestionView, height: int) -> tuple[list[Text], int, bool]:
+        """Wrap the question and the context to lines above the items.
+
+        Args:
+            view: texts of the question.
+            height: number of lines for question, context and items.
+
+        Returns:
+            The wrapped texts, the number of lines that are left, and whether a text was cut.
+        """
+        texts = []
+        height_left = height
+        any_cut = False
+        for lines in (view.question, view.context):
+            if not lines:
+                continue
+            most_rows = max(height_left // 4, 1)  # so that most lines are left for the items
+            text, is_cut = fit_lines(self._console, lines, self._console.width, most_rows)
+            texts.append(text)
+            height_left -= 1 + text.plain.count("\n")
+            any_cut = any_cut or is_cut
+        return texts, height_left, any_cut
+
     def _bar(self, *, is_cut: bool, is_set: bool = False) -> list[str]:
         """Make the lines that explain the keys; a narrow screen needs more lines.
+
+        In the texts, `|` separates the keys.
 
         Args:
             is_cut: whether a text is cut, so that the key `a` shows all of it.
@@ -300,34 +348,28 @@ class Screen:
             make_rows: function that makes the rows for the present size of the screen.
             then: words for what happens when another key is pressed.
         """
-        first = 0
+        first = 0  # number of the first row on the screen
         rows = make_rows()
         size = self._console.size
         while True:
             keys = _key_lines(f"{_SCROLL}|any other key: {then}", self._console.width)
             height = self._console.height - len(keys)
-            # `first` is the first row on the screen; it is at most `last_first`, which is 0 if all
-            # rows fit.
-            last_first = max(len(rows) - height, 0)
-            first = min(max(first, 0), last_first)
-            explanation = "\n".join(keys) if last_first else f"any key: {then}"
+            largest_first = max(len(rows) - height, 0)
+            can_scroll = largest_first > 0
+            first = min(max(first, 0), largest_first)
+            explanation = "\n".join(keys) if can_scroll else f"any key: {then}"
             bar = Text(explanation, style="bold")
             self._console.update_screen(Text("\n").join([*rows[first : first + height], bar]))
             key = self._keys.read(TICK)
             self._renew_lease()
             moves = {"down": 1, "up": -1, "space": height, "page down": height, "page up": -height}
-            if key is not None and (key not in moves or not last_first):
-                return
-            first += moves.get(key or "", 0)
+            if key is not None:
+                if key not in moves or not can_scroll:
+                    return
+                first += moves[key]
             if size != self._console.size:
                 size = self._console.size
                 rows = make_rows()
-
-
-def _describe_remarks(comment: str, flagged: bool) -> str:
-    """Describe the flag and comment that are stored with the answer; empty without any."""
-    flag = "flagged   " if flagged else ""
-    return f"{flag}comment: {comment}" if comment else flag
 
 
 def _completed_reply(key: str | None, choice: SetChoice | None) -> Reply | None:
@@ -344,7 +386,8 @@ def _completed_reply(key: str | None, choice: SetChoice | None) -> Reply | None:
         return choice.choose_by_key(key)
     outcome = SET_KEYS.get(key or "")
     if outcome == UNDO and choice.best is not None:
-        return choice.choose(choice.best)  # choosing the best item again takes the choice back
+        choice.take_back()
+        return None
     if outcome is None or (outcome == "same" and choice.best is not None):
         return None
     return Reply(outcome)

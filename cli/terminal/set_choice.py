@@ -58,15 +58,19 @@ class SetChoice:
         (None, 3)
         """
         best = self.best
-        self.best = None
         if best is None and self._is_worst_asked:
             self.best = place
             return None
         if best is None:
             return Reply("best", best=place)
-        if best == place:
+        self.take_back()
+        if place == best:
             return None
         return Reply("best", best=best, worst=place)
+
+    def take_back(self) -> None:
+        """Take back the choice of the best item."""
+        self.best = None
 
     def choose_by_key(self, key: str | None) -> Reply | None:
         """Choose an item by the key of its number; any other key chooses nothing."""

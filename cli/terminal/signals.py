@@ -20,6 +20,14 @@ def raise_if_signalled() -> None:
         raise KeyboardInterrupt(signal.Signals(_RECEIVED[0]).name)
 
 
+def _numbers_of_signals(*names: str) -> list[int]:
+    """Return the numbers of signals, without the signals that the system does not have.
+
+    Windows has no SIGHUP, for example.
+    """
+    return [getattr(signal, name) for name in names if hasattr(signal, name)]
+
+
 @contextmanager
 def signals_restored() -> Iterator[None]:
     """Restore the signal handlers after the body, which is a whole command.
@@ -29,7 +37,7 @@ def signals_restored() -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    numbers = [getattr(signal, name) for name in _ENDING if hasattr(signal, name)]
+    numbers = _numbers_of_signals(*_ENDING)
     handlers = {number: signal.getsignal(number) for number in numbers}
     try:
         yield
@@ -53,24 +61,23 @@ def signals_as_ctrl_c() -> Iterator[list[int]]:
     Yields:
         The list of the numbers of received signals, which grows when a signal comes.
     """
-    received = _RECEIVED
-    received.clear()
+    _RECEIVED.clear()
+    numbers = _numbers_of_signals("SIGTERM", "SIGHUP")
+    handled = [number for number in numbers if signal.getsignal(number) is not signal.SIG_IGN]
+    if threading.current_thread() is not threading.main_thread():
+        handled = []  # Python lets only the main thread set handlers of signals
 
     def interrupt(number: int, frame: object) -> None:
-        received.append(number)
+        """Note the signal, ignore further signals, and raise KeyboardInterrupt."""
+        _RECEIVED.append(number)
         # A closing terminal sends two signals; the second must not interrupt the cleanup.
         for handled_number in handled:
             signal.signal(handled_number, signal.SIG_IGN)
         raise KeyboardInterrupt(signal.Signals(number).name)
 
-    # Windows has no SIGHUP.
-    numbers = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
-    handled = [number for number in numbers if signal.getsignal(number) is not signal.SIG_IGN]
-    if threading.current_thread() is not threading.main_thread():
-        handled = []  # Python lets only the main thread set handlers of signals
     previous_handlers = {number: signal.signal(number, interrupt) for number in handled}
     try:
-        yield received
+        yield _RECEIVED
     finally:
         for number, handler in previous_handlers.items():
             if signal.getsignal(number) is not signal.SIG_IGN:

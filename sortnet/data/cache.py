@@ -99,7 +99,7 @@ def _load(folder: Path, source: str) -> Queries | None:
             arrays[name] = np.load(file, mmap_mode=mode, allow_pickle=False).view(np.ndarray)
         names = meta["feature_names"]
         columns = NamedColumns.from_json(meta["columns"], folder)
-        roles = None if meta["roles"] is None else _roles(meta["roles"])
+        roles = None if meta["roles"] is None else _parse_roles(meta["roles"])
     except (OSError, ValueError, KeyError, AttributeError, TypeError, ModelError):
         return None
     return Queries(
@@ -111,7 +111,7 @@ def _load(folder: Path, source: str) -> Queries | None:
     )
 
 
-def _roles(values: dict[str, Any]) -> LabelledColumns:
+def _parse_roles(values: dict[str, Any]) -> LabelledColumns:
     """Convert the JSON object of a table's column roles, in which tuples have become lists."""
     fields: dict[str, Any] = {}
     for name, value in values.items():
@@ -120,7 +120,13 @@ def _roles(values: dict[str, Any]) -> LabelledColumns:
 
 
 def _save(queries: Queries, home: Path, state: str) -> None:
-    """Write the Queries to the folder `home/state`, and remove the folders of earlier states."""
+    """Write the Queries to the folder `home/state`, and remove the folders of earlier states.
+
+    Args:
+        queries: the queries.
+        home: folder of the file that was parsed, with a folder for each of the file's states.
+        state: hash of the present state of the file.
+    """
     home.mkdir(parents=True, exist_ok=True)
     temporary = Path(tempfile.mkdtemp(prefix=".writing-", dir=home))
     try:

@@ -38,9 +38,9 @@ Queries('digits/test': 20 queries, 720 documents, 64 features))
     pixels, digits = load_digits(return_X_y=True)
     ink = pixels / _DARKEST
     generator = np.random.default_rng(seed)
-    cuts = np.cumsum([round(share * len(pixels)) for share in SHARES.values()])[:-1]
+    part_ends = np.cumsum([round(share * len(pixels)) for share in SHARES.values()])
     names = [f"pixel_{row}_{column}" for row in range(SIDE) for column in range(SIDE)]
-    images_of_parts = np.split(generator.permutation(len(pixels)), cuts)
+    images_of_parts = np.split(generator.permutation(len(pixels)), part_ends[:-1])
     queries_of_parts = {}
     for part, images in zip(SHARES, images_of_parts, strict=True):
         # Only full queries are used, so that no query has an image twice.

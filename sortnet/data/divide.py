@@ -53,7 +53,7 @@ def joined(parts: Sequence[Queries]) -> Queries:
             )
         if part.judge is not first.judge:
             raise DataError(f"{part.source}: another judge than that of {first.source}")
-    *starts, n_docs = np.cumsum([0, *(part.n_docs for part in parts)])
+    *starts, n_docs = np.cumsum([0, *(part.n_docs for part in parts)])  # first document of a part
     features = allocate((int(n_docs), first.n_features), name=f"{first.source} and others")
     np.concatenate([part.features for part in parts], out=features)
     offsets = [np.array([0])]
@@ -217,23 +217,12 @@ def hold_out_documents(
     judged = queries.judged
     assert judged is not None
     is_decided = judged.sure > 0
-    query_of_docs = queries.query_of_docs()
-    rng = np.random.default_rng(seed)
-    judged_queries = np.unique(query_of_docs[judged.winner[is_decided]])
-    is_recorded, are_queries = _recorded_documents(queries, as_before or {})
-    has_recorded = is_recorded[judged.winner] | is_recorded[judged.loser]
-    if has_recorded[is_decided].any():
-        is_held_out = is_recorded
-    elif len(judged_queries) >= _SEVERAL:
-        are_queries = True
-        n_queries = max(1, round(SHARE * len(judged_queries)))
-        drawn_queries = rng.permutation(judged_queries)[:n_queries]
-        is_held_out = np.isin(query_of_docs, drawn_queries)
-    else:
-        are_queries = False
-        is_held_out = _some_documents(queries, rng)
+    is_held_out, are_whole_queries = _recorded_documents(queries, as_before or {})
+    is_pair_held_out = is_held_out[judged.winner] | is_held_out[judged.loser]
+    if not is_pair_held_out[is_decided].any():
+        is_held_out, are_whole_queries = _drawn_documents(queries, np.random.default_rng(seed))
     train = queries.only(~is_held_out)
-    if are_queries:
+    if are_whole_queries:
         vali = queries.only(is_held_out)
     else:
         has_held_out = is_held_out[judged.winner] | is_held_out[judged.loser]
@@ -251,7 +240,7 @@ def _recorded_documents(queries: Queries, names: Mapping[str, Sequence[str]]) ->
     """Find the documents that `names` lists by their ids, or by the names of their queries.
 
     Returns:
-        Whether (n_docs,) each document is listed, and whether `names` lists queries.
+        Whether (n_docs,) each document is listed, and whether `names` lists whole queries.
     """
     if "queries" in names:
         is_recorded_query = np.isin(queries.qids, names["queries"])
@@ -259,6 +248,26 @@ def _recorded_documents(queries: Queries, names: Mapping[str, Sequence[str]]) ->
     if queries.docids is None:
         return np.zeros(queries.n_docs, np.bool_), False
     return np.isin(queries.docids, names.get("documents", ())), False
+
+
+def _drawn_documents(queries: Queries, rng: np.random.Generator) -> tuple[Bool, bool]:
+    """Draw the documents to hold out.
+
+    If `_SEVERAL` queries or more have judgements, whole queries are held out, otherwise some
+    documents of each query.
+
+    Returns:
+        Whether (n_docs,) each document is held out, and whether whole queries are held out.
+    """
+    judged = queries.judged
+    assert judged is not None
+    query_of_docs = queries.query_of_docs()
+    judged_queries = np.unique(query_of_docs[judged.winner[judged.sure > 0]])
+    if len(judged_queries) < _SEVERAL:
+        return _some_documents(queries, rng), False
+    n_queries = max(1, round(SHARE * len(judged_queries)))
+    drawn_queries = rng.permutation(judged_queries)[:n_queries]
+    return np.isin(query_of_docs, drawn_queries), True
 
 
 def _some_documents(queries: Queries, rng: np.random.Generator) -> Bool:

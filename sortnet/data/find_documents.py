@@ -42,15 +42,29 @@ def find_both(queries: Queries, a: str, b: str, qid: str | None) -> tuple[Querie
             f"{queries.source}: both documents are in {len(shared)} queries ({several}): say which "
             "with --qid"
         )
-    query_number = int(shared[0])
-    document_numbers = []
-    for name, docs in ((a, docs_of_a), (b, docs_of_b)):
-        docs_in_query = docs[query_of_docs[docs] == query_number]
-        if len(docs_in_query) > 1:
-            rows = ", ".join(f"{ROW}{row}" for row in queries.rows[docs_in_query[:5]])
-            raise DataError(f"{queries.source}: {name!r} is several rows of one query: {rows}")
-        document_numbers.append(int(docs_in_query[0] - queries.offsets[query_number]))
-    return queries.take([query_number]), document_numbers[0], document_numbers[1]
+    query = int(shared[0])
+    number_of_a = _number_in_query(queries, query, a, docs_of_a)
+    number_of_b = _number_in_query(queries, query, b, docs_of_b)
+    return queries.take([query]), number_of_a, number_of_b
+
+
+def _number_in_query(queries: Queries, query: int, name: str, docs: I64) -> int:
+    """Find the number, within a query, of the only document in the query that is called `name`.
+
+    Args:
+        queries: the queries.
+        query: number of the query.
+        name: id or row of the document, for messages.
+        docs: numbers among all documents of the documents called `name`, at least one in the query.
+
+    Raises:
+        DataError: if several documents of the query are called `name`.
+    """
+    docs_in_query = docs[queries.query_of_docs()[docs] == query]
+    if len(docs_in_query) > 1:
+        rows = ", ".join(f"{ROW}{row}" for row in queries.rows[docs_in_query[:5]])
+        raise DataError(f"{queries.source}: {name!r} is several rows of one query: {rows}")
+    return int(docs_in_query[0] - queries.offsets[query])
 
 
 def _documents_in_query(queries: Queries, name: str, qid: str | None) -> I64:

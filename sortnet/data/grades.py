@@ -17,7 +17,7 @@ from sortnet.tables.values import numbers_of
 def read_grades(
     rows: Rows, column: str | None, columns: NamedColumns, *, labelled: bool
 ) -> tuple[I32, NamedColumns]:
-    """Read the grade of each row, and complete the edges between the bins of the grades.
+    """Read the grade of each row, or divide the numbers of a column into bins, which are grades.
 
     If `columns` asks for bins without giving their edges, the edges are quantiles of these rows.
 

@@ -47,5 +47,5 @@ class HalfFeatures:
 
     @property
     def as_features(self) -> F32:
-        """This object with the declared type of a float32 array, for functions typed for arrays."""
+        """This object, declared as a float32 array, so that type checkers accept it as an array."""
         return cast(F32, self)

@@ -58,14 +58,15 @@ def _pairs(queries: Queries) -> tuple[I64, I64]:
     Returns:
         The better document (n_pairs,) of each pair, and the worse document (n_pairs,).
     """
-    query_sizes = np.repeat(queries.sizes, queries.sizes)  # of each document's query
+    # For each document, the size and the first document of its query.
+    query_sizes = np.repeat(queries.sizes, queries.sizes)
     query_starts = np.repeat(queries.offsets[:-1], queries.sizes)
     if query_sizes.sum() <= _MOST_PAIRS:
-        # Join each document with every document of its query.
+        # Join each document (first) with every document of its query (second).
         first = np.repeat(np.arange(queries.n_docs), query_sizes)
-        first_pairs = np.cumsum(query_sizes) - query_sizes
-        position_in_query = np.arange(len(first)) - np.repeat(first_pairs, query_sizes)
-        second = np.repeat(query_starts, query_sizes) + position_in_query
+        first_pair_of_doc = np.cumsum(query_sizes) - query_sizes
+        position_of_second = np.arange(len(first)) - np.repeat(first_pair_of_doc, query_sizes)
+        second = np.repeat(query_starts, query_sizes) + position_of_second
     else:
         generator = np.random.default_rng(0)
         weights = query_sizes / query_sizes.sum()  # so every pair has the same probability

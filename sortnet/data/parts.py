@@ -62,6 +62,7 @@ class ByHash:
         return [self._part_of(name) for name in names]
 
     def _part_of(self, name: str) -> str:
+        """Choose the part of a name by a hash, which is a number from 0 to 1."""
         text = f"{self.seed}\0{name}".encode("utf-8", "surrogatepass")
         hash_bytes = hashlib.blake2b(text, digest_size=8).digest()
         fraction = int.from_bytes(hash_bytes, "big") / 2**64  # uniform from 0 to 1
@@ -139,7 +140,7 @@ def read_divided(
     progress(f"reading {path}")
     if not are_tables(path):
         refuse_names(path, columns)
-        return _divided_letor(path, division, n_features, labelled, cache)
+        return _divide_letor(path, division, n_features, labelled, cache)
     table = _Table(path, division, labelled, columns or UNNAMED, like)
     train = table.read("train", like, cache, progress)
     vali = table.read("vali", train, cache, progress)
@@ -160,7 +161,16 @@ def is_part(facts: Mapping[str, Any]) -> bool:
 
 
 def take_part(queries: Queries, facts: Mapping[str, Any], part: str) -> Queries:
-    """Take the part of a whole file that is described by facts of `facts_of`."""
+    """Take a part from the queries of a whole file.
+
+    Args:
+        queries: the queries of the file.
+        facts: which queries or rows are in the part, as `facts_of` describes them.
+        part: name of the part, for messages.
+
+    Raises:
+        DataError: if no query of the part is in the file.
+    """
     if "rows" in facts:
         members = queries.only(np.isin(queries.rows, facts["rows"]))
     else:
@@ -198,20 +208,21 @@ def _source(path: str, part: str) -> str:
     return f"{path} ({part} part)"
 
 
-def _divided_letor(
+def _divide_letor(
     path: Path,
     division: Division,
     n_features: int | None,
     labelled: bool,
     cache: str | os.PathLike[str] | None,
 ) -> Fold:
-    """Read LETOR text and divide its queries into three parts."""
+    """Read LETOR text and divide its queries into three parts; the queries stay whole."""
     queries = read_queries(path, n_features=n_features, cache=cache)
     qids = queries.qids.tolist()
     grades = queries.grades.astype(np.float64) if labelled else None
     query_of_row = queries.query_of_docs()
-    parts = _checked_parts(path, division, qids, query_of_row, grades, by_rows=False)
-    part_of_query = np.array(parts)
+    part_of_query = np.array(
+        _checked_parts(path, division, qids, query_of_row, grades, by_rows=False)
+    )
     queries_of_parts = {}
     for part in PARTS:
         members = queries.take(np.flatnonzero(part_of_query == part))
@@ -220,7 +231,7 @@ def _divided_letor(
 
 
 class _Table:
-    """A table to divide. Its file is read once, when the first part is not in the cache."""
+    """A table to divide. Its file is read at most once: for the first part that is not cached."""
 
     def __init__(
         self,
@@ -230,6 +241,7 @@ class _Table:
         columns: NamedColumns,
         like: HasFeatures | None,
     ) -> None:
+        """Keep the arguments of `_divide_rows`; the file is read later, by `read`."""
         self.path = path
         self.division = division
         self.labelled = labelled
@@ -247,8 +259,9 @@ class _Table:
         """Read a part with the features of `like`; without `like` the part decides its features."""
 
         def parse() -> Queries:
+            """Divide the file, unless an earlier part did, and make Queries of the part."""
             if self._parts is None:
-                self._parts = _divided_rows(
+                self._parts = _divide_rows(
                     self.path, self.division, self.labelled, self.columns, self.like
                 )
             rows, numbers = self._parts[part]
@@ -274,7 +287,7 @@ class _Table:
         return replace(queries, source=_source(str(self.path), part))
 
 
-def _divided_rows(
+def _divide_rows(
     path: Path, division: Division, labelled: bool, columns: NamedColumns, like: HasFeatures | None
 ) -> RowsOfParts:
     """Read the rows of a table and divide them by their query, or by their id or content."""
@@ -283,13 +296,7 @@ def _divided_rows(
         raise DataError(f"{path}: there are no documents")
     roles = named_roles(rows, columns, like, labelled=labelled)
     columns = columns if like is None else columns.over(like.columns)
-    # Rows with the same name get the same part.
-    if roles.group is not None:
-        names = names_of(rows, roles.group, needed=True)
-    elif columns.id is not None and columns.id in rows.columns:
-        names = rows.texts(columns.id)
-    else:
-        names = _contents(rows)
+    names = _names_to_divide(rows, roles.group, columns.id)
     different_names = [*dict.fromkeys(names)]
     number_of_name = {name: k for k, name in enumerate(different_names)}
     name_numbers = np.array([number_of_name[name] for name in names])
@@ -310,6 +317,18 @@ def _divided_rows(
         row_numbers = np.flatnonzero(part_of_row == part)
         rows_of_parts[part] = (rows_at(rows, row_numbers), row_numbers)
     return rows_of_parts
+
+
+def _names_to_divide(rows: Rows, query_column: str | None, id_column: str | None) -> list[str]:
+    """Name each row by its query, or else by its id or its content.
+
+    Rows with the same name get the same part.
+    """
+    if query_column is not None:
+        return names_of(rows, query_column, needed=True)
+    if id_column is not None and id_column in rows.columns:
+        return rows.texts(id_column)
+    return _contents(rows)
 
 
 def _contents(rows: Rows) -> list[str]:
@@ -333,7 +352,7 @@ def rows_at(rows: Rows, numbers: I64) -> Rows:
             columns[name] = [cells[k] for k in numbers]
         else:
             columns[name] = cells[numbers]
-    # The first row of each file moves to the number of its earlier rows that are taken.
+    # In the new table, a file begins after all taken rows of the files before it.
     starts = np.searchsorted(numbers, [first for first, _ in rows.files]).tolist()
     files = [(start, path) for start, (_, path) in zip(starts, rows.files, strict=True)]
     lines = [rows.lines[k] for k in numbers]
@@ -388,17 +407,38 @@ def _checked_parts(
     advice = f"give more {noun}, or two files, TRAIN and VALI"
     if isinstance(division, ByHash):
         fault = f"by seed {division.seed} {fault}"
-        for seed in range(min(_SEEDS_TRIED, _NAMES_HASHED // len(names))):
-            if not _part_without_pair(ByHash(seed), names, name_numbers, query_of_row, grades):
-                advice = f"--seed {seed} divides otherwise"
-                break
+        seed = _find_good_seed(names, name_numbers, query_of_row, grades)
+        if seed is not None:
+            advice = f"--seed {seed} divides otherwise"
     raise DataError(f"{path}: {fault}: {advice}")
+
+
+def _find_good_seed(
+    names: Sequence[str], name_numbers: Any, query_of_row: Any, grades: F64
+) -> int | None:
+    """Find the first seed of `ByHash` with a pair to compare in every part; None if all fail.
+
+    The arguments are described at `_part_without_pair`.
+    """
+    n_seeds = min(_SEEDS_TRIED, _NAMES_HASHED // len(names))
+    for seed in range(n_seeds):
+        if not _part_without_pair(ByHash(seed), names, name_numbers, query_of_row, grades):
+            return seed
+    return None
 
 
 def _part_without_pair(
     division: Division, names: Sequence[str], name_numbers: Any, query_of_row: Any, grades: F64
 ) -> str | None:
-    """Find the first part in which no query has documents of two grades; None if there is none."""
+    """Find the first part in which no query has documents of two grades; None if there is none.
+
+    Args:
+        division: assigns names to parts.
+        names: names of the queries, or of the rows.
+        name_numbers: (n_rows,) position in `names` of each row's name.
+        query_of_row: (n_rows,) number of each row's query.
+        grades: (n_rows,) grades of the rows.
+    """
     part_of_row = np.array(division.parts_of(names))[name_numbers]
     n_queries = int(query_of_row.max()) + 1
     for part in PARTS:

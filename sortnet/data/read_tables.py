@@ -45,7 +45,7 @@ from sortnet.tables.values import is_missing
 
 
 class HasFeatures(Protocol):
-    """Interface of Queries and rankers, as far as later data must have the same features."""
+    """Attributes of Queries and of rankers that tell which features later data must have."""
 
     @property
     def feature_names(self) -> tuple[str, ...] | None: ...
@@ -109,14 +109,23 @@ def read_table(
 
 
 def names_kept(columns: NamedColumns | None, like: HasFeatures | None = None) -> list[str | None]:
-    """List the columns with ids and texts, whose cells must be kept exactly as written."""
+    """List the columns with ids and texts, whose cells must be kept exactly as written.
+
+    Args:
+        columns: names of the columns. If None, no column is named.
+        like: training data or a fitted ranker, which also names its columns and the columns of
+            texts and images that its describer reads.
+
+    Returns:
+        Names of columns; None for a column without a name.
+    """
     names = columns or UNNAMED
-    described: list[str] = []
+    described_columns: list[str] = []
     if like is not None:
         names = names.over(like.columns)
         if like.describer is not None:
-            described = [*like.describer.columns.values()]
-    return [*described, names.query, names.id, ID]
+            described_columns = [*like.describer.columns.values()]
+    return [*described_columns, names.query, names.id, ID]
 
 
 def queries_of(
@@ -139,29 +148,21 @@ def queries_of(
     """
     if not len(rows):
         raise DataError(f"{rows.path}: there are no documents")
-    describer: Describer | None = None if like is None else like.describer
     by_name = named_roles(rows, columns, like, labelled=labelled)
     columns = columns or UNNAMED
     columns = columns if like is None else columns.over(like.columns)
     no_features = {by_name.grade, by_name.group, by_name.id}
     if not {*rows.columns} - no_features:
         raise DataError(f"{rows.path}: there is no feature column in {listed(rows.columns)}")
-    # Choose the role of every other column.
-    features: tuple[str, ...] | None = None if like is None else like.feature_names
-    if describer is not None:
-        features = describer.given
-    left_out = {*columns.ignore} if like is None else set[str]()
+    ignored = {*columns.ignore} if like is None else set[str]()
     if by_name.grade is not None:
-        left_out.add(by_name.grade)
-    roles = choose_columns(rows, by_name, left_out, features)
-    if describer is None:
-        roles = without_unique_text(roles, by_name)
-    # Read the grades and features, and describe texts and images.
+        ignored.add(by_name.grade)
+    roles = _choose_other_roles(rows, by_name, ignored, like)
     grades, columns = read_grades(rows, by_name.grade, columns, labelled=labelled)
     documents = documents_of(rows, roles, NameRule.ANY)
     described = _described(documents, like, progress)
     if not described.names:
-        _refuse_without_features(rows, left_out | no_features)
+        _refuse_without_features(rows, ignored | no_features)
     qids = documents.groups
     queries = Queries.from_arrays(
         described.features,
@@ -182,6 +183,26 @@ def queries_of(
     )
 
 
+def _choose_other_roles(
+    rows: Rows, by_name: LabelledColumns, ignored: Collection[str], like: HasFeatures | None
+) -> LabelledColumns:
+    """Choose the role of every column that has no role by its name.
+
+    Args:
+        rows: the table.
+        by_name: the roles that were found by name, which stay.
+        ignored: names of columns that get no role.
+        like: Queries or a ranker whose features the table shall have; None for all features.
+    """
+    if like is None:
+        roles = choose_columns(rows, by_name, ignored, None)
+        return without_unique_text(roles, by_name)
+    if like.describer is None:
+        roles = choose_columns(rows, by_name, ignored, like.feature_names)
+        return without_unique_text(roles, by_name)
+    return choose_columns(rows, by_name, ignored, like.describer.given)
+
+
 class _Described(NamedTuple):
     """Features of documents, the names of the features, and the describer of texts and images."""
 
@@ -199,21 +220,19 @@ def _described(
     if there is a column of texts or images.
     """
     roles = documents.roles
-    describer: Describer | None = None if like is None else like.describer
-    has_new_texts = like is None and bool(roles.text or roles.image)
-    if describer is None and not has_new_texts:
-        return _Described(documents.features, documents.feature_names, None)
-    ids = None
-    if describer is not None:
+    fitted: Describer | None = None if like is None else like.describer
+    if fitted is not None:
         ids = unique_ids(documents.rows, roles.id, documents.groups)
-    items = documents.items(ids)
-    if describer is not None:
-        _refuse_other_kind(items, describer)
-    features, describer = with_described(documents.features, items, describer, roles, progress)
-    names = describer.feature_names
-    if like is None and not describer.made:
-        describer = None  # no feature comes from the texts and images
-    return _Described(features, names, describer)
+        items = documents.items(ids)
+        _refuse_other_kind(items, fitted)
+        features, _ = with_described(documents.features, items, fitted, roles, progress)
+        return _Described(features, fitted.feature_names, fitted)
+    if like is not None or not (roles.text or roles.image):
+        return _Described(documents.features, documents.feature_names, None)
+    items = documents.items(None)
+    features, new = with_described(documents.features, items, None, roles, progress)
+    # A describer that makes no feature from the texts and images is not needed later.
+    return _Described(features, new.feature_names, new if new.made else None)
 
 
 def _refuse_without_features(rows: Rows, no_features: Collection[str | None]) -> NoReturn:
@@ -255,28 +274,29 @@ def named_roles(
     describer = None if like is None else like.describer
     given_names = columns or UNNAMED
     names = given_names if like is None else given_names.over(like.columns)
-    roles = Columns(ID, group=QUERY) if describer is None else _roles(describer)
-    if names.query == ALL_ROWS:
-        roles = replace(roles, group=None)
-    elif names.query is not None:
-        roles = replace(roles, group=names.query)
-    if names.id is not None:
-        roles = replace(roles, id=names.id)
-    if given_names.id is None and roles.id not in rows.columns:
-        roles = replace(roles, id=None)
-    columns_named_as_grades = (column for column in rows.columns if column.lower() in GRADES)
-    grade = names.grade or next(columns_named_as_grades, GRADES[0])
-    advice = {}
+    default_roles = Columns(ID, group=QUERY)
+    if describer is not None:
+        default_roles = _described_columns(describer)
+    query_column = default_roles.group
+    if names.query is not None:
+        query_column = None if names.query == ALL_ROWS else names.query
+    id_column = default_roles.id if names.id is None else names.id
+    if given_names.id is None and id_column not in rows.columns:
+        id_column = None
+    grade_columns = [column for column in rows.columns if column.lower() in GRADES]
+    grade_column = names.grade or next(iter(grade_columns), GRADES[0])
+    advice: dict[str | None, str] = {}
     if names.query is None and describer is None:
-        advice[roles.group] = (
+        advice[query_column] = (
             ": --query NAME names the column of the queries, and with --query none all rows are one"
         )
     if names.grade is None:
-        advice[grade] = ": --grade NAME names the column of the grades"
-    needed = (roles.group, given_names.id, grade if labelled else None)
+        advice[grade_column] = ": --grade NAME names the column of the grades"
+    needed = (query_column, given_names.id, grade_column if labelled else None)
     _refuse_missing(rows, needed, advice)
+    roles = replace(default_roles, group=query_column, id=id_column)
     fields = {field.name: getattr(roles, field.name) for field in fields_of(Columns)}
-    return LabelledColumns(**fields, grade=grade if grade in rows.columns else None)
+    return LabelledColumns(**fields, grade=grade_column if grade_column in rows.columns else None)
 
 
 def _refuse_missing(
@@ -312,9 +332,11 @@ def read_item_folder(
     path: Path, describer: Describer, *, labelled: bool, progress: Progress
 ) -> Queries:
     """Read the files of a folder as the documents of one query, with the describer's features."""
-    needed = (*describer.given, GRADES[0]) if labelled else describer.given
-    if needed:
-        raise DataError(f"{path}: a folder has no column {shown(needed[0])}: give a table")
+    needed_columns = describer.given  # features that are not made of texts and images
+    if labelled:
+        needed_columns = (*needed_columns, GRADES[0])
+    if needed_columns:
+        raise DataError(f"{path}: a folder has no column {shown(needed_columns[0])}: give a table")
     items, roles = read_with_roles(path, least=1, progress=progress)
     _refuse_other_kind(items, describer)
     no_features = np.empty((len(items), 0))
@@ -325,15 +347,15 @@ def read_item_folder(
     return replace(queries, describer=describer)
 
 
-def _roles(describer: Describer) -> Columns:
-    """List the roles of the columns from which the describer makes its features."""
-    unused = {"audio", "context"}
+def _described_columns(describer: Describer) -> Columns:
+    """Name the columns from which the describer makes its features."""
+    unused_roles = {"audio", "context"}
     if not describer.of_texts:
-        unused.add("text")
+        unused_roles.add("text")
     if not describer.of_images:
-        unused.add("image")
-    needed = {role: name for role, name in describer.columns.items() if role not in unused}
-    return Columns(**needed)  # type: ignore[arg-type]
+        unused_roles.add("image")
+    used = {role: name for role, name in describer.columns.items() if role not in unused_roles}
+    return Columns(**used)  # type: ignore[arg-type]
 
 
 def _refuse_other_kind(items: Items, describer: Describer) -> None:

@@ -12,7 +12,7 @@ import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
@@ -22,7 +22,7 @@ from sortnet.core import F32, F64, I64
 
 CHUNK = 1 << 20  # values scaled at a time, so that temporaries stay small
 _SAMPLE = 200_000  # documents that means and quantiles are computed from, at most
-_GATHERED = 1 << 24  # values of a sample copied at a time
+_VALUES_COPIED_AT_ONCE = 1 << 24  # values of a sample that are copied at a time
 _REFERENCES = 1_000  # quantiles kept per feature
 _EDGE = 1e-7  # least distance of a quantile from 0 and 1: 5.2 standard deviations
 _CLIP_QUERY = 5.0  # standard deviations at which `zscore` clips
@@ -44,9 +44,9 @@ def _means(X: F32, seed: int) -> F64:
 
 
 def _with_missing(X: F32, seed: int) -> F64:
-    """Fit the table of the scaling `missing`: which features some, but not all, documents miss.
+    """Fit the table of the scaling `missing`, with one row.
 
-    Such a feature gets 1, any other feature 0.
+    A feature gets 1 if some of the documents, but not all, lack its value; otherwise it gets 0.
     """
     n_missing = np.zeros(X.shape[1], np.int64)
     for rows in runs(X):
@@ -67,7 +67,7 @@ def _moments(X: F32, seed: int, transform: Callable[[F32], F32] = lambda x: x) -
     1 / standard deviation, or 0 for a constant feature.
     """
     table = np.zeros((2, X.shape[1]))
-    for feature, column in _columns(X, seed):
+    for feature, column in _present_values(X, seed):
         values = transform(column)
         table[0, feature] = np.mean(values, dtype=np.float64)
         # A float64 sum of equal float32 numbers is exact: a constant has exactly the deviation 0.
@@ -85,23 +85,23 @@ def _quantiles(X: F32, seed: int) -> F64:
     n_quantiles = min(_REFERENCES, max(len(X), 2))
     levels = np.linspace(0, 1, n_quantiles)
     table = np.zeros((n_quantiles, X.shape[1]))
-    for feature, column in _columns(X, seed):
+    for feature, column in _present_values(X, seed):
         table[:, feature] = np.quantile(column.astype(np.float64), levels)
     table.sort(axis=0)  # interpolation may break the order in the last bit
     return table
 
 
-def _columns(X: F32, seed: int) -> Iterator[tuple[int, F32]]:
+def _present_values(X: F32, seed: int) -> Iterator[tuple[int, F32]]:
     """Yield the number of each feature and its values that are not missing.
 
     From more than `_SAMPLE` documents a random sample is drawn. A feature without values is left
-    out.
+    out. Several features are copied at a time, because memory is read in whole rows.
     """
     docs: Any = slice(None)
     if len(X) > _SAMPLE:
         sample = np.random.default_rng(seed).choice(len(X), _SAMPLE, replace=False)
         docs = np.sort(sample)
-    features_at_once = max(1, _GATHERED // _SAMPLE)
+    features_at_once = max(1, _VALUES_COPIED_AT_ONCE // _SAMPLE)
     for first in range(0, X.shape[1], features_at_once):
         block = X[docs, first : first + features_at_once]
         for k in range(block.shape[1]):
@@ -133,14 +133,25 @@ def _z_scores(X: F32, offsets: I64, table: F64) -> F64:
     return np.clip(deviations, -_CLIP_QUERY, _CLIP_QUERY, out=deviations)
 
 
-def _centred(X: F32, offsets: I64) -> tuple[F64, I64, I64, NDArray[Any]]:
-    """Subtract from each value the mean of its feature in the query.
+class _Centred(NamedTuple):
+    """Features as deviations from their means over the query.
 
-    Returns:
-        Four arrays. The deviations from the mean, 0 for missing values. Then, for each query that
-        has documents: its number of documents; its first document; and the number of values that
-        are not missing in each feature, at least 1.
+    Attributes:
+        deviations: (n_docs, n_features) the deviations, 0 for missing values.
+        sizes: number of documents of each query that has documents.
+        starts: first document of each query that has documents.
+        n_present: number of values that are not missing, at least 1, for each query that has
+            documents and each feature.
     """
+
+    deviations: F64
+    sizes: I64
+    starts: I64
+    n_present: NDArray[Any]
+
+
+def _centred(X: F32, offsets: I64) -> _Centred:
+    """Subtract from each value the mean of its feature in the query."""
     all_sizes = np.diff(offsets)
     # Empty queries are left out, because np.add.reduceat returns a wrong sum for them.
     sizes = all_sizes[all_sizes > 0]
@@ -155,7 +166,7 @@ def _centred(X: F32, offsets: I64) -> tuple[F64, I64, I64, NDArray[Any]]:
     deviations: F64 = X - np.repeat(means, sizes, axis=0)
     if any_is_missing:
         deviations[is_missing] = 0
-    return deviations, sizes, starts, n_present
+    return _Centred(deviations, sizes, starts, n_present)
 
 
 def _ranks(X: F32, offsets: I64, table: F64) -> F64:
@@ -205,7 +216,7 @@ def _fill_ranks(keys: NDArray[np.uint64], starts: I64, ranks: F64) -> None:
 
     Equal values get the mean of their ranks, missing values 0.
     """
-    half = np.uint64(32)  # shifts a key to its upper half, the value
+    half = np.uint64(32)  # a shift by 32 bits leaves the upper half of a key, the value
     for query in range(len(starts)):
         begin = starts[query]
         for feature in range(keys.shape[1]):
@@ -272,11 +283,7 @@ def _fill_levels(X: F32, quantiles_of_features: F64, levels: F64) -> None:
     n_lower = np.empty(_SIDE_BY_SIDE, np.int64)
     for feature in range(X.shape[1]):
         quantiles = quantiles_of_features[feature]
-        for k in range(n_quantiles - 1, -1, -1):
-            if k + 1 < n_quantiles and quantiles[k + 1] == quantiles[k]:
-                last_equal[k] = last_equal[k + 1]
-            else:
-                last_equal[k] = k
+        _fill_last_equal(quantiles, last_equal)
         for first in range(0, len(X), _SIDE_BY_SIDE):
             n_rows = min(_SIDE_BY_SIDE, len(X) - first)
             for row in range(n_rows):
@@ -290,10 +297,21 @@ def _fill_levels(X: F32, quantiles_of_features: F64, levels: F64) -> None:
                 elif 0 < after < n_quantiles:
                     width = quantiles[after] - quantiles[after - 1]
                     position = after - 1 + (x[row] - quantiles[after - 1]) / width
-                if x[row] != x[row]:  # NaN
+                if np.isnan(x[row]):
                     position = (n_quantiles - 1) / 2
                 level = position / (n_quantiles - 1)
                 levels[first + row, feature] = min(max(level, _EDGE), 1 - _EDGE)
+
+
+@njit(cache=True, nogil=True)
+def _fill_last_equal(quantiles: F64, last_equal: I64) -> None:
+    """Write the number of the last quantile that is equal to each quantile into `last_equal`."""
+    n_quantiles = len(quantiles)
+    for k in range(n_quantiles - 1, -1, -1):
+        if k + 1 < n_quantiles and quantiles[k + 1] == quantiles[k]:
+            last_equal[k] = last_equal[k + 1]
+        else:
+            last_equal[k] = k
 
 
 @njit(cache=True, nogil=True)
@@ -303,8 +321,8 @@ def _count_lower(ascending: F64, x: F64, n_lower: I64) -> None:
     The binary searches for all x take each step together: a processor overlaps steps that do not
     depend on each other.
     """
-    n_lower[:] = 0
-    size = len(ascending)
+    n_lower[:] = 0  # at least this many numbers are below x
+    size = len(ascending)  # at most this many further numbers are below x
     while size > 0:
         half = (size + 1) // 2
         for k in range(_SIDE_BY_SIDE):

@@ -62,7 +62,7 @@ class Scaler:
         return np.concatenate(sources).astype(np.int64, copy=False)
 
     @cached_property
-    def _silent(self) -> I64:
+    def _constant_columns(self) -> I64:
         """The numbers of the columns that were constant in training, and are always set to 0."""
         varies_within_query, varies = self.varying
         varying_columns = []
@@ -110,10 +110,11 @@ class Scaler:
         docs_at_once = CHUNK // max(self.n_columns, self.n_features, 1)
 
         def fill(chunk: tuple[slice, I64]) -> None:
+            """Scale the documents of a chunk, see `_chunks`, into their rows of `scaled`."""
             docs, offsets = chunk
             for first, block in self._blocks(queries.features[docs], offsets):
                 scaled[docs, first : first + block.shape[1]] = block
-            scaled[docs, self._silent] = 0
+            scaled[docs, self._constant_columns] = 0
 
         side_by_side(fill, list(_chunks(queries.offsets, docs_at_once)))
         names = None
@@ -151,8 +152,8 @@ class Scaler:
     def _blocks(self, X: F32, offsets: I64) -> Iterator[tuple[int, NDArray[Any]]]:
         """Scale whole queries, and yield blocks of scaled columns.
 
-        A block has the columns of one part of the scaling; of a query larger than `CHUNK` values,
-        the columns of a few features only.
+        A block has the columns of one part of the scaling. If the documents have more than `CHUNK`
+        values, a block has the columns of a few features only.
 
         Args:
             X: (n_docs, n_features) the features of the queries.
@@ -161,7 +162,7 @@ class Scaler:
         Yields:
             The number of the first column, and the block (n_docs, n_columns_of_block).
         """
-        n_values = len(X) * max(self.n_columns, self.n_features)
+        n_values = len(X) * max(self.n_columns, self.n_features)  # the larger of input and output
         features_at_once = max(1, CHUNK * self.n_features // max(n_values, 1))
         first = 0
         for part, table in self.tables.items():
@@ -245,7 +246,11 @@ def fit_scaler(spec: str, queries: Queries, *, seed: int = 0) -> Scaler:
 
 
 def _varying(queries: Queries) -> Bool:
-    """Find the features that vary: (2, n_features), see `Scaler.varying`."""
+    """Find the features that vary; missing values do not count.
+
+    Returns:
+        (2, n_features) whether a feature varies within a query, and whether it varies at all.
+    """
     n_features = queries.n_features
     varies_within_query = np.zeros(n_features, np.bool_)
     lowest = np.full(n_features, np.inf)

@@ -87,7 +87,7 @@ class Features:
     def fit_apply(
         cls, X: Any, source: str, *, id: str | None = None, query: str | None = None
     ) -> tuple[Features, F64]:
-        """Choose the features of a frame by its columns, and make them.
+        """Choose the features that the columns of a frame become; return them and their values.
 
         Args:
             X: the frame, without its columns of query and grade.
@@ -96,7 +96,8 @@ class Features:
                 records them.
 
         Returns:
-            The features; and (n, n_features) their values, NaN for a missing value.
+            The rule that makes the features; and the values (n, n_features) of the features, NaN
+            for a missing value.
 
         Raises:
             DataError: if there is no feature; see `feature_matrix`.
@@ -104,10 +105,7 @@ class Features:
         Cost: with texts or images the cost of `sortnet.items.describe`.
         """
         columns = tuple(map(str, X.columns))
-        ordered = {}
-        for k, name in enumerate(columns):
-            if getattr(X.dtypes.iloc[k], "ordered", False):
-                ordered[name] = tuple(map(word, X.iloc[:, k].cat.categories))
+        ordered = _levels_of_ordered_columns(X)
         rows = cls(columns, (), ordered).rows(X, source)
 
         # Columns get the same roles as in a table that the command line reads.
@@ -128,43 +126,48 @@ class Features:
                 describer = None
         features = cls(columns, names, ordered, describer)
         used = {roles.id, *map(features.column_of, names)}
-        unused = []
-        for name, cells in rows.columns.items():
-            if name not in used and not all(map(is_missing, cells)):
-                unused.append(name)
-        return replace(features, unused=tuple(unused)), matrix
+        unused = tuple(
+            name
+            for name, cells in rows.columns.items()
+            if name not in used and not all(map(is_missing, cells))
+        )
+        return replace(features, unused=unused), matrix
 
     def apply(self, X: Any, source: str) -> F64:
-        """Make the features (n, n_features) of a frame with the same columns.
+        """Compute the values (n, n_features) of the features for a frame with the same columns.
 
         Raises:
             DataError: if a column is missing; see `feature_matrix`.
         """
         rows = self.rows(X, source)
-        described = self._described_columns()
-        for column in described.values():
+        described_columns = self._described_columns()
+        for column in described_columns.values():
             if column not in rows.columns:
                 raise DataError(f"{source}: {no_column(column, rows.columns)}")
         roles = Columns(
-            text=described.get("text"), image=described.get("image"), features=self._column_features
+            text=described_columns.get("text"),
+            image=described_columns.get("image"),
+            features=self._column_features,
         )
         documents = documents_of(rows, roles, NameRule.ANY)
         if self.describer is None:
             return documents.features
         if not len(rows):
             return np.empty((0, len(self.names)))
-        return with_described(documents.features, documents.items(), self.describer, roles)[0]
+        items = documents.items()
+        matrix, _ = with_described(documents.features, items, self.describer, roles)
+        return matrix
 
     def rows(self, X: Any, source: str) -> Rows:
         """Read the rows of a frame; a level of an ordered column becomes the level's number."""
-        types = dict(zip(map(str, X.columns), X.dtypes, strict=False))
+        dtype_of_column = dict(zip(map(str, X.columns), X.dtypes, strict=False))
         is_described = kept_as_read(*self._described_columns().values())
 
         def is_kept(column: str) -> bool:
-            """Check whether the cells of a column are kept, and not read as numbers or dates."""
+            """Check whether the cells of a column stay texts, not read as numbers or dates."""
             if column in self.ordered:
                 return True
-            is_category = hasattr(types[column], "categories")
+            is_category = hasattr(dtype_of_column[column], "categories")
             return is_described(column) and not is_category
 
         rows = rows_of_frame(X, source, is_kept)
@@ -175,25 +178,27 @@ class Features:
         return rows
 
     def needed(self, columns: Collection[str]) -> tuple[str, ...]:
-        """List the columns that features are made from, for a frame with the names `columns`."""
+        """List the columns that features are made from, in a frame whose columns are `columns`."""
         feature_columns = [column_of(name, columns) for name in self._column_features]
         return tuple(dict.fromkeys([*feature_columns, *self._described_columns().values()]))
 
     def column_of(self, feature: str) -> str:
         """Find the column that a feature is made from."""
         if self.describer is not None and feature in self.describer.made:
-            role = feature.partition(": ")[0]
+            # The name of a described feature is the role of its column and a word: `text: sugar`.
+            role, _, _ = feature.partition(": ")
             return self.describer.columns.get(role, role)
         return column_of(feature, self.columns)
 
-    def added_up(self, shares: F64) -> F64:
-        """Add up shares (n_features,) of features by the column that they are made from.
+    def shares_of_columns(self, shares: F64) -> F64:
+        """Compute the share of each column (n_columns,), the sum of its features' shares.
 
-        The result is (n_columns,).
+        Args:
+            shares: (n_features,) the share of each feature.
         """
         number_of_column = {name: k for k, name in enumerate(self.columns)}
-        numbers = [number_of_column[self.column_of(name)] for name in self.names]
-        return np.bincount(numbers, shares, len(self.columns)).astype(np.float64)
+        column_numbers = [number_of_column[self.column_of(name)] for name in self.names]
+        return np.bincount(column_numbers, shares, len(self.columns)).astype(np.float64)
 
     @property
     def _column_features(self) -> tuple[str, ...]:
@@ -238,15 +243,35 @@ def features_of_model(
     else:
         features = Features((), names, {}, describer, is_of_table=True)
         features = replace(features, columns=features.needed(()))
-    if {*map(features.column_of, names)} - {*features.columns}:
+    needed_columns = set(map(features.column_of, names))
+    if not needed_columns <= set(features.columns):
         raise ValueError("not the columns of this model")
     return features
 
 
-def columns_in(X: Any, features: tuple[str, ...] | None) -> dict[str, Any]:
-    """List the columns of a frame X that features were made from, as the info of a saved estimator.
+def _levels_of_ordered_columns(X: Any) -> dict[str, tuple[str, ...]]:
+    """List the ordered columns of a frame, columns of an ordered categorical dtype.
 
-    The result is empty if X is no frame or lacks a column.
+    Returns:
+        {name of the column: the levels as words, in their order}.
+    """
+    levels = {}
+    for k, name in enumerate(map(str, X.columns)):
+        if getattr(X.dtypes.iloc[k], "ordered", False):
+            levels[name] = tuple(map(word, X.iloc[:, k].cat.categories))
+    return levels
+
+
+def columns_in(X: Any, features: tuple[str, ...] | None) -> dict[str, Any]:
+    """List the columns of a frame X that features were made from, as `SortNetRanker.save` does.
+
+    Args:
+        X: the frame, or an array.
+        features: the names of the features.
+
+    Returns:
+        The names and the number of the columns, as entries of the info of a saved estimator. They
+        are empty if X is no frame or lacks a column.
     """
     frame_columns = [str(name) for name in getattr(X, "columns", ())]
     columns = list(dict.fromkeys(column_of(name, frame_columns) for name in features or ()))
@@ -273,16 +298,17 @@ def take_columns(
         DataError: if there are both `qid` and a column of queries.
     """
     columns = [str(name) for name in getattr(X, "columns", ())]
-    grades = X[names.grade] if names.grade in columns else None
-    if columns:
-        X = X.drop(columns=[name for name in (names.grade, names.id) if name in columns])
-    query_column = names.query or QUERY
+    if not columns:
+        return X, qid, None
     for name in columns:
         if name.endswith("__qid"):  # a ColumnTransformer puts its step's name before a column's
             raise DataError(
                 f"{source}: the column {name!r} is no feature: call it 'qid' "
                 "(a ColumnTransformer does with verbose_feature_names_out=False)"
             )
+    grades = X[names.grade] if names.grade in columns else None
+    X = X.drop(columns=[name for name in (names.grade, names.id) if name in columns])
+    query_column = names.query or QUERY
     if query_column == ALL_ROWS or query_column not in columns:
         return X, qid, grades
     if qid is not None:
@@ -308,7 +334,8 @@ def refuse_qid_as_feature(X: NDArray[Any], qid: Any, names: Any, source: str) ->
         return
     if qid_numbers.shape != (len(X),):
         return
-    if (qid_numbers == qid_numbers[:1]).all():  # a single query
+    has_one_query = (qid_numbers == qid_numbers[:1]).all()
+    if has_one_query:
         return
     # Only features that equal the qid in the first row are compared in all rows.
     for k in np.flatnonzero(X[0] == qid_numbers[0]):
@@ -319,7 +346,7 @@ def refuse_qid_as_feature(X: NDArray[Any], qid: Any, names: Any, source: str) ->
             )
 
 
-def documents(queries: Queries, a: NDArray[Any], b: NDArray[Any]) -> tuple[I64, I64]:
+def documents_in_rows(queries: Queries, a: NDArray[Any], b: NDArray[Any]) -> tuple[I64, I64]:
     """Find the numbers of the documents in the rows a and b.
 
     Args:
@@ -333,7 +360,7 @@ def documents(queries: Queries, a: NDArray[Any], b: NDArray[Any]) -> tuple[I64, 
         raise DataError(f"rows of shapes {a.shape} and {b.shape} cannot be compared one by one")
     if a.dtype.kind not in "iu" or b.dtype.kind not in "iu":
         raise DataError("with a context, a and b are numbers of its rows")
-    rows = np.stack((a, b)).astype(np.int64)
+    rows = np.stack((a, b)).astype(np.int64)  # (2, m)
     is_outside = (rows < 0) | (rows >= queries.n_docs)
     if is_outside.any():
         raise DataError(

@@ -40,21 +40,23 @@ def eval_parts(X: Any, eval_set: Any, qid: Any, group: Any) -> dict[str, tuple[A
         eval_set = [eval_set]
         qid = [qid]
         group = [group]
+    n = len(eval_set)
     for name, value in (("eval_qid", qid), ("eval_group", group)):
-        if value is not None and len(value) != len(eval_set):
-            raise DataError(f"{name} is a list of {len(value)}, eval_set one of {len(eval_set)}")
-    no_queries = [None] * len(eval_set)
+        if value is not None and len(value) != n:
+            raise DataError(f"{name} is a list of {len(value)}, eval_set one of {n}")
+    qids = qid or [None] * n
+    groups = group or [None] * n
     parts = {}
-    rows_and_queries = zip(eval_set, qid or no_queries, group or no_queries, strict=True)
-    for k, (rows, qid_of_part, group_of_part) in enumerate(rows_and_queries):
-        if not isinstance(rows, tuple) or len(rows) != 2:
+    for k, part in enumerate(eval_set):
+        if not isinstance(part, tuple) or len(part) != 2:
             raise DataError("eval_set must be (X, y) or a list of such tuples")
-        name = "eval_set" if len(eval_set) == 1 else f"eval_set[{k}]"
-        X_of_part, y_of_part = rows
-        parts[name] = (X_of_part, y_of_part, qid_of_part, group_of_part)
+        name = "eval_set" if n == 1 else f"eval_set[{k}]"
+        X_of_part, y_of_part = part
+        parts[name] = (X_of_part, y_of_part, qids[k], groups[k])
     if not parts:
         raise DataError("eval_set is empty: give (X, y), or leave it out")
-    if len(parts) > 1 and eval_set[0][0] is X:
+    X_of_first, _ = eval_set[0]
+    if n > 1 and X_of_first is X:
         raise DataError(
             "the first eval_set chooses epoch and iteration, and it is the training data: "
             "put another one first"
@@ -84,16 +86,17 @@ def measures(config: Settings, eval_metric: str | Sequence[str] | None) -> list[
     Raises:
         DataError: if `eval_metric` is no name and no list of names.
     """
-    names: list[Any] = []
-    if isinstance(eval_metric, Iterable) and not isinstance(eval_metric, str):
+    names: list[Any] = [eval_metric]
+    if eval_metric is None:
+        names = []
+    elif isinstance(eval_metric, Iterable) and not isinstance(eval_metric, str):
         names = [*eval_metric]
-    elif eval_metric is not None:
-        names = [eval_metric]
     for name in names:
         if not isinstance(name, str):
             text = str(name)[:_SHOWN]
             raise DataError(f"eval_metric takes names of measures, such as ndcg@10, not {text}")
-    return list(dict.fromkeys([config.rank_quality, *map(config.metric, names)]))
+    measures = [config.rank_quality, *map(config.metric, names)]
+    return list(dict.fromkeys(measures))  # each measure once
 
 
 def results(
@@ -114,8 +117,9 @@ def results(
     """
     results_of_parts = {}
     for name, (key, part) in parts.items():
-        measures_by_iteration = [record.measures[key] for record in history]
-        if not history:
+        if history:
+            measures_by_iteration = [record.measures[key] for record in history]
+        else:
             order = model.order(part)
             final_measures = evaluate(part, order, metrics=metrics, empty=model.config.empty)
             measures_by_iteration = [final_measures]

@@ -96,7 +96,7 @@ def settings_from(parameters: Mapping[str, Any], begin_with: Config | None = Non
         if not isinstance(parameters[name], types):
             raise DataError(f"{name} cannot be {shown(parameters[name])}")
     kind = parameters["ranker"]
-    settings = settings_for(kind)
+    default_settings = settings_for(kind)
     # A parameter at SortNet's default is left out, so that another kind of ranker uses its own
     # default.
     changes = {
@@ -106,13 +106,14 @@ def settings_from(parameters: Mapping[str, Any], begin_with: Config | None = Non
     }
     if callable(changes.get("comparator")) and kind == Config.kind:
         del changes["comparator"]  # `custom` passes the function to the fit
-    if begin_with is not None:
-        if settings.kind != Config.kind:
-            raise DataError(f"a ranker of kind {shown(kind)} takes no init_model; sortnet does")
-        if not _is_default("random_state", parameters["random_state"]):
-            changes["seed"] = _seed(parameters["random_state"])
-        return settings_from_model(begin_with, **changes)
-    return settings.changed(**changes, seed=_seed(parameters["random_state"]))
+    random_state = parameters["random_state"]
+    if begin_with is None:
+        return default_settings.changed(**changes, seed=_seed(random_state))
+    if default_settings.kind != Config.kind:
+        raise DataError(f"a ranker of kind {shown(kind)} takes no init_model; sortnet does")
+    if not _is_default("random_state", random_state):  # the default is the seed of the model
+        changes["seed"] = _seed(random_state)
+    return settings_from_model(begin_with, **changes)
 
 
 def _is_default(name: str, value: Any) -> bool:
@@ -142,6 +143,7 @@ def custom(comparator: Any) -> dict[str, Any]:
         return {}
 
     def make_for(config: Config, n_columns: int) -> Any:
+        """Return a function that makes the custom comparator from a seed."""
         return make_comparator(config, n_columns, comparator)
 
     return {"make_for": make_for}

@@ -359,8 +359,9 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
             model = self._initial_model(init_model)
             info = model.info.get("estimator") or arrays.columns_in(X, model.feature_names)
             initial = SortNetRanker()._restore(model, info, "init_model")
-        as_model(initial.model_, "init_model")
-        # scikit-learn then checks X by the columns of the initial estimator.
+        as_model(initial.model_, "init_model")  # which refuses other kinds of rankers
+        # scikit-learn checks X by these attributes, so they are copied from the initial estimator,
+        # or removed if the initial estimator does not have them.
         for name in ("n_features_in_", "feature_names_in_"):
             if hasattr(initial, name):
                 setattr(self, name, getattr(initial, name))
@@ -411,13 +412,16 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
             initial: the estimator to begin with.
         """
         rows = np.asarray(pairs)
-        if rows.ndim != 2 or rows.shape[1] != 2 or rows.dtype.kind not in "iu":
+        are_whole_numbers = rows.dtype.kind in "iu"
+        if rows.ndim != 2 or rows.shape[1] != 2 or not are_whole_numbers:
             raise DataError(
                 f"pairs must be (m, 2) row numbers, the better first, got {rows.dtype} of shape "
                 f"{rows.shape}"
             )
         queries = self._queries(X, None, qid, group, reset=reset, initial=initial)
-        return queries.with_judgements(rows[:, 0], rows[:, 1], soft=soft, weight=weight)
+        better_rows = rows[:, 0]
+        worse_rows = rows[:, 1]
+        return queries.with_judgements(better_rows, worse_rows, soft=soft, weight=weight)
 
     def _fit(
         self,
@@ -441,27 +445,30 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         vali, *extra_parts = parts.values()
         config = choose_quality(train, vali, config)
         metrics = evaluation.measures(config, eval_metric)
+        rank_quality, *extra_metrics = metrics
         history = list[Iteration]()
 
         def record_iteration(record: Iteration, state: State) -> None:
+            """Add the record of an iteration to the history."""
             history.append(record)
 
         # The keys of the parts in `Iteration.measures`: vali, eval 1, eval 2, ...
         extra_keys = [f"eval {k}" for k in range(1, len(parts))]
-        keys = dict(zip(parts, ["vali", *extra_keys], strict=True))
-        loop_arguments = parameters.custom(self.comparator)
+        key_of_part = dict(zip(parts, ["vali", *extra_keys], strict=True))
+        fit_arguments = parameters.custom(self.comparator)
         if config.kind == Config.kind:
-            loop_arguments["extra_parts"] = dict(zip(extra_keys, extra_parts, strict=True))
-            loop_arguments["metrics"] = [metric.name for metric in metrics[1:]]
-            own_callbacks: list[Callback] = [record_iteration]
+            all_callbacks: list[Callback] = [record_iteration]
             if self.verbose > 0:
-                own_callbacks.append(evaluation.printing_callback(keys, metrics[0]))
-            loop_arguments["callbacks"] = [*own_callbacks, *callbacks]
-            loop_arguments["from_model"] = None if initial is None else initial.model_
+                all_callbacks.append(evaluation.printing_callback(key_of_part, rank_quality))
+            all_callbacks += callbacks
+            fit_arguments["extra_parts"] = dict(zip(extra_keys, extra_parts, strict=True))
+            fit_arguments["metrics"] = [metric.name for metric in extra_metrics]
+            fit_arguments["callbacks"] = all_callbacks
+            fit_arguments["from_model"] = None if initial is None else initial.model_
         with limit_threads(self.n_jobs):
             config = self._tune_settings(train, vali, config)
-            model = fit_ranker(train, vali, config, **loop_arguments)
-            keyed_parts = {name: (keys[name], part) for name, part in parts.items()}
+            model = fit_ranker(train, vali, config, **fit_arguments)
+            keyed_parts = {name: (key_of_part[name], part) for name, part in parts.items()}
             self.evals_result_ = evaluation.results(history, model, keyed_parts, metrics)
         self._sample = some_queries(vali)
         self._shares = None
@@ -491,7 +498,7 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
             except (SortNetError, RuntimeError) as error:
                 raise AttributeError(f"no feature_importances_: {error}") from None
             if self.features_ is not None:
-                shares = self.features_.added_up(shares)
+                shares = self.features_.shares_of_columns(shares)
             self._shares = shares
         return self._shares
 
@@ -578,7 +585,7 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         else:
             is_single = np.ndim(a) == 0
             queries = self._queries(context, None, qid)
-            i, j = arrays.documents(queries, np.atleast_1d(a), np.atleast_1d(b))
+            i, j = arrays.documents_in_rows(queries, np.atleast_1d(a), np.atleast_1d(b))
         with limit_threads(self.n_jobs):
             margins = self.model_.margins(queries, i, j)
         return float(margins[0]) if is_single else margins
@@ -659,7 +666,8 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
     def _levels_by_number(self) -> dict[str, Any]:
         """List the levels of ordered columns by the number of the column, for the info of `save`.
 
-        `_restore_columns` reads them.
+        `_restore_columns` reads them. An entry has `one_hot`, because other categorical columns,
+        whose levels become features, were also listed here in earlier versions.
         """
         if self.features_ is None:
             return {}
@@ -689,19 +697,20 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
     def _restore_unchecked(self, model: Ranker, info: Mapping[str, Any]) -> Self:
         """Restore the fitted state; see `_restore`, which turns every error into a ModelError."""
         self._restore_columns(model, info)
-        # The column of the groups in the table of items that the command line trained on.
         group_column = None
+        is_one_query = False
         if model.describer is not None:
+            # The column of the groups in the table of items that the command line trained on.
             group_column = model.describer.columns.get("group")
-        has_no_groups = model.describer is not None and group_column is None
-        self.one_query_ = info.get("one_query", has_no_groups)
-        query = model.columns.query
-        if not query and group_column != QUERY:  # a column `qid` needs no parameter
-            query = group_column
+            is_one_query = group_column is None
+        self.one_query_ = info.get("one_query", is_one_query)
+        query_column = model.columns.query
+        if not query_column and group_column != QUERY:  # a column `qid` needs no parameter
+            query_column = group_column
         self.set_params(
             validation_fraction=info.get("validation_fraction", 0.2),
             single_query=info.get("single_query", False),
-            query=query or None,
+            query=query_column or None,
             grade=model.columns.grade,
             id=model.columns.id,
         )
@@ -718,18 +727,23 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
             ValueError: if the number of columns in the info does not fit the model.
         """
         column_names = info.get("columns")  # None: the command line trained the model
-        self.features_ = None
-        if column_names or (column_names is None and model.feature_names):
-            ordered = {}
-            for number, category in info.get("categories", {}).items():
-                if not category["one_hot"]:
-                    column = (column_names or [])[int(number)]
-                    ordered[column] = tuple(category["levels"])
-            self.features_ = arrays.features_of_model(model, column_names, ordered)
-            self.feature_names_in_ = np.array(self.features_.columns, dtype=object)
-        n_columns = model.n_features if self.features_ is None else len(self.features_.columns)
+        has_named_columns = bool(column_names)
+        if column_names is None:
+            has_named_columns = bool(model.feature_names)
+        if not has_named_columns:
+            self.features_ = None
+            self.n_features_in_ = int(info.get("n_columns", model.n_features))
+            return
+        ordered = {}
+        for number, category in info.get("categories", {}).items():
+            if not category["one_hot"]:
+                column = (column_names or [])[int(number)]
+                ordered[column] = tuple(category["levels"])
+        self.features_ = arrays.features_of_model(model, column_names, ordered)
+        self.feature_names_in_ = np.array(self.features_.columns, dtype=object)
+        n_columns = len(self.features_.columns)
         self.n_features_in_ = int(info.get("n_columns", n_columns))
-        if self.features_ is not None and self.n_features_in_ != n_columns:
+        if self.n_features_in_ != n_columns:
             raise ValueError("not the columns of this model")
 
     def _queries(
@@ -748,6 +762,8 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
     ) -> Queries:
         """Check the data as scikit-learn does, and make queries of the rows.
 
+        With `reset`, the attributes `one_query_` and `features_` are set.
+
         Args:
             X, y, qid, group: arguments of `fit`, or of a prediction.
             weights: weights of rows or queries.
@@ -761,7 +777,8 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         columns = NamedColumns(self.query, self.grade, self.id)
         if initial is not None:
             columns = columns.over(initial.model_.columns)
-        X, qid, grade_column = arrays.take_columns(arrays.as_table(X), qid, columns, source)
+        X = arrays.as_table(X)
+        X, qid, grade_column = arrays.take_columns(X, qid, columns, source)
         if labelled and y is None:
             y = self._grades(grade_column, source, columns, reset=reset)
         is_frame = hasattr(X, "columns")
@@ -772,7 +789,8 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
             self.one_query_ = has_no_queries
             self.features_ = None if initial is None else initial.features_
         matrix, grades = self._check_values(X, y, reset and initial is None, source)
-        names = None if self.features_ is None else self.features_.names
+        features = self.features_
+        names = None if features is None else features.names
         if has_no_queries and len(matrix) > 1 and not pairs:
             self._refuse_without_queries(len(matrix), reset, source)
         if reset:
@@ -789,16 +807,16 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         )
         if not is_frame:
             return queries
-        describer = None if self.features_ is None else self.features_.describer
+        describer = None if features is None else features.describer
         return replace(queries, columns=columns, describer=describer)
 
     def _grades(
         self, column: ArrayLike | None, source: str, names: NamedColumns, *, reset: bool
     ) -> ArrayLike:
-        """Return the grades in their column, or the numbers of their bins if the model has bins.
+        """Return the grades of a column; if the model divides grades into bins, the bins' numbers.
 
         Args:
-            column: (n_docs,) the grades; None: there is no such column.
+            column: (n_docs,) the grades; None: the data have no column of grades.
             source: name of the data in messages.
             names: the names of the columns, with the edges of the bins.
             reset: whether the estimator is fitted on the data.
@@ -806,7 +824,9 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         if column is None:
             raise DataError(f"{source}: give grades as y, or name their column with grade=")
         edges = names.edges if reset else self.model_.columns.edges
-        return in_which_bin(column, edges) if edges else column
+        if not edges:
+            return column
+        return in_which_bin(column, edges)
 
     def _check_values(
         self, X: Any, y: ArrayLike | None, reset: bool, source: str
@@ -847,7 +867,14 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
     def _check_array(
         self, X: Any, y: ArrayLike | None, reset: bool, source: str, rules: Mapping[str, Any]
     ) -> tuple[Any, Any]:
-        """Check an array X and y by scikit-learn's `validate_data`, with these rules.
+        """Check an array X and its grades y by scikit-learn's `validate_data`; return both.
+
+        Args:
+            X: (n, n_features) the array.
+            y: (n,) the grades, or None.
+            reset: whether the estimator is fitted on the data.
+            source: name of the data in messages.
+            rules: arguments of `validate_data` that tell what is allowed.
 
         Raises:
             DataError: if the estimator was fitted on a frame whose columns are not the features.
@@ -863,7 +890,14 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         return checked
 
     def _features_of_frame(self, X: Any, reset: bool, source: str) -> F64:
-        """Make the features (n, n_features) of a frame; with `reset`, choose them by the frame."""
+        """Compute the features (n, n_features) of a frame.
+
+        Args:
+            X: the frame, without the columns of query, grade and id.
+            reset: whether the estimator is fitted on the frame. The features are then chosen by the
+                frame, unless the training begins with another estimator.
+            source: name of the frame in messages.
+        """
         features = self.features_
         is_of_table = features is not None and features.is_of_table
         if is_of_table or not reset:
@@ -879,9 +913,9 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         return Features(columns, columns).apply(X, source)
 
     def _choose_features(self, X: Any, source: str) -> F64:
-        """Choose the features by a frame, and make them, (n, n_features).
+        """Choose the features that the columns of a frame become; return their values.
 
-        Warn of columns from which no feature is made.
+        The values are (n, n_features). A warning names columns from which no feature is made.
         """
         query = None
         if not self.one_query_ and self.query != ALL_ROWS:
@@ -917,16 +951,17 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         expect its own messages.
         """
         columns = [str(name) for name in X.columns]
-        needed = set(getattr(self, "feature_names_in_", ()))
-        allowed = needed
-        if self.features_ is not None and self.features_.is_of_table:
-            needed = set(self.features_.needed(columns))
-            allowed = needed
-            describer = self.features_.describer
-            if describer is not None:
-                allowed = needed.union(describer.columns.values())
+        features = self.features_
+        if features is not None and features.is_of_table:
+            needed = set(features.needed(columns))
+        else:
+            needed = set(getattr(self, "feature_names_in_", ()))
+        allowed = set(needed)
+        if features is not None and features.is_of_table and features.describer is not None:
+            allowed.update(features.describer.columns.values())
         extra = [name for name in columns if name not in allowed]
-        if not extra or not needed or not needed <= set(columns):
+        has_all_needed = bool(needed) and needed <= set(columns)
+        if not extra or not has_all_needed:
             return
         names = listed(map(shown, extra))
         if len(extra) == 1:
@@ -977,17 +1012,22 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
             )
 
     def _queries_of_pairs(self, a: Any, b: Any) -> tuple[Queries, I64, I64]:
-        """Make a query of two documents, a[k] and b[k], for each k.
+        """Make a query of two documents, a[k] and b[k], for each of the m numbers k.
+
+        Args:
+            a, b: the rows of m documents each.
 
         Returns:
-            The queries, and the numbers of the documents a and of the documents b.
+            The queries; and (m,) the numbers of the documents a and of the documents b.
         """
         if len(a) != len(b):
             raise DataError(f"{len(a)} documents cannot be compared with {len(b)} one by one")
+        queries_of_a = self._queries(a, None, pairs=True)
+        queries_of_b = self._queries(b, None, pairs=True)
+        # The rows are a[0], b[0], a[1], b[1], ...
         rows = np.empty((2 * len(a), self.model_.n_features), np.float32)
-        for documents, rows_of_documents in ((a, rows[0::2]), (b, rows[1::2])):
-            checked_queries = self._queries(documents, None, pairs=True)
-            rows_of_documents[:] = checked_queries.in_row_order(checked_queries.features)
+        rows[0::2] = queries_of_a.in_row_order(queries_of_a.features)
+        rows[1::2] = queries_of_b.in_row_order(queries_of_b.features)
         queries = Queries.from_arrays(rows, group=np.full(len(a), 2), source="a and b")
         return queries, np.arange(0, len(rows), 2), np.arange(1, len(rows), 2)
 
@@ -1008,10 +1048,10 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         """Set the attributes of a fitted estimator that follow from the model and its history."""
         self.model_ = model
         self.history_ = history
-        iteration = model.info.get("iteration")
-        iterations = model.info.get("iterations")
-        self.n_iter_ = None if iterations is None else int(iterations)
-        self.best_iteration_ = None if iteration is None else int(iteration)
+        best_iteration = model.info.get("iteration")
+        n_iterations = model.info.get("iterations")
+        self.n_iter_ = None if n_iterations is None else int(n_iterations)
+        self.best_iteration_ = None if best_iteration is None else int(best_iteration)
         self.best_score_ = float(model.info["quality"])
         self.quality_ = model.config.rank_quality.name
         return self

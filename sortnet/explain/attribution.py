@@ -132,10 +132,10 @@ def explain_pair(model: Ranker, queries: Queries, a: int, b: int) -> Explanation
     first_doc = int(queries.offsets[query])
     margin = model.differentiable()
     scaled = model.scaler(queries.take([query])).features.astype(np.float64)
-    start = scaled.mean(axis=0)
-    ends = scaled[[a - first_doc, b - first_doc]]
-    path = _Path(margin, np.stack([start, start]), ends)
-    values_of_columns, error = path.integrate()
+    mean = scaled.mean(axis=0)
+    documents = scaled[[a - first_doc, b - first_doc]]
+    path = _Path(margin, start=np.stack([mean, mean]), end=documents)
+    values_of_columns, error = path.integrate()  # (2, n_columns) for the documents a and b
     values = np.zeros(model.n_features)
     np.add.at(values, model.scaler.sources, values_of_columns.sum(axis=0))
     return Explanation(
@@ -214,11 +214,13 @@ def feature_shares(model: Ranker, queries: Queries) -> F64:
     values_of_columns = _values_of_pairs(
         margin, torch.from_numpy(documents[i]), torch.from_numpy(documents[j])
     )
+    # The values of the columns that the scaling makes of a feature are added up.
+    feature_of_column = torch.from_numpy(model.scaler.sources)
     values = torch.zeros(_PAIRS, model.n_features, dtype=values_of_columns.dtype)
-    values.index_add_(1, torch.from_numpy(model.scaler.sources), values_of_columns.detach())
+    values.index_add_(1, feature_of_column, values_of_columns.detach())
     means = values.abs().mean(dim=0).numpy()
-    total = max(float(means.sum()), np.finfo(np.float64).tiny)  # above 0 if all means are 0
-    shares: F64 = means / total
+    divisor = max(float(means.sum()), np.finfo(np.float64).tiny)  # above 0 if all means are 0
+    shares: F64 = means / divisor
     return shares
 
 
@@ -245,18 +247,19 @@ def _values_of_pairs(margin: Margin, a: Tensor, b: Tensor) -> Tensor:
         a, b: (m, d) the documents of each pair.
     """
     middle = (a + b) / 2
-    half = (a - b) / 2
-    values = torch.zeros_like(half)
+    half_difference = (a - b) / 2
+    values = torch.zeros_like(half_difference)
     nodes, weights = np.polynomial.legendre.leggauss(_SHARE_NODES)  # on the interval from -1 to 1
     for node, weight in zip(nodes, weights, strict=True):
-        step = (node + 1) / 2 * half
+        t = (node + 1) / 2  # from 0, where both documents are in the middle, to 1
+        step = t * half_difference
         x = (middle + step).requires_grad_()
         y = (middle - step).requires_grad_()
         total = margin(x, y).sum()
         if not total.requires_grad:  # no feature changes the margin, and the gradients are 0
             continue
         slope_x, slope_y = torch.autograd.grad(total, (x, y))
-        values += weight / 2 * half * (slope_x - slope_y)
+        values += weight / 2 * half_difference * (slope_x - slope_y)
     return values
 
 
@@ -272,9 +275,15 @@ class _Path:
     """
 
     def __init__(self, margin: Margin, start: F64, end: F64) -> None:
+        """Compute the margins at both ends of the path.
+
+        Args:
+            margin: the margin as a function of two scaled documents.
+            start, end: (2, d) the two documents of the first and of the last pair.
+        """
         self._margin = margin
-        self._start = start  # (2, d) the two documents of the first pair
-        self._direction = end - start  # (2, d)
+        self._start = start
+        self._direction = end - start
         self.points = 0
         self.at_start, self.at_end = self._margins(np.array([0.0, 1.0])).tolist()
 
@@ -289,53 +298,66 @@ class _Path:
             ComparatorError: if the error stays large, because the margin jumps.
         """
         edges = np.linspace(0, 1, _PANELS + 1)
-        left = edges[:-1]
-        right = edges[1:]
-        values, errors = self._panels(left, right)
+        left = edges[:-1]  # (p,) where each of the p panels begins
+        right = edges[1:]  # (p,) where each panel ends
+        values, errors = self._integrate_panels(left, right)  # (p, 2, d) and (p,)
         for _ in range(_ROUNDS):
-            allowed = max(TOLERANCE * float(np.abs(values.sum(axis=0)).sum()), _ROUNDING)
+            values_of_path = values.sum(axis=0)  # (2, d)
+            allowed = max(TOLERANCE * float(np.abs(values_of_path).sum()), _ROUNDING)
             if errors.sum() <= allowed:
-                return values.sum(axis=0), float(errors.sum())
+                return values_of_path, float(errors.sum())
             # The sum of the errors is too large, so at least one panel has more than its share.
-            is_bad = errors > allowed / (2 * len(errors))
-            if self.points + 2 * is_bad.sum() * sum(_NODES) > _MOST_POINTS:
+            is_halved = errors > allowed / (2 * len(errors))
+            n_new_panels = 2 * is_halved.sum()
+            if self.points + n_new_panels * sum(_NODES) > _MOST_POINTS:
                 break
-            middle = (left[is_bad] + right[is_bad]) / 2
-            new_left = np.concatenate((left[is_bad], middle))
-            new_right = np.concatenate((middle, right[is_bad]))
-            new_values, new_errors = self._panels(new_left, new_right)
-            left = np.concatenate((left[~is_bad], new_left))
-            right = np.concatenate((right[~is_bad], new_right))
-            values = np.concatenate((values[~is_bad], new_values))
-            errors = np.concatenate((errors[~is_bad], new_errors))
+            middle = (left[is_halved] + right[is_halved]) / 2
+            new_left = np.concatenate((left[is_halved], middle))
+            new_right = np.concatenate((middle, right[is_halved]))
+            new_values, new_errors = self._integrate_panels(new_left, new_right)
+            left = np.concatenate((left[~is_halved], new_left))
+            right = np.concatenate((right[~is_halved], new_right))
+            values = np.concatenate((values[~is_halved], new_values))
+            errors = np.concatenate((errors[~is_halved], new_errors))
         raise ComparatorError(
             f"the margin jumps between the documents: its gradients leave {errors.sum():.3g} of "
             f"{self.at_end - self.at_start:.3g} unexplained"
         )
 
-    def _panels(self, left: F64, right: F64) -> tuple[F64, F64]:
-        """Integrate the gradients over p panels with ends `left` and `right`, (p,) each.
+    def _integrate_panels(self, left: F64, right: F64) -> tuple[F64, F64]:
+        """Integrate the gradients over p panels by two rules, whose difference bounds the error.
+
+        Args:
+            left, right: (p,) where each panel begins and ends.
 
         Returns:
             The integrals (p, 2, d), and bounds (p,) on their errors.
         """
-        coarse, fine = (self._quadrature(left, right, n) for n in _NODES)
+        coarse, fine = (self._quadrature(left, right, n_nodes) for n_nodes in _NODES)
         # The integrals over a panel must sum to the change of the margin.
         true_sums = self._margins(right) - self._margins(left)
         errors_of_sums = np.abs(fine.sum(axis=(1, 2)) - true_sums)
         largest_differences = np.abs(fine - coarse).max(axis=(1, 2))
         return fine, np.maximum(errors_of_sums, largest_differences)
 
-    def _quadrature(self, left: F64, right: F64, n: int) -> F64:
-        """Integrate the gradients over p panels by the Gauss-Legendre rule with n nodes, (p, 2, d).
+    def _quadrature(self, left: F64, right: F64, n_nodes: int) -> F64:
+        """Integrate the gradients over p panels by a Gauss-Legendre rule.
 
-        The indices of the einsum are the panel p, the node n, the document z and the feature d.
+        Args:
+            left, right: (p,) where each panel begins and ends.
+            n_nodes: number of points of a panel at which the gradients are computed.
+
+        Returns:
+            The integrals (p, 2, d) by the d features of both documents.
         """
-        nodes, weights = np.polynomial.legendre.leggauss(n)
-        half = (right - left) / 2
-        t = (left + half)[:, None] + half[:, None] * nodes
+        nodes, weights = np.polynomial.legendre.leggauss(n_nodes)  # on the interval from -1 to 1
+        half_length = (right - left) / 2
+        middle = left + half_length
+        t = middle[:, None] + half_length[:, None] * nodes  # (p, n_nodes) points of the path
         slopes = self._gradients(t.ravel()).reshape(*t.shape, *self._direction.shape)
-        integrals: F64 = np.einsum("pnzd,n,p->pzd", slopes, weights, half) * self._direction
+        # The indices are the panel p, the node n, the document z and the feature d.
+        sums = np.einsum("pnzd,n,p->pzd", slopes, weights, half_length)
+        integrals: F64 = sums * self._direction
         return integrals
 
     def _gradients(self, t: F64) -> F64:

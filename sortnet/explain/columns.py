@@ -68,7 +68,8 @@ def columns_of(model: Ranker, queries: Queries) -> tuple[Column, ...]:
     names = model.feature_names or queries.feature_names or readable_names
     columns = list[Column]()
     for column, features in _features_by_column(names).items():
-        # A feature that has the name of its column gets an empty text here, which is no level.
+        # The name of a level's feature is `column=level`. A feature that has the name of its column
+        # gets an empty text here, which is no level.
         levels = tuple(names[k][len(column) + 1 :] for k in features)
         if all(levels) and _are_indicators(queries.features[:, features]):
             columns.append(Column(column, tuple(features), levels))

@@ -94,12 +94,12 @@ def compare_documents(
     votes = ranker.votes(query, i, j)
     progress("explaining")
     explanation = None
-    reason = ""
+    reason_for_none = ""
     try:
         explanation = explain_pair(ranker, query, i, j)
         margin = explanation.margin
     except (ModelError, ComparatorError) as error:
-        reason = str(error)
+        reason_for_none = str(error)
         margin = float(ranker.margins(query, [i], [j])[0])
     ranks = np.empty(query.n_docs, np.int64)
     ranks[ranker.order(query)] = np.arange(1, query.n_docs + 1)
@@ -111,7 +111,7 @@ def compare_documents(
         margin=margin,
         votes=votes,
         explanation=explanation,
-        reason=reason,
+        reason=reason_for_none,
     )
 
 

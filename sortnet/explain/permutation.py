@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sortnet.core import F64, Progress, Queries
+from sortnet.core import F64, I64, Progress, Queries
 from sortnet.errors import SortNetError
 from sortnet.explain.columns import Column, columns_of
 from sortnet.metrics import Metric, as_metrics, average, outcomes
@@ -107,13 +107,29 @@ def permutation_importance(
     model.check_features(queries)
     config = model.config
     (measure,) = as_metrics(config.rank_quality if metric is None else metric)
+    # `order_of` sorts the documents again after columns were changed; column k of the documents is
+    # made from feature sources[k].
     documents, order_of, sources = model.repeatable(queries)
 
     def current_quality() -> float:
+        """Measure the ranking of the documents with their present values."""
         return average(outcomes(measure, documents, order_of(documents)), config.empty)
 
     quality = current_quality()
     matrix = documents.features  # (n_docs, n_scaled_columns), changed in place and restored
+
+    def drop_of(column: Column, order: I64) -> float:
+        """Compute the drop of the measure when the column's values are put in another order."""
+        scaled_columns = np.flatnonzero(np.isin(sources, column.features))
+        values = matrix[:, scaled_columns]
+        shuffled_values = values[order]
+        if np.array_equal(shuffled_values, values):
+            return 0.0
+        matrix[:, scaled_columns] = shuffled_values
+        drop = quality - current_quality()
+        matrix[:, scaled_columns] = values
+        return drop
+
     columns = columns_of(model, queries)
     drops = np.zeros((len(columns), repeats))
     rng = np.random.default_rng(seed)
@@ -123,14 +139,7 @@ def permutation_importance(
         order = np.lexsort((rng.random(queries.n_docs), query))
         for k, column in enumerate(columns):
             progress(f"shuffle {repeat + 1} of {repeats}: {column.name}")
-            scaled_columns = np.flatnonzero(np.isin(sources, column.features))
-            values = matrix[:, scaled_columns]
-            shuffled_values = values[order]
-            if np.array_equal(shuffled_values, values):
-                continue
-            matrix[:, scaled_columns] = shuffled_values
-            drops[k, repeat] = quality - current_quality()
-            matrix[:, scaled_columns] = values
+            drops[k, repeat] = drop_of(column, order)
     split_shares = model.split_shares()
     splits = None
     if split_shares is not None:

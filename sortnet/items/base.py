@@ -74,6 +74,7 @@ class Items:
     shown: tuple[Mapping[str, str] | None, ...] | None = None
 
     def __post_init__(self) -> None:
+        """Raise a DataError if there are contexts without groups, or two contexts in a group."""
         if self.contexts is None:
             return
         if self.groups is None:
@@ -133,7 +134,8 @@ def other_context(groups: Sequence[str], contexts: Sequence[str | None]) -> int 
     """
     context_of_group: dict[str, str | None] = {}
     for row, (group, context) in enumerate(zip(groups, contexts, strict=True)):
-        if context_of_group.setdefault(group, context) != context:
+        first_context = context_of_group.setdefault(group, context)
+        if context != first_context:
             return row
     return None
 

@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import compress
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from sortnet.items.images import IMAGE_FEATURES, image_features
 from sortnet.items.texts import SURFACE, Meanings, Topics, WordCounts, embeddings, surface_features
 from sortnet.tables.roles import NAMED
 
-_SAME = 1e-5  # relative difference of values that differ by rounding only
+_ROUNDING = 1e-5  # relative difference of values that differ by rounding only
 _TEXT = "text: "  # prefix of the names of features that are made of texts
 _IMAGE = "image: "  # prefix of the names of features that are made of images
 MADE = (_TEXT, _IMAGE)
@@ -62,7 +63,7 @@ class Describer:
         return self.given + self.made
 
     def readable_names(self) -> tuple[str, ...]:
-        """Return the feature names for people: columns in place of prefixes, and topics' words."""
+        """Return the names of the features as people read them; see `readable_names`."""
         return readable_names(self.feature_names, self.columns)
 
     @property
@@ -111,14 +112,16 @@ class Describer:
             return describer, bare_items
         vectors = None
         if any(bare_items.texts):
-            embed = embed or any(name.startswith(_MEANING) for name in items.feature_names)
-            describer, vectors = describer._fitted_to_texts(bare_items.texts, embed, progress)
+            has_meanings = any(name.startswith(_MEANING) for name in items.feature_names)
+            describer, vectors = describer._fitted_to_texts(
+                bare_items.texts, embed or has_meanings, progress
+            )
         has_images = any(bare_items.images)
         makers = describer._makers(images=has_images, progress=progress, vectors=vectors)
         names, features = _computed_features(makers, bare_items)
         # A feature that has the same value for all items tells nothing about them.
         varies = _varies(features)
-        describer = replace(describer, made=tuple(np.asarray(names, object)[varies]))
+        describer = replace(describer, made=tuple(compress(names, varies)))
         if not describer.of_texts:  # no feature of texts varies, so the fits to texts are not used
             describer = replace(describer, words=None, topics=None, meanings=None)
         return describer, _with_features(bare_items, features[:, varies], describer.made)
@@ -173,7 +176,7 @@ class Describer:
     def _makers(
         self, *, images: bool, progress: Progress = _silent, vectors: F64 | None = None
     ) -> Iterator[tuple[tuple[str, ...], Make]]:
-        """Yield names of features together with a function that computes these features.
+        """Yield blocks of features: the names of the features, and a function that computes them.
 
         Args:
             images: whether features are made of images.
@@ -236,7 +239,7 @@ def describe(items: Items, *, embed: bool = False, progress: Progress = _silent)
 
 
 def readable_names(names: Sequence[str], columns: Mapping[str, Any]) -> tuple[str, ...]:
-    """Make names of features for people: columns in place of prefixes, words in place of topics.
+    """Make names of features for people: with columns for prefixes, and words for topics.
 
     Two features that would get the same name keep their stored names.
 
@@ -274,9 +277,13 @@ def given_only(items: Items) -> Items:
 
 
 def _columns_of_table(columns: Mapping[str, Any]) -> dict[str, str]:
-    """Select {role: column} for the roles in `NAMED`; empty if the items came from a folder."""
-    contents = [columns.get(role) for role in ("text", "image", "audio")]
-    if columns.get("id") == _FOLDER and _FOLDER in contents:
+    """Select {role: column} for the roles in `NAMED`; empty if the items came from a folder.
+
+    For the files of a folder, `_FOLDER` takes the place of the names of columns.
+    """
+    content_columns = [columns.get(role) for role in ("text", "image", "audio")]
+    is_folder = columns.get("id") == _FOLDER and _FOLDER in content_columns
+    if is_folder:
         return {}
     return {role: str(columns[role]) for role in NAMED if columns.get(role)}
 
@@ -312,5 +319,5 @@ def _varies(features: F32) -> Bool:
     is_present = ~np.isnan(features)
     low = np.where(is_present, features, np.inf).min(axis=0, initial=np.inf)
     high = np.where(is_present, features, -np.inf).max(axis=0, initial=-np.inf)
-    varies: Bool = high - low > _SAME * np.maximum(1, np.abs(high))
+    varies: Bool = high - low > _ROUNDING * np.maximum(1, np.abs(high))
     return varies

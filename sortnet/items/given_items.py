@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from sortnet.core import F64
 from sortnet.core.float32 import refuse_lost
 from sortnet.errors import DataError
 from sortnet.files import is_table, shown
@@ -93,11 +94,7 @@ def items_from(
     if len(listed_values) < least:
         raise DataError(f"items: there are {len(listed_values)}; sorting needs {least} at least")
     if listed_values and all(isinstance(value, Mapping) for value in listed_values):
-        import pandas as pd
-
-        for number, row in enumerate(listed_values):
-            _check_unicode(row, f"{_SOURCE}, number {number}")
-        return _items_from_frame(pd.DataFrame(listed_values), named, ignore, least, listed_values)
+        return _items_from_dicts(listed_values, named, ignore, least)
     if named != Columns() or ignore:
         raise DataError("items: text, id, group and ignore name columns, and a list has none")
     if all(isinstance(value, str) for value in listed_values):
@@ -136,6 +133,17 @@ def _read_file(path: Path, named: Columns, ignore: Sequence[str], least: int) ->
     return GivenItems(items, roles, values, range(len(items)))  # each value is a different item
 
 
+def _items_from_dicts(
+    values: Sequence[Mapping[str, Any]], named: Columns, ignore: Sequence[str], least: int
+) -> GivenItems:
+    """Make an item from each dict, a row of a table; the arguments are as in `items_from`."""
+    import pandas as pd
+
+    for number, row in enumerate(values):
+        _check_unicode(row, f"{_SOURCE}, number {number}")
+    return _items_from_frame(pd.DataFrame(values), named, ignore, least, values)
+
+
 def _items_from_frame(
     frame: Any,
     named: Columns,
@@ -164,6 +172,7 @@ def _items_from_frame(
     values = dicts_of_rows if dicts is None else dicts
     if documents.ids is not None:  # the ids are unique, so no row is a duplicate
         return GivenItems(items, roles, values, range(len(items)))
+    # Rows of the same group with equal cells are the same item.
     groups: Sequence[str | None] = documents.groups or [None] * len(items)
     contents = [repr((group, cells)) for group, cells in zip(groups, dicts_of_rows, strict=True)]
     texts = [text or "" for text in items.texts]
@@ -172,7 +181,7 @@ def _items_from_frame(
 
 
 def _check_unicode(row: Mapping[str, Any], place: str) -> None:
-    """Raise a DataError if a database cannot store a text of a row, {column: cell}."""
+    """Raise a DataError if a row, {column: cell}, has a text that a database cannot store."""
     for name, cell in row.items():
         if isinstance(cell, str):
             checked_text(cell, cell, place, f"column {name}")
@@ -238,6 +247,24 @@ def _items_from_numbers(values: Sequence[Any]) -> Items:
 
     A number in place of a row is a row with a single number.
     """
+    matrix = _matrix_of_numbers(values)
+    names = tuple(str(k + 1) for k in range(matrix.shape[1]))
+    all_in_one_group = np.zeros(len(matrix), np.int64)
+    refuse_lost(matrix, all_in_one_group, names, _SOURCE)
+    texts = [", ".join(f"{value:g}" for value in row) for row in matrix]
+    contents = [row.tobytes().hex() for row in matrix]
+    ids = _ids_by_content(texts, contents)
+    no_content = (None,) * len(ids)
+    features = matrix.astype(np.float32)
+    return Items(ids, no_content, no_content, no_content, features, names, source=_SOURCE)
+
+
+def _matrix_of_numbers(values: Sequence[Any]) -> F64:
+    """Convert n rows of d numbers to a matrix (n, d); n single numbers become (n, 1).
+
+    Raises:
+        DataError: if a value is no number, or the rows have different lengths.
+    """
     try:
         if any(value is None or isinstance(value, str | bytes) for value in values):
             raise TypeError
@@ -252,15 +279,7 @@ def _items_from_numbers(values: Sequence[Any]) -> Items:
         matrix = matrix[:, None]
     if matrix.ndim != 2:
         raise DataError(f"items: an array of {matrix.ndim} dimensions; rows of numbers have two")
-    names = tuple(str(k + 1) for k in range(matrix.shape[1]))
-    all_in_one_group = np.zeros(len(matrix), np.int64)
-    refuse_lost(matrix, all_in_one_group, names, _SOURCE)
-    texts = [", ".join(f"{value:g}" for value in row) for row in matrix]
-    contents = [row.tobytes().hex() for row in matrix]
-    ids = _ids_by_content(texts, contents)
-    nothing = (None,) * len(ids)
-    features = matrix.astype(np.float32)
-    return Items(ids, nothing, nothing, nothing, features, names, source=_SOURCE)
+    return matrix
 
 
 def _ids_by_content(texts: Sequence[str], contents: Sequence[str]) -> tuple[str, ...]:

@@ -35,7 +35,7 @@ def lone_groups(items: Items) -> list[str]:
 
 
 def note_on_lone_groups(lone: Sequence[str]) -> str:
-    """Describe groups of a single item in one line.
+    """Make a note of one line about groups that have a single item.
 
     >>> note_on_lone_groups(["q1"])
     "1 group has one item, which is compared with nothing: 'q1'"
@@ -79,7 +79,7 @@ def read_pairs(path: Path, items: Items) -> I64:
 
 
 def fault_across(items: Items, a: int, b: int) -> str:
-    """Describe the fault of a pair of items in different groups; empty if the group is the same."""
+    """Explain why items of different groups cannot be compared; empty if the group is the same."""
     groups = items.groups
     if groups is None or groups[a] == groups[b]:
         return ""

@@ -153,17 +153,24 @@ def _read_letor(path: Path) -> tuple[Items, Columns]:
     queries = read_letor(path)
     names = tuple(str(k + 1) for k in range(queries.n_features))
     groups = tuple(queries.qids[queries.query_of_docs()].tolist())
-    nothing = (None,) * queries.n_docs
+    no_content = (None,) * queries.n_docs
     ids = _unique_docids(queries)
     id_column = "docid"
-    if ids is None:
+    if ids is None:  # the documents are named by their query and row
         groups_and_rows = zip(groups, queries.rows.tolist(), strict=True)
         ids = tuple(f"{group}:{row}" for group, row in groups_and_rows)
         id_column = "qid:row"
     for id, row in zip(ids, queries.rows.tolist(), strict=True):
         check_id(id, f"{queries.source}, document {row + 1}")
     items = Items(
-        ids, nothing, nothing, nothing, queries.features, names, source=str(path), groups=groups
+        ids,
+        texts=no_content,
+        images=no_content,
+        audio=no_content,
+        features=queries.features,
+        feature_names=names,
+        source=str(path),
+        groups=groups,
     )
     return items, Columns(id_column, features=names, ignored=("grade",), group="qid")
 
@@ -181,7 +188,8 @@ def _check_images(items: Items, progress: Progress) -> None:
     for name, image in zip(items.ids, items.images, strict=True):
         if image is not None and items.root is not None:
             progress(f"looking at {image}")
-            load_image(items.root / image, f"{items.source}, item {shown(name)}: {image}", side=1)
+            place = f"{items.source}, item {shown(name)}: {image}"
+            load_image(items.root / image, place, side=1)  # a reduced size shows any damage
 
 
 def _read_folder(path: Path) -> tuple[Items, Columns]:

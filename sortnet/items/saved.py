@@ -139,7 +139,7 @@ def _topics(arrays_left: Arrays) -> Topics:
         arrays_left, "topics", np.float32, (None, n_terms),
         low=-_LARGEST_LOADING, high=_LARGEST_LOADING,
     )  # fmt: skip
-    _check_number(len(loadings), n_terms, "topics")
+    _check_number_of_axes(len(loadings), n_terms, "topics")
     return Topics(words, letters, loadings)
 
 
@@ -162,11 +162,11 @@ def _meanings(arrays_left: Arrays) -> Meanings:
     mean = _take(arrays_left, "meanings.mean", np.float64, (None,), low=-largest, high=largest)
     shape = (len(mean), None)
     axes = _take(arrays_left, "meanings.axes", np.float64, shape, low=-largest, high=largest)
-    _check_number(axes.shape[1], len(mean), "meanings.axes")
+    _check_number_of_axes(axes.shape[1], len(mean), "meanings.axes")
     return Meanings(mean, axes)
 
 
-def _check_number(n_axes: int, n_dimensions: int, name: str) -> None:
+def _check_number_of_axes(n_axes: int, n_dimensions: int, name: str) -> None:
     """Raise a ModelError if there are more axes than dimensions.
 
     Without this check a small file could demand much memory: an array of the shape 10^9 x 0 takes
@@ -198,10 +198,7 @@ def _take(
         ModelError: if the array is missing or does not fit.
     """
     array = arrays_left.pop(name, np.empty(0, np.bool_))  # a missing array has the wrong type
-    has_shape = len(shape) == array.ndim and all(
-        expected in (None, length) for expected, length in zip(shape, array.shape, strict=True)
-    )
-    if array.dtype != dtype or not has_shape:
+    if array.dtype != dtype or not _fits(array.shape, shape):
         raise ModelError(f"items: {name} is {array.dtype} {'x'.join(map(str, array.shape))}")
     if not bool(((array >= low) & (array <= high)).all()):
         raise ModelError(f"items: {name} has values that are not from {low:g} to {high:g}")
@@ -211,6 +208,14 @@ def _take(
 def _lines(terms: Iterable[str]) -> Array:
     """Encode terms as an array of UTF-8 bytes with a term in each line."""
     return np.frombuffer("\n".join(terms).encode("utf-8", "surrogatepass"), np.uint8)
+
+
+def _fits(shape: tuple[int, ...], expected_shape: tuple[int | None, ...]) -> bool:
+    """Whether a shape is the expected shape, in which None stands for any length."""
+    if len(shape) != len(expected_shape):
+        return False
+    lengths = zip(shape, expected_shape, strict=True)
+    return all(expected in (None, length) for length, expected in lengths)
 
 
 def _terms(arrays_left: Arrays, name: str) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""Make documents from the rows of a table; readers of queries and readers of items share the steps.
+"""Make documents from the rows of a table, for the readers of queries and of items.
 
 A reader first chooses the roles of the columns with `sortnet.tables.roles.choose_columns`. Then
 `documents_of` makes features and names from the rows, `TableDocuments.items` makes the items that

@@ -30,16 +30,18 @@ WORDS = ("word", (1, 2))
 LETTERS = ("char_wb", (2, 3))
 _MOST_TERMS = 50_000  # of a kind
 DIMENSIONS = 32  # number of principal components of the embeddings, at most
-_AT_ONCE = 128  # number of texts that are embedded at a time
+_TERMS_TO_NAME_BY = 40  # terms with the largest loadings, which may be words of a topic's name
+_WORDS_OF_NAME = 3  # words in the name of a topic, at most
+_TEXTS_IN_BATCH = 128  # number of texts that are embedded at a time
 _MOST_CHARACTERS = 20_000  # characters of a text that count for its topics and embedding
 
 _WORD = re.compile(r"[^\W\d_]+(?:['’-][^\W\d_]+)*")
 _NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
-_SENTENCE = re.compile(r"[.!?…。！？]+")
+_END_OF_SENTENCE = re.compile(r"[.!?…。！？]+")
 _LINK = re.compile(r"https?://|www\.", re.IGNORECASE)
 # Marks that are counted: commas, question marks, exclamation marks and quotes.
 _MARKS = (",，、;", "?？", "!！", '"“”„«»')
-_LONG = 7  # letters of a word that counts as long, at least
+_LETTERS_OF_LONG_WORD = 7  # letters of a word that counts as long, at least
 _CONNECTIVES = frozenset(
     (
         *("although", "because", "but", "consequently", "due", "even", "finally", "first", "hence"),
@@ -133,7 +135,7 @@ def _surface_of_text(text: str, words: list[str]) -> list[float]:
     count_of_word = Counter(lower_words)
     n_different = len(count_of_word)
     n_once = sum(count == 1 for count in count_of_word.values())
-    n_long = sum(len(word) >= _LONG for word in words)
+    n_long = sum(len(word) >= _LETTERS_OF_LONG_WORD for word in words)
     n_letters = sum(map(str.isalpha, text))
     n_capital_words = sum(len(word) > 1 and word.isupper() for word in words)
     n_marks = sum(not character.isalnum() and not character.isspace() for character in text)
@@ -142,7 +144,7 @@ def _surface_of_text(text: str, words: list[str]) -> list[float]:
         for listed_words in _lists_of_words()
     ]
     begins_in_lower_case = bool(words) and words[0][0].islower()
-    ends_with_mark = _SENTENCE.search(text.rstrip()[-2:]) is not None
+    ends_with_mark = _END_OF_SENTENCE.search(text.rstrip()[-2:]) is not None
     return [
         *_sizes(text, words, n_different),
         _ratio(n_different, n_words),
@@ -163,7 +165,7 @@ def _surface_of_text(text: str, words: list[str]) -> list[float]:
 
 def _sizes(text: str, words: list[str], n_different: int) -> list[float]:
     """Compute log(1 + value) of the counts in a text, and of its mean word and sentence length."""
-    n_sentences = len([part for part in _SENTENCE.split(text) if part.strip()])
+    n_sentences = len([part for part in _END_OF_SENTENCE.split(text) if part.strip()])
     n_paragraphs = len([line for line in text.splitlines() if line.strip()])
     word_length = _ratio(sum(map(len, words)), len(words))
     sentence_length = _ratio(len(words), n_sentences)
@@ -279,17 +281,19 @@ class Topics:
         words, tfidf_of_words = Terms.fit(WORDS, starts)
         letters, tfidf_of_letters = Terms.fit(LETTERS, starts)
         tfidf = hstack([tfidf_of_words, tfidf_of_letters], format="csr")
-        k = min(topics, tfidf.shape[1] - 1, len(starts) - 1)
-        if k < 1 or tfidf.nnz == 0:
-            return cls(words, letters, np.empty((0, tfidf.shape[1]), np.float32))
-        svd = TruncatedSVD(k, random_state=seed)
+        n_texts, n_terms = tfidf.shape
+        n_topics = min(topics, n_terms - 1, n_texts - 1)
+        if n_topics < 1 or tfidf.nnz == 0:
+            return cls(words, letters, np.empty((0, n_terms), np.float32))
+        svd = TruncatedSVD(n_topics, random_state=seed)
         # If all texts are alike, the SVD divides by their variance, which is 0, without harm.
         with one_blas_thread(), np.errstate(invalid="ignore", divide="ignore"):
             svd.fit(tfidf)
         # An SVD does not determine the sign of a topic. Here the largest loading becomes positive.
         largest = np.abs(svd.components_).argmax(axis=1)
-        signs = np.sign(svd.components_[np.arange(k), largest])
-        return cls(words, letters, np.asarray(svd.components_ * signs[:, None], np.float32))
+        signs = np.sign(svd.components_[np.arange(n_topics), largest])
+        loadings = np.asarray(svd.components_ * signs[:, None], np.float32)
+        return cls(words, letters, loadings)
 
     def __call__(self, texts: Sequence[str | None]) -> F32:
         """Compute the scores (n, k) of n texts on the k topics: 0 for a text that is missing.
@@ -310,11 +314,12 @@ class Topics:
         terms = self.words.terms
         names = []
         for number, loadings in enumerate(self.loadings[:, : len(terms)], start=1):
-            # Pairs of words and short words are passed over, so 40 terms are looked at.
-            largest = np.argsort(-loadings, kind="stable")[:40]
+            largest = np.argsort(-loadings, kind="stable")[:_TERMS_TO_NAME_BY]
             top_terms = [terms[index] for index in largest if loadings[index] > 0]
-            words = [term for term in top_terms if " " not in term and len(term) > 2][:3]
-            names.append(f"topic {number} ({', '.join(words)})" if words else f"topic {number}")
+            # Pairs of words and words of one or two letters are passed over.
+            words = [term for term in top_terms if " " not in term and len(term) > 2]
+            listed_words = ", ".join(words[:_WORDS_OF_NAME])
+            names.append(f"topic {number} ({listed_words})" if words else f"topic {number}")
         return tuple(names)
 
 
@@ -348,6 +353,7 @@ class Meanings:
         vectors = vectors[~np.isnan(vectors).any(axis=1)]
         mean = vectors.mean(axis=0)
         centred = vectors - mean
+        # The axes are columns, by ascending variance.
         _, ascending_axes = np.linalg.eigh(centred.T @ centred)
         n_axes = min(dimensions, len(vectors) - 1)  # more axes would have no variance
         axes = ascending_axes[:, ::-1][:, :n_axes]
@@ -413,8 +419,8 @@ def _embedded(load_model: Any, texts: list[str], progress: Progress) -> F64:
     finally:
         logging.enable_progress_bar()
     vectors = []
-    for first in range(0, len(texts), _AT_ONCE):
+    for first in range(0, len(texts), _TEXTS_IN_BATCH):
         progress(f"embedding text {first + 1} of {len(texts)}")
-        batch = [text[:_MOST_CHARACTERS] for text in texts[first : first + _AT_ONCE]]
+        batch = [text[:_MOST_CHARACTERS] for text in texts[first : first + _TEXTS_IN_BATCH]]
         vectors.append(model.encode(batch, show_progress_bar=False))
     return np.concatenate(vectors).astype(np.float64)

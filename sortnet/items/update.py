@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
@@ -42,7 +42,7 @@ def merge(old: Items, new: Items, *, update: bool = False) -> Items:
     """
     old = given_only(old)
     new = given_only(new)
-    places_of(old.ids, new, update=update)
+    places_of(old.ids, new, update=update)  # raises if an id is not allowed
     # A dict keeps the first position of an id and its last value. So an old item keeps its number,
     # but its row is the row of the new item that replaces it.
     row_of_id = {id: row for row, id in enumerate((*old.ids, *new.ids))}
@@ -59,11 +59,10 @@ def merge(old: Items, new: Items, *, update: bool = False) -> Items:
         values += (None,) * len(new) if new_values is None else new_values
         return tuple(values[row] for row in rows)
 
-    shown_columns = merged(old.shown, new.shown)
-    if new.shown is None:  # the new items have no such columns, so the old texts stay
-        old_shown = old.shown or (None,) * len(old)
-        shown_of_id = dict(zip(old.ids, old_shown, strict=True))
-        shown_columns = tuple(shown_of_id.get(id) for id in row_of_id)
+    if new.shown is None:
+        shown_columns = _old_shown(old, list(row_of_id))
+    else:
+        shown_columns = merged(old.shown, new.shown)
     contexts = merged(old.contexts, new.contexts)
     return replace(
         old,
@@ -78,6 +77,16 @@ def merge(old: Items, new: Items, *, update: bool = False) -> Items:
         contexts=contexts if any(contexts) else None,
         shown=shown_columns if any(shown_columns) else None,
     )
+
+
+def _old_shown(old: Items, ids: Sequence[str]) -> tuple[Mapping[str, str] | None, ...]:
+    """Return the further texts of old items with the given ids; None for an id of no old item.
+
+    An old item keeps its texts if the new item that replaces it comes without such columns.
+    """
+    old_shown = old.shown or (None,) * len(old)
+    shown_of_id = dict(zip(old.ids, old_shown, strict=True))
+    return tuple(shown_of_id.get(id) for id in ids)
 
 
 def all_grouped(groups: Sequence[str | None], source: str) -> tuple[str, ...] | None:
@@ -112,10 +121,13 @@ def places_of(old: Sequence[str], new: Items, *, update: bool = False) -> dict[s
         if id in new_ids:
             raise DataError(f"{new.source}: two items are named {shown(id)}")
         new_ids.add(id)
-        if places.setdefault(id, len(places)) < len(old) and not update:
+        is_old = id in places
+        if is_old and not update:
             raise DataError(
                 f"{new.source}: an item {shown(id)} is there already (--update replaces it)"
             )
+        if not is_old:
+            places[id] = len(places)
     return places
 
 

@@ -19,7 +19,7 @@ from sortnet.judges.prices import Price
 from sortnet.judges.verdicts import Verdict, stored_meta
 from sortnet.preference.base import ORDER_ANSWERS
 
-_OF_TWO = AnswerForm()
+_FORM_FOR_TWO = AnswerForm()
 # The first line of the file.
 _FORMAT = {"format": "sortnet-answers", "format_version": 1}
 
@@ -31,11 +31,9 @@ def answer_key(
     *,
     structured: bool,
     with_logprobs: bool = True,
-    form: AnswerForm = _OF_TWO,
+    form: AnswerForm = _FORM_FOR_TWO,
 ) -> str:
-    """Return the key of an answer in the cache: a hash of all that the answer depends on.
-
-    An answer depends on what is sent to the model, and on how its answer is read.
+    """Make the key of an answer in the cache: a hash of the request and of the form of the answer.
 
     Args:
         model: name of the model.
@@ -82,14 +80,15 @@ class AnswerCache:
     """
 
     def __init__(self, file: str) -> None:
+        """Read the answers in the file, or write the first line of a new or empty file."""
         self._path = Path(file)
         self._lock = threading.Lock()
         self._verdicts: dict[str, Verdict] = {}
         self._is_cut = False  # whether the file ends in the middle of a line
         refuse_output(file)
         try:
-            is_new = not self._path.exists() or self._read() == 0
-            if is_new:
+            n_lines = self._read() if self._path.exists() else 0
+            if n_lines == 0:
                 self._append(_FORMAT)
         except OSError as error:
             raise self._fault(error) from None
@@ -182,7 +181,7 @@ def _entry(record: Any) -> tuple[str, Verdict] | None:
         return None
     best = record.get("best")
     worst = record.get("worst")
-    if not _is_choice(answer, best, worst):
+    if not _are_places_of_answer(best, worst, answer):
         return None
     comment = record.get("comment")
     if not isinstance(comment, str):
@@ -190,11 +189,17 @@ def _entry(record: Any) -> tuple[str, Verdict] | None:
     return key, Verdict(answer, p, comment=comment, best=best, worst=worst)
 
 
-def _is_choice(answer: object, best: object, worst: object) -> bool:
-    """Whether `best` and `worst` fit the answer: only the answer "best" names items."""
+def _are_places_of_answer(best: object, worst: object, answer: object) -> bool:
+    """Whether `best` and `worst` are places (numbers from 0) if the answer is "best", else None.
+
+    The answer "best" may be without a worst place.
+    """
     if answer != "best":
         return best is None and worst is None
     chosen = [best] if worst is None else [best, worst]
-    are_numbers = all(isinstance(place, int) and not isinstance(place, bool) for place in chosen)
-    are_places = are_numbers and {*chosen} <= {*range(len(PLACES))}
-    return are_places and len({*chosen}) == len(chosen)
+    for place in chosen:
+        if not isinstance(place, int) or isinstance(place, bool):
+            return False
+        if not 0 <= place < len(PLACES):
+            return False
+    return best != worst

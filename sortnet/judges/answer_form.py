@@ -79,7 +79,7 @@ class AnswerForm:
         return f'Answer with {lines}, or with "Best: {SAME}".'
 
     def facts(self, reply: Reply) -> dict[str, Any]:
-        """Return the probabilities of letters, to store with an answer about more than two items.
+        """Return {"letters": probabilities of the letters}, to store with the answer.
 
         The dict is empty for two items, or if the server gives no log-probabilities.
         """
@@ -103,8 +103,8 @@ class AnswerForm:
         choice = self._choice(reply)
         if choice is None:
             return None
-        has_more_than_the_choice = choice.ranks_all or not is_bare_choice(text)
-        comment = stored_text(text) if has_more_than_the_choice else None
+        is_only_choice = is_bare_choice(text) and not choice.ranks_all
+        comment = None if is_only_choice else stored_text(text)
         if choice.best is None:
             return Verdict("same", comment=comment, **facts)
         best = PLACES.index(choice.best)

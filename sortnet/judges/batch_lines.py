@@ -108,19 +108,8 @@ def _answer_line(number: int, line: bytes) -> AnswerLine:
     Raises:
         Fault: if the line is no answer of a batch.
     """
-    try:
-        record = json.loads(line)
-    except (ValueError, RecursionError):
-        if line.endswith(b"\n"):
-            raise Fault(f"is no JSON: {_quoted(line.decode('utf-8', 'replace'))}") from None
-        raise Fault("is cut: its file does not end there") from None
-    if not isinstance(record, dict) or not isinstance(record.get("custom_id"), str):
-        raise Fault("is no answer of a batch: it has no custom_id")
+    record = _record(line)
     id = record["custom_id"]
-    if "response" not in record and "error" not in record:
-        if "body" in record:
-            raise Fault("is a request, and no answer: give the file that the provider returned")
-        raise Fault("is no answer of a batch: it has neither response nor error")
     response = record.get("response")
     if response is None:
         return AnswerLine(number, id, None, b"", _error_text(record.get("error")))
@@ -130,6 +119,27 @@ def _answer_line(number: int, line: bytes) -> AnswerLine:
     status = response["status_code"]
     error = "" if status == 200 else f"{status}: {_quoted(error_message(body))}"
     return AnswerLine(number, id, status, body, error)
+
+
+def _record(line: bytes) -> dict[str, Any]:
+    """Parse the JSON of a line, a dict with a `custom_id`, and a `response` or an `error`.
+
+    Raises:
+        Fault: if the line has something else.
+    """
+    try:
+        record = json.loads(line)
+    except (ValueError, RecursionError):
+        if line.endswith(b"\n"):
+            raise Fault(f"is no JSON: {_quoted(line.decode('utf-8', 'replace'))}") from None
+        raise Fault("is cut: its file does not end there") from None
+    if not isinstance(record, dict) or not isinstance(record.get("custom_id"), str):
+        raise Fault("is no answer of a batch: it has no custom_id")
+    if "response" in record or "error" in record:
+        return record
+    if "body" in record:
+        raise Fault("is a request, and no answer: give the file that the provider returned")
+    raise Fault("is no answer of a batch: it has neither response nor error")
 
 
 def _error_text(error: Any) -> str:

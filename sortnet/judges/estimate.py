@@ -73,10 +73,11 @@ def estimate_calls(
         fewest_calls = _number_of_calls(model, fewest)
         most_calls = _number_of_calls(model, most)
     prompt = Prompt(model.prompt)
-    prompt_tokens = sum(len(prompt.of(example)) // CHARACTERS for example in examples)
-    answer_tokens = sum(AnswerForm.of(example).tokens for example in examples)
-    tokens_in = int(calls * max(1.0, prompt_tokens / len(examples)))
-    tokens_out = int(calls * answer_tokens / len(examples))
+    tokens_of_prompts = sum(len(prompt.of(example)) // CHARACTERS for example in examples)
+    tokens_of_answers = sum(AnswerForm.of(example).tokens for example in examples)
+    mean_tokens_of_prompt = max(1.0, tokens_of_prompts / len(examples))
+    tokens_in = int(calls * mean_tokens_of_prompt)
+    tokens_out = int(calls * tokens_of_answers / len(examples))
     price = model.price_of_tokens()
     return CallEstimate(
         pairs=n_pairs,

@@ -50,6 +50,7 @@ class Function:
     workers: int = 1
 
     def __post_init__(self) -> None:
+        """Check the function and the number of workers."""
         if not callable(self.function):
             raise SortNetError(f"the judge is {shown(self.function)}: give a function of two items")
         if inspect.iscoroutinefunction(self.function):

@@ -39,6 +39,7 @@ class Connections:
     """
 
     def __init__(self, url: str, headers: Mapping[str, str], seconds: float) -> None:
+        """Make the transport and the thread of the event loop, which `__enter__` starts."""
         import httpx
 
         self._url = url
@@ -114,6 +115,7 @@ class DecodedBody:
     """
 
     def __init__(self, encoding: str) -> None:
+        """Check the encoding, and make a decoder if the encoding is gzip."""
         names = [name.strip().lower() for name in encoding.split(",")]
         encodings = [name for name in names if name not in ("", "identity")]
         if encodings not in ([], ["gzip"], ["x-gzip"]):

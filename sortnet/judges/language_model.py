@@ -95,6 +95,7 @@ class LanguageModel:
     insecure: bool = False
 
     def __post_init__(self) -> None:
+        """Check the fields, and copy the request."""
         # The attributes of a frozen dataclass can only be set in this way.
         object.__setattr__(self, "request", check_request(self.request))
         _check_key(self.key)
@@ -116,9 +117,9 @@ class LanguageModel:
 
     @property
     def variant(self) -> str:
-        """Hash of the settings that make the model another judge; empty for the default settings.
+        """Hash of the settings that distinguish judges by the same model; empty for the defaults.
 
-        Such settings are a prompt from a file, an answer by JSON schema, and the parameters of a
+        These settings are a prompt from a file, an answer by JSON schema, and the parameters of a
         request except seeds, limits of tokens and bookkeeping.
 
         >>> LanguageModel("qwen3", "http://localhost:8000", request={"seed": 7}).variant
@@ -144,7 +145,11 @@ class LanguageModel:
         return Budget(self.limits, self.price_of_tokens())
 
     def facts(self) -> dict[str, Any]:
-        """Return facts to store with each answer: hash of the prompt, request and currency."""
+        """Return facts to store with each answer.
+
+        The facts are the hash of the prompt under `prompt`, and if they are known the user's
+        parameters under `request` and the currency of the costs under `currency`.
+        """
         facts: dict[str, Any] = {"prompt": Prompt(self.prompt).hash}
         if self.request:
             facts["request"] = dict(self.request)
@@ -214,15 +219,23 @@ class LanguageModel:
             secret = os.environ.get(source, "").strip() or None
             if secret is None and self.key is not None:
                 raise SortNetError(f"the variable {source}, which is to have the key, is not set")
-        if secret is None:
-            return None
+        if secret is not None:
+            self._check_secret(secret, source)
+        return secret
+
+    def _check_secret(self, secret: object, source: str) -> None:
+        """Raise SortNetError if a value cannot be a key, or if the request has the key.
+
+        Args:
+            secret: the value.
+            source: name of the variable that has the value, or words for the user's function.
+        """
         if not isinstance(secret, str):
             raise SortNetError(f"key: the function returned {type(secret).__name__}, no text")
         if not (secret.isascii() and secret.isprintable()):
             raise SortNetError(f"the key in {source} has characters that no key has")
         if secret in json.dumps(dict(self.request)):
             raise SortNetError("request: it has the server's key, and a request is stored")
-        return secret
 
 
 def _check_key(key: object) -> None:

@@ -109,7 +109,7 @@ def letter_in(text: str) -> str | None:
 
 
 def _only_letter(letters: set[str]) -> str | None:
-    """Return the letter in a set of one; None for any other set."""
+    """Return the only letter in a set; None if the set has no letter, or several."""
     return letters.pop() if len(letters) == 1 else None
 
 
@@ -123,9 +123,10 @@ def verdict_of_reply(reply: Reply, text: str, facts: Mapping[str, Any]) -> Verdi
         facts: further fields of the verdict.
     """
     letter = letter_in(reply.text)
-    begins_with_letter = FIRST.match(reply.text) is not None
-    letter_at_end = None if begins_with_letter else letter
-    p = probability(reply.logprobs, letter_at_end)
+    if FIRST.match(reply.text):
+        p = probability(reply.logprobs)
+    else:  # the letter ends the text, as in "Answer: B"
+        p = probability(reply.logprobs, letter)
     comment = None if is_bare(text) else stored_text(text)
     if p is not None:
         return Verdict(answer_at(p), p, comment=comment, **facts)
@@ -177,24 +178,38 @@ def probability(tokens: Sequence[Any], letter: str | None = None) -> float | Non
     >>> round(probability([{"token": "A", "top_logprobs": top(A=0.6, B=0.2, C=0.1)}]), 3)
     0.722
     """
-    ordered_tokens = tokens if letter is None else reversed(tokens)
-    letters = [name for name in LETTERS if letter in (None, name)]
-    mass = dict.fromkeys(LETTERS, 0.0)
     try:
-        token = next((token for token in ordered_tokens if _letter_of(token) in letters), None)
+        token = _token_of_answer(tokens, letter)
         if token is None:
             return None
-        for candidate in token.get("top_logprobs") or ():
-            candidate_letter = _letter_of(candidate)
-            if candidate_letter in mass:
-                # Several tokens may be the same letter, such as "B" and " B".
-                mass[candidate_letter] += math.exp(min(float(candidate["logprob"]), 0.0))
+        mass = _probability_of_letters(token)
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError, RecursionError):
         return None  # a server may send any JSON
     total = sum(mass.values())
     if not (mass["A"] and mass["B"] and math.isfinite(total)):
         return None
     return min(max((mass["A"] + mass["C"] / 2) / total, 0.0), 1.0)
+
+
+def _token_of_answer(tokens: Sequence[Any], letter: str | None) -> Any:
+    """Find the first token that is a letter, or the last token that is `letter`; else None."""
+    if letter is None:
+        return next((token for token in tokens if _letter_of(token) in LETTERS), None)
+    return next((token for token in reversed(tokens) if _letter_of(token) == letter), None)
+
+
+def _probability_of_letters(token: Mapping[str, Any]) -> dict[str, float]:
+    """Sum the probabilities of each letter over the tokens that the model might have chosen.
+
+    Returns {letter: probability}.
+    """
+    probability_of_letter = dict.fromkeys(LETTERS, 0.0)
+    for alternative in token.get("top_logprobs") or ():
+        letter = _letter_of(alternative)
+        if letter in probability_of_letter:
+            # Several tokens may be the same letter, such as "B" and " B".
+            probability_of_letter[letter] += math.exp(min(float(alternative["logprob"]), 0.0))
+    return probability_of_letter
 
 
 def _letter_of(token: Mapping[str, Any]) -> str:
@@ -209,10 +224,12 @@ def error_message(raw: bytes) -> str:
     """
     text = raw.decode("utf-8", "replace")
     try:
-        message = json.loads(text)
+        answer = json.loads(text)
     except (ValueError, RecursionError):
         return text
+    message = answer
+    if isinstance(answer, dict):
+        message = answer.get("error", answer.get("message", answer))
     if isinstance(message, dict):
-        error = message.get("error", message.get("message", message))
-        message = error.get("message", error) if isinstance(error, dict) else error
+        message = message.get("message", message)
     return message if isinstance(message, str) else json.dumps(message)

@@ -34,7 +34,7 @@ _LONGEST_TEXT = 200  # characters of a server's text in a message
 # SortNet leaves these parameters out if a model refuses them.
 _MAY_BE_LEFT_OUT = ("temperature", "max_tokens", "max_completion_tokens")
 _NAMES_SCHEMA = re.compile(r"response_format|json_schema|schema|structured", re.IGNORECASE)
-_OF_TWO = AnswerForm()
+_FORM_FOR_TWO = AnswerForm()
 
 
 @dataclass
@@ -102,7 +102,7 @@ class Server:
         return spellings(self.key).sub("***", text) if self.key else text
 
     def body(
-        self, messages: Sequence[Mapping[str, Any]], form: AnswerForm = _OF_TWO
+        self, messages: Sequence[Mapping[str, Any]], form: AnswerForm = _FORM_FOR_TWO
     ) -> dict[str, Any]:
         """Make the body of a request, without parameters that the server has refused."""
         response_format = form.response_format if self.structured else None
@@ -121,7 +121,7 @@ class Server:
         return "temperature" in self.without or is_random(self.request)
 
     def cache_key(self, question: AskedQuestion) -> str:
-        """Return the key under which the cache has the answer to a question."""
+        """Make the key under which the cache has the answer to a question."""
         return answer_key(
             self.model,
             question["messages"],
@@ -145,25 +145,36 @@ class Server:
             Refused: if the refusal names a parameter that the user gave.
         """
         if "logprob" in refusal.lower() and "logprobs" in body:
-            # Another worker may have removed this number already, after the same refusal.
-            if self.tops[0] == body["top_logprobs"]:
-                self.tops.pop(0)
+            self._ask_fewer_logprobs(body["top_logprobs"])
             return True
         # Such a refusal may name max_tokens, although it is the prompt that is too long.
         if TOO_LONG.search(refusal):
             return False
         if "response_format" in body and _NAMES_SCHEMA.search(refusal):
-            if self.structured:  # else another worker's refusal has been noted already
-                self.structured = False
-                note(f"model {self.model}: the server takes no JSON schema: a letter is asked for")
+            self._stop_asking_for_json()
             return True
         for name in self.request:
-            if re.search(rf"\b{re.escape(name)}\b", refusal):
+            if _has_word(refusal, name):
                 raise Refused(f"the server does not take {name} of the request: {refusal}")
-        names = [name for name in _MAY_BE_LEFT_OUT if name in body]
-        refused = [name for name in names if re.search(rf"\b{name}\b", refusal)]
+        refused = [name for name in _MAY_BE_LEFT_OUT if name in body and _has_word(refusal, name)]
         self.without.update(refused)
         return bool(refused)
+
+    def _ask_fewer_logprobs(self, refused_number: int) -> None:
+        """Use the next number in `tops`, unless another worker has removed the refused number."""
+        if self.tops[0] == refused_number:
+            self.tops.pop(0)
+
+    def _stop_asking_for_json(self) -> None:
+        """Ask for a letter from now on; note this once, even if several workers were refused."""
+        if self.structured:
+            self.structured = False
+            note(f"model {self.model}: the server takes no JSON schema: a letter is asked for")
+
+
+def _has_word(text: str, word: str) -> bool:
+    """Whether a text has a word as a whole."""
+    return re.search(rf"\b{re.escape(word)}\b", text) is not None
 
 
 @functools.cache

@@ -7,8 +7,9 @@ import random
 import threading
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from email.utils import parsedate_to_datetime
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 from sortnet.judges.answer_cache import answered_from_cache
 from sortnet.judges.answer_form import AnswerForm
@@ -26,6 +27,28 @@ _LONGEST_FAULT = 300  # characters of a whole message
 
 class _TooLong(Fault):
     """Raised for a question that is too long for the model."""
+
+
+@dataclass
+class _Usage:
+    """Calls about one question so far, with their tokens."""
+
+    calls: int = 0
+    tokens_in: int = 0
+    tokens_out: int = 0
+    began: float = field(default_factory=time.monotonic)  # before the first call
+
+
+class _Attempt(NamedTuple):
+    """Result of asking a server once.
+
+    Attributes:
+        verdict: the verdict; a skip if the reply cannot be read.
+        messages_to_ask_again: messages for a second call; None if the reply can be read.
+    """
+
+    verdict: Verdict
+    messages_to_ask_again: Sequence[Mapping[str, Any]] | None = None
 
 
 class ModelWorker:
@@ -81,7 +104,7 @@ class ModelWorker:
             )
         verdict = self._answer_of_server(question)
         # The server may have just refused a parameter. Without the temperature its answers are
-        # random; without another parameter the key of the cache is different.
+        # random. Without any other parameter the question has another key: it is made again.
         if not server.is_random:
             server.cache.add(server.cache_key(question), verdict)
         return verdict
@@ -92,45 +115,62 @@ class ModelWorker:
         The verdict is a skip if the second answer cannot be read either, or if the question is too
         long for the model.
         """
-        messages = question["messages"]
-        form = AnswerForm.of(question)
-        facts: dict[str, Any] = {}
-        text = ""
-        tokens_in = tokens_out = 0
-        began = time.monotonic()
-        for n_calls in (1, 2):
+        usage = _Usage()
+        try:
+            first = self._attempt(question, question["messages"], usage)
+            if first.messages_to_ask_again is None:
+                return first.verdict
             try:
-                reply, is_structured = self._reply(messages, form)
-            except _TooLong as too_long:
-                return _skip_of_longest(question, str(too_long))
+                return self._attempt(question, first.messages_to_ask_again, usage).verdict
+            except _TooLong:
+                raise
             except Fault:
-                if n_calls == 1:
-                    raise
-                break  # the first answer is stored as a skip
-            text = self.server.hidden(reply.text)
-            why_empty = self.server.hidden(reply.why_empty)
-            tokens_of_prompt, tokens_of_reply = count_tokens(reply, messages)
-            self.server.budget.add(tokens_of_prompt, tokens_of_reply)
-            tokens_in += tokens_of_prompt
-            tokens_out += tokens_of_reply
-            meta: dict[str, Any] = {
-                "model": self.server.model,
-                "tokens": [tokens_in, tokens_out],
-                "calls": n_calls,
-            }
-            if is_structured:
-                meta["structured"] = True
-            meta |= form.facts(reply) | question.get("meta", {})
-            facts = {
-                "milliseconds": int(1000 * (time.monotonic() - began)),
-                "cost": self.server.budget.cost_of(tokens_in, tokens_out),
-                "meta": stored_meta(meta),
-            }
-            verdict = form.verdict(reply, text, facts)
-            if verdict is not None:
-                return verdict
-            messages = _messages_to_ask_again(messages, text, form.again(as_json=is_structured))
-        return Verdict("skip", comment=stored_text(text) or stored_text(why_empty), **facts)
+                return first.verdict  # a skip
+        except _TooLong as too_long:
+            return _skip_of_longest(question, str(too_long))
+
+    def _attempt(
+        self, question: AskedQuestion, messages: Sequence[Mapping[str, Any]], usage: _Usage
+    ) -> _Attempt:
+        """Ask the server once, and read the verdict from the reply.
+
+        Args:
+            question: the question.
+            messages: messages that ask the question.
+            usage: calls and tokens of the question so far, to which the call is added.
+
+        Raises:
+            _TooLong: if the messages are too long for the model.
+            Fault: if the server does not reply, or refuses the request.
+        """
+        form = AnswerForm.of(question)
+        reply, is_structured = self._reply(messages, form)
+        tokens_in, tokens_out = count_tokens(reply, messages)
+        self.server.budget.add(tokens_in, tokens_out)
+        usage.calls += 1
+        usage.tokens_in += tokens_in
+        usage.tokens_out += tokens_out
+        meta: dict[str, Any] = {
+            "model": self.server.model,
+            "tokens": [usage.tokens_in, usage.tokens_out],
+            "calls": usage.calls,
+        }
+        if is_structured:
+            meta["structured"] = True
+        meta |= form.facts(reply) | question.get("meta", {})
+        facts: dict[str, Any] = {
+            "milliseconds": int(1000 * (time.monotonic() - usage.began)),
+            "cost": self.server.budget.cost_of(usage.tokens_in, usage.tokens_out),
+            "meta": stored_meta(meta),
+        }
+        text = self.server.hidden(reply.text)
+        verdict = form.verdict(reply, text, facts)
+        if verdict is not None:
+            return _Attempt(verdict)
+        comment = stored_text(text) or stored_text(self.server.hidden(reply.why_empty))
+        skip = Verdict("skip", comment=comment, **facts)
+        request = form.again(as_json=is_structured)
+        return _Attempt(skip, _messages_to_ask_again(messages, text, request))
 
     def _reply(self, messages: Sequence[Mapping[str, Any]], form: AnswerForm) -> tuple[Reply, bool]:
         """Get a reply from the server, and whether the reply was asked for by JSON schema.
@@ -143,8 +183,8 @@ class ModelWorker:
             Fault: if the server does not reply, or refuses the request.
         """
         server = self.server
-        waited = 0.0  # seconds
-        shortest = _SHORTEST_WAIT  # seconds of the next pause, at least
+        seconds_waited = 0.0
+        shortest_pause = _SHORTEST_WAIT  # seconds
         while True:
             if self._over.is_set():
                 raise Fault("interrupted")
@@ -154,19 +194,32 @@ class ModelWorker:
                 return parse_reply(answer.body), "response_format" in body
             is_busy = answer.status == 429 or answer.status >= 500
             if is_busy:
-                seconds = self._seconds_to_wait(answer, shortest)
-                if waited + seconds > server.patience:
-                    beyond = f"a wait of {seconds:.0f} more is beyond the patience"
-                    raise Fault(f"still {answer.status} after {waited:.0f} seconds, and {beyond}")
-                if self._over.wait(seconds):
-                    raise Fault("interrupted")
-                waited += seconds
-                shortest = min(2 * shortest, _LONGEST_WAIT)
+                seconds_waited += self._pause(answer, seconds_waited, shortest_pause)
+                shortest_pause = min(2 * shortest_pause, _LONGEST_WAIT)
                 continue
             message = server.without_key(error_message(answer.body))
             if answer.status in (400, 422) and server.leave_out_refused(body, message):
                 continue
             self._raise_refusal(answer, message)
+
+    def _pause(self, answer: HttpAnswer, seconds_waited: float, shortest: float) -> float:
+        """Wait before the next call of a busy server; return the seconds of the pause.
+
+        Args:
+            answer: answer of the busy server.
+            seconds_waited: seconds of the pauses before.
+            shortest: seconds of this pause, at least.
+
+        Raises:
+            Fault: if all pauses together would be longer than the patience, or at an interrupt.
+        """
+        seconds = self._seconds_to_wait(answer, shortest)
+        if seconds_waited + seconds > self.server.patience:
+            beyond = f"a wait of {seconds:.0f} more is beyond the patience"
+            raise Fault(f"still {answer.status} after {seconds_waited:.0f} seconds, and {beyond}")
+        if self._over.wait(seconds):
+            raise Fault("interrupted")
+        return seconds
 
     def _seconds_to_wait(self, answer: HttpAnswer, shortest: float) -> float:
         """Return the seconds that the server asks to wait, but at least `shortest`."""

@@ -84,7 +84,7 @@ class Price:
         return price
 
     def in_batch(self) -> Price:
-        """Return the price of tokens in a batch, which providers sell at a discount."""
+        """Return the reduced price in a batch: `price_in` and `price_out`, times `batch`."""
         if not self.is_known:
             return self
         return Price(
@@ -195,12 +195,8 @@ def _price(entry: object, currency: str | None, place: str) -> Price:
     _refuse_unknown(entry, _KEYS_OF_MODEL, place)
     check_currency(entry.get("currency"), f"{place}: currency")
     for name in ("in", "out", "batch"):
-        value = entry.get(name)
-        if value is None:
-            continue
-        is_number = isinstance(value, int | float) and not isinstance(value, bool)
-        if not is_number or not 0 <= value < math.inf:
-            raise SortNetError(f"{place}: {name} is {shown(value)}, no number from 0")
+        if not _is_none_or_price(entry.get(name)):
+            raise SortNetError(f"{place}: {name} is {shown(entry[name])}, no number from 0")
     if entry.get("in") is None and entry.get("out") is None:
         raise SortNetError(f"{place}: give `in` and `out`, prices of a million tokens")
     return Price(
@@ -209,6 +205,14 @@ def _price(entry: object, currency: str | None, place: str) -> Price:
         currency=entry.get("currency", currency),
         batch=entry.get("batch", 1.0),
     )
+
+
+def _is_none_or_price(value: Any) -> bool:
+    """Whether a value is None, or a finite number from 0."""
+    if value is None:
+        return True
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return is_number and 0 <= value < math.inf
 
 
 def _refuse_unknown(table: Mapping[str, Any], names: tuple[str, ...], place: str) -> None:

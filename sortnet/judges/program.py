@@ -28,6 +28,7 @@ from sortnet.messages import note, printable
 LONGEST = 1 << 18  # bytes of the longest answer that is read
 _GRACE = 1.0  # seconds for a program to exit by itself at the end
 _TAIL = 4096  # last bytes of the program's stderr that are kept
+_LONGEST_ENDING = 16 * _TAIL  # bytes of stderr that are read after the program has ended
 _SHOWN = 200  # characters of the last line of stderr in a message
 
 
@@ -66,6 +67,7 @@ class Program:
     patience: float = 600.0
 
     def __post_init__(self) -> None:
+        """Check the fields."""
         split_command(self.command)
         check_number("timeout", self.timeout, may_be_zero=False)
         check_whole_number("workers", self.workers, most=MOST_WORKERS)
@@ -144,6 +146,7 @@ class RunningProgram:
     """
 
     def __init__(self, command: Sequence[str]) -> None:
+        """Start the program, with pipes that never block."""
         try:
             self._process = subprocess.Popen(
                 command,
@@ -176,11 +179,7 @@ class RunningProgram:
         with selectors.DefaultSelector() as selector:
             selector.register(self._stdout, selectors.EVENT_READ)
             selector.register(self._stderr, selectors.EVENT_READ)
-            # Output before the question would be taken for the answer to the question.
-            if selector.select(0):
-                self._read(selector, self._stdout)
-            if self._output:
-                raise Fault("it sent output without a question")
+            self._refuse_early_output(selector)
             selector.register(self._stdin, selectors.EVENT_WRITE)
             while b"\n" not in self._output:
                 seconds_left = deadline - time.monotonic()
@@ -217,6 +216,13 @@ class RunningProgram:
         """Kill the program and its children; an `ask` in another thread then raises Fault."""
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(self._process.pid, signal.SIGKILL)
+
+    def _refuse_early_output(self, selector: selectors.BaseSelector) -> None:
+        """Raise a Fault if there is output already, which would be taken for the answer."""
+        if selector.select(0):  # some output can be read without waiting
+            self._read(selector, self._stdout)
+        if self._output:
+            raise Fault("it sent output without a question")
 
     def _send(self, line: bytes, selector: selectors.BaseSelector) -> bytes:
         """Send as much of a line as the program can take now; return the rest of the line."""
@@ -262,7 +268,7 @@ class RunningProgram:
         with suppress(subprocess.TimeoutExpired):
             self._process.wait(_GRACE)
         with suppress(OSError):
-            self._errors += os.read(self._stderr, 16 * _TAIL)
+            self._errors += os.read(self._stderr, _LONGEST_ENDING)
         code = self._process.returncode
         if code is None:
             ending = "it closed its output"
@@ -331,15 +337,17 @@ class ProgramWorker:
                 raise Fault("interrupted")
 
     def _replies(self, questions: Sequence[AskedQuestion], line: bytes) -> list[Verdict | float]:
-        """Send a line once; return a verdict for each question, or seconds to wait."""
+        """Send a line once; return for each question a verdict, or seconds to wait (a float)."""
         with self._lock:
             if self._over.is_set():
                 raise Fault("interrupted")
             if self._program is None:
                 self._program = RunningProgram(self._command)
             program = self._program
+        seconds = self._seconds * len(questions)
         try:
-            return self._parsed(program.ask(line, self._seconds * len(questions)), questions)
+            answer = program.ask(line, seconds)
+            return self._parsed(answer, questions)
         except BaseException:
             with self._lock:
                 self._program = None
@@ -375,8 +383,10 @@ class ProgramWorker:
             answers = json.loads(line)
         except (ValueError, RecursionError):
             answers = None
-        is_wait_for_all = isinstance(answers, dict) and "retry_after" in answers
-        if not self._batch or is_wait_for_all:
+        # Without batches there is one question and one dict. A program that asks to wait may send
+        # one dict for all questions of a batch.
+        asks_to_wait = isinstance(answers, dict) and "retry_after" in answers
+        if not self._batch or asks_to_wait:
             answers = [answers] * len(questions)
         if not isinstance(answers, list) or not all(isinstance(item, dict) for item in answers):
             form = '[{"answer": "left"}, ...]' if self._batch else '{"answer": "left"}'

@@ -9,6 +9,7 @@ import signal
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -73,6 +74,13 @@ class _Sandbox(ImmutableSandboxedEnvironment):
         return super().call_binop(context, operator, left, right)
 
 
+@lru_cache(maxsize=16)
+def _compiled(text: str) -> Template:
+    """Compile a template for the sandbox."""
+    sandbox = _Sandbox(undefined=StrictUndefined, trim_blocks=False, keep_trailing_newline=True)
+    return sandbox.from_string(text)
+
+
 class Prompt:
     """A template of prompts, rendered in Jinja's sandbox: SortNet's own, or a file.
 
@@ -93,20 +101,19 @@ class Prompt:
         except (OSError, UnicodeError) as error:
             why = getattr(error, "strerror", None) or "is no UTF-8 text"
             raise SortNetError(f"{self.name}: {why}") from None
-        sandbox = _Sandbox(undefined=StrictUndefined, trim_blocks=False, keep_trailing_newline=True)
         self._template_of_sets: Template | None = None
         try:
-            self._template = sandbox.from_string(text)
+            self._template = _compiled(text)
             if file is None:
-                self._template_of_sets = sandbox.from_string(SET_PROMPT)
-            elif "items" in meta.find_undeclared_variables(sandbox.parse(text)):
+                self._template_of_sets = _compiled(SET_PROMPT)
+            elif "items" in meta.find_undeclared_variables(self._template.environment.parse(text)):
                 self._template_of_sets = self._template
         except TemplateError as error:
             raise SortNetError(f"{self.name}: {_brief(error)}") from None
         self.hash = hashlib.sha256(text.encode()).hexdigest()[:8]  # stored with the answers
 
     def why_not_about(self, n_items: int) -> str:
-        """Explain why no prompt about a number of items can be made; empty if it can be made.
+        """Explain why no prompt about `n_items` items can be made; empty if one can be made.
 
         >>> Prompt().why_not_about(4)
         ''

@@ -15,7 +15,7 @@ _LIMITS = ("max_tokens", "max_completion_tokens")  # servers know the limit by e
 _MOST_TOKENS = 256  # of an answer, unless the user sets a limit
 LONGEST = 1000  # characters as JSON: the request is stored with every answer
 # A user cannot give these parameters, because SortNet sets them; the texts say what to do instead.
-_INSTEAD = {
+_SET_BY_SORTNET = {
     "model": "the name of the model has an argument of its own",
     "messages": "the messages are made from the prompt, which can be a file",
     "logprobs": "log-probabilities are asked for wherever the server gives them; false: never",
@@ -79,7 +79,7 @@ def check_request(request: object) -> dict[str, Any]:
     if not isinstance(request, Mapping):
         raise SortNetError(f"request: {shown(request)} is no dict of parameters")
     _refuse_secrets(request)
-    for name, instead in _INSTEAD.items():
+    for name, instead in _SET_BY_SORTNET.items():
         only_turns_logprobs_off = name == "logprobs" and request.get(name) is False
         if name in request and not only_turns_logprobs_off:
             raise SortNetError(f"request: {name} is set by SortNet: {instead}")
@@ -93,13 +93,17 @@ def check_request(request: object) -> dict[str, Any]:
             "at most"
         )
     copy: dict[str, Any] = json.loads(text)
-    temperature = copy.get("temperature")
+    _check_temperature(copy.get("temperature"))
+    return copy
+
+
+def _check_temperature(temperature: Any) -> None:
+    """Raise SortNetError unless a temperature is None or a number from 0."""
     if temperature is None:
-        return copy
+        return
     is_number = isinstance(temperature, int | float) and not isinstance(temperature, bool)
     if not is_number or temperature < 0:
         raise SortNetError(f"request: a temperature of {shown(temperature)} is no number from 0")
-    return copy
 
 
 def request_body(

@@ -25,7 +25,7 @@ _LETTER = (
     rf"([B-F](?!\w)|A(?!\w)(?! (?!(?:{_AFTER_A})\b)[a-z]))(?!\s*(?:or|and|[,/&=])\s*[A-F](?!\w))"
 )
 # {word: pattern that finds the letter after the word}, such as B in "The best is B".
-_NAMED = {
+_LETTER_AFTER_WORD = {
     name: re.compile(
         rf"(?<![^\W_])(?i:{name})(?![^\W_])(?:{_MARKS}{_NOUN})?{_MARKS}(?:(?i:is){_MARKS})?"
         rf"(?:{_NOUN}{_MARKS})?{_LETTER}"
@@ -35,17 +35,19 @@ _NAMED = {
 # This matches the text before a word if the word is the first in its line.
 _LINE_START = re.compile(r"\A[\W_]*\Z|\A.*\n[\W_]*\Z", re.DOTALL)
 # This finds "Best: same", and an answer that begins with "same", "equal" or "tie".
-_SAME = re.compile(
+_ALL_THE_SAME = re.compile(
     rf"(?i)(?:(?<![^\W_])(?:best|answer){_MARKS}|\A[\W_]*)(?:same|equal|tie)(?![^\W_])"
 )
 # These match rankings: "B > A > C", "C < A < B", and a list with a letter in each line.
-_IN_A_LINE = re.compile(r"(?<!\w)[A-F](?:[^\w<=\n]+[A-F])+(?!\w)")
+_DESCENDING = re.compile(r"(?<!\w)[A-F](?:[^\w<=\n]+[A-F])+(?!\w)")
 _ASCENDING = re.compile(r"(?<!\w)[A-F](?:\s*<\s*[A-F])+(?!\w)")
-_NUMBERED = re.compile(r"(?<!\w)[A-F](?:[^\w<=\n]*\n[^\w<=\n]*(?:\d+[^\w<=\n]+)?[A-F](?!\w))+")
+_LETTER_IN_EACH_LINE = re.compile(
+    r"(?<!\w)[A-F](?:[^\w<=\n]*\n[^\w<=\n]*(?:\d+[^\w<=\n]+)?[A-F](?!\w))+"
+)
 _WORST_FIRST = re.compile(r"(?i)worst\s+(?:to|first)|ascending")
 # These match an answer of two letters only, and an answer that begins with a letter.
-_TWO = re.compile(r"[\W_]*([A-F])[^\w<=/&]+([A-F])[\W_]*")
-_ONE = re.compile(r"[\s*_\"'`(\[#]*([A-F])[*_\"'`)\]]*\s*(?:[.,:;\n-]|$)")
+_TWO_LETTERS = re.compile(r"[\W_]*([A-F])[^\w<=/&]+([A-F])[\W_]*")
+_FIRST_LETTER = re.compile(r"[\s*_\"'`(\[#]*([A-F])[*_\"'`)\]]*\s*(?:[.,:;\n-]|$)")
 # Everything that an answer may have besides a comment: words, letters and marks.
 _ANSWER_WORDS = re.compile(r"(?i)(?<![^\W_])(?:best|worst|same|answer|json|[A-F])(?![^\W_])|[\W_]")
 
@@ -85,7 +87,7 @@ def choice_in(text: str, n_items: int, *, worst: bool) -> SetChoice | None:
     choice_by_words = _choice_by_words(text, worst=worst)
     if choice_by_words is not None:
         return _if_possible(choice_by_words, n_items)
-    if _SAME.search(text):
+    if _ALL_THE_SAME.search(text):
         return SetChoice()
     choice_by_ranking = _choice_by_ranking(text, n_items)
     if choice_by_ranking is not None:
@@ -152,7 +154,7 @@ def _choice_by_bare_letters(text: str, *, worst: bool) -> SetChoice | None:
     text has a letter after the word `answer`, or begins with a letter.
     """
     if worst:
-        letters = _TWO.fullmatch(text)
+        letters = _TWO_LETTERS.fullmatch(text)
         if letters is None:
             return None
         return SetChoice(
@@ -161,7 +163,7 @@ def _choice_by_bare_letters(text: str, *, worst: bool) -> SetChoice | None:
             best_at=letters.start(1),
             worst_at=letters.start(2),
         )
-    letter = _match_of_word("answer", text) or _ONE.match(text)
+    letter = _match_of_word("answer", text) or _FIRST_LETTER.match(text)
     return None if letter is None else SetChoice(letter[1], best_at=letter.start(1))
 
 
@@ -171,7 +173,7 @@ def _match_of_word(name: str, text: str) -> re.Match[str] | None:
     The word may occur several times; the last match is returned. If any match begins a line, only
     matches that begin a line count.
     """
-    matches = [*_NAMED[name].finditer(text)]
+    matches = [*_LETTER_AFTER_WORD[name].finditer(text)]
     line_matches = [match for match in matches if _LINE_START.match(text[: match.start()])]
     candidates = line_matches or matches
     if len({match[1] for match in candidates}) != 1:
@@ -184,30 +186,33 @@ def _choice_by_ranking(text: str, n_items: int) -> SetChoice | None:
 
     Returns None if the text has no ranking, or several different rankings.
     """
+    rankings = _rankings_in(text, n_items)
+    different_orders = {tuple(letter for letter, _ in ranking) for ranking in rankings}
+    if len(different_orders) != 1:
+        return None
+    first_ranking = rankings[0]
+    best, best_at = first_ranking[0]
+    worst, worst_at = first_ranking[-1]
+    return SetChoice(best, worst, best_at, worst_at, ranks_all=True)
+
+
+def _rankings_in(text: str, n_items: int) -> list[list[tuple[str, int]]]:
+    """Find all rankings of all items: lists of (letter, position in the text), best item first."""
     rankings = []
-    for pattern in (_IN_A_LINE, _ASCENDING, _NUMBERED):
+    for pattern in (_DESCENDING, _ASCENDING, _LETTER_IN_EACH_LINE):
         for match in pattern.finditer(text):
-            letters = [*re.finditer(r"[A-F]", match[0])]  # with their positions
-            if sorted(letter[0] for letter in letters) != [*PLACES[:n_items]]:
+            ranking = [
+                (letter[0], match.start() + letter.start())
+                for letter in re.finditer(r"[A-F]", match[0])
+            ]
+            if sorted(letter for letter, _ in ranking) != [*PLACES[:n_items]]:
                 continue
             # Words such as "worst to best" may stand in the same line or in the line before.
             lines_before = text[: match.start()].rsplit("\n", 2)[-2:]
             if pattern is _ASCENDING or _WORST_FIRST.search(" ".join(lines_before)):
-                letters.reverse()
-            rankings.append((match.start(), letters))
-    orders = {tuple(letter[0] for letter in letters) for _, letters in rankings}
-    if len(orders) != 1:
-        return None
-    start, letters = rankings[0]
-    best = letters[0]
-    worst = letters[-1]
-    return SetChoice(
-        best=best[0],
-        worst=worst[0],
-        best_at=start + best.start(),
-        worst_at=start + worst.start(),
-        ranks_all=True,
-    )
+                ranking.reverse()
+            rankings.append(ranking)
+    return rankings
 
 
 def _if_possible(choice: SetChoice, n_items: int) -> SetChoice | None:
@@ -232,11 +237,11 @@ def _shares_at(
         token = _token_at(tokens, position)
         if token is None or _letter_of(token) != letter:
             return None
-        for candidate in token.get("top_logprobs") or ():
-            candidate_letter = _letter_of(candidate)
-            if candidate_letter in probabilities:
+        for alternative in token.get("top_logprobs") or ():
+            name = _letter_of(alternative)
+            if name in probabilities:
                 # Several tokens may be the same letter, such as "B" and " B".
-                probabilities[candidate_letter] += math.exp(min(float(candidate["logprob"]), 0.0))
+                probabilities[name] += math.exp(min(float(alternative["logprob"]), 0.0))
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError, RecursionError):
         return None  # a server may send any JSON
     total = sum(probabilities.values())

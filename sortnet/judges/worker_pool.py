@@ -167,22 +167,19 @@ class WorkerPool(ABC, Generic[Q]):
 
     def _ask_in(self, executor: Executor, workers: Sequence[Worker]) -> None:
         """Submit questions to an executor and note their outcomes until nothing is left to ask."""
-        idle: SimpleQueue[Worker] = SimpleQueue()
+        idle_workers: SimpleQueue[Worker] = SimpleQueue()
         for worker in workers:
-            idle.put(worker)
+            idle_workers.put(worker)
         questions_of_call: dict[Future[None], list[Q]] = {}
         most_open = self._most_open(len(workers))
-        # Several questions that are chosen together cost less. So questions are only chosen when
-        # the number of open questions has fallen this low.
+        # Choosing several questions at once takes less time than choosing them one by one. So new
+        # questions are chosen only when the number of open questions has fallen this low.
         few_open = (len(workers) + most_open) // 2
         while True:
             n_open = len(questions_of_call)
             n_wanted = most_open - n_open if n_open <= few_open else 0
             for questions in self._batches(n_wanted):
-                prepared = self._prepared(questions)
-                with self._lock:
-                    self._open |= {self._key(question) for question in questions}
-                call = executor.submit(self._ask, idle, questions, prepared)
+                call = self._submit(executor, idle_workers, questions)
                 questions_of_call[call] = questions
             if not questions_of_call:
                 return
@@ -195,6 +192,15 @@ class WorkerPool(ABC, Generic[Q]):
             self.on_progress(self._progress_text())
             self._after_answers()
 
+    def _submit(
+        self, executor: Executor, idle_workers: SimpleQueue[Worker], questions: list[Q]
+    ) -> Future[None]:
+        """Give questions to the executor, which lets an idle worker answer them."""
+        prepared = self._prepared(questions)
+        with self._lock:
+            self._open |= {self._key(question) for question in questions}
+        return executor.submit(self._ask, idle_workers, questions, prepared)
+
     def _prepared(self, questions: Sequence[Q]) -> list[AskedQuestion]:
         """Convert questions to the form that a worker reads, each in one order or in both."""
         return [
@@ -206,19 +212,19 @@ class WorkerPool(ABC, Generic[Q]):
         ]
 
     def _ask(
-        self, idle: SimpleQueue[Worker], questions: list[Q], prepared: list[AskedQuestion]
+        self, idle_workers: SimpleQueue[Worker], questions: list[Q], prepared: list[AskedQuestion]
     ) -> None:
         """Take an idle worker, ask it, and store its answers; runs in a thread of the executor."""
         if self.is_over:
             return
-        worker = idle.get()
+        worker = idle_workers.get()
         try:
             self._store_all(questions, worker.ask(prepared))
         except Fault as fault:
             self._store_all(questions, fault.answered)
             raise
         finally:
-            idle.put(worker)
+            idle_workers.put(worker)
 
     def _store_all(self, questions: Sequence[Q], verdicts: Sequence[Verdict]) -> None:
         """Store the verdicts of a call; after a failure the last questions may have no verdict.
@@ -245,19 +251,21 @@ class WorkerPool(ABC, Generic[Q]):
         """Choose up to `most` batches of questions, without items that the judge cannot take."""
         size = self.judge.batch
         while questions := self._next(most * size):
-            to_ask = [question for question in questions if not self._leave_out(question)]
+            to_ask = []
+            for question in questions:
+                if self._left_out.isdisjoint(self._items(question)):
+                    to_ask.append(question)
+                else:
+                    self._skip(question)
             if to_ask:
                 return [to_ask[start : start + size] for start in range(0, len(to_ask), size)]
-            # All questions were left out, so that other questions are chosen.
+            # All questions were skipped, so that other questions are chosen.
         return []
 
-    def _leave_out(self, question: Q) -> bool:
-        """Skip a question about an item that the judge cannot take; return whether it did so."""
-        if self._left_out.isdisjoint(self._items(question)):
-            return False
+    def _skip(self, question: Q) -> None:
+        """Store a skip for a question about an item that the judge cannot take."""
         with self._lock:
             self._store(question, [Verdict("skip", comment=LEFT_OUT)])
-        return True
 
     def _note_outcome(self, questions: list[Q], error: BaseException | None, patience: int) -> None:
         """Note how the call about some questions ended, after its answers are stored.
@@ -286,13 +294,19 @@ class WorkerPool(ABC, Generic[Q]):
 
     def _note_failure(self, questions: list[Q], fault: Fault, patience: int) -> None:
         """Count and report a failure; after `patience` failures in a row nothing more is asked."""
+        # A question has a verdict for each order; the last answered question may lack one.
         n_answered = math.ceil(len(fault.answered) / len(self._orders))
         unanswered = questions[n_answered:]
         self._failed_at |= {self._key(question) for question in unanswered}
         self.failed += len(unanswered)
         self.cause = fault.__cause__
         self._failures_in_a_row += 1
-        message = str(fault)
+        self._report_failure(str(fault))
+        if self._failures_in_a_row >= patience and not self.fault:
+            self.fault = f"failed {self._failures_in_a_row} times in a row; the last: {fault}"
+
+    def _report_failure(self, message: str) -> None:
+        """Report a failure, unless the last `PATIENCE` failures had the same message."""
         if message == self._last_fault:
             self._same_faults += 1
         else:
@@ -300,8 +314,6 @@ class WorkerPool(ABC, Generic[Q]):
         self._last_fault = message
         if self._same_faults <= PATIENCE:  # so that many workers do not repeat the same message
             self._notify(message)
-        if self._failures_in_a_row >= patience and not self.fault:
-            self.fault = f"failed {self._failures_in_a_row} times in a row; the last: {fault}"
 
     def _notify(self, text: str) -> None:
         """Report a message with the name of the judge before it."""

@@ -18,7 +18,7 @@ Sort: TypeAlias = Callable[[list[int], int], Asking]
 
 
 def merge_sort(order: list[int], top: int) -> Asking:
-    """Sort the whole list by merging, whatever `top` is; `order` is changed at the end."""
+    """Sort the whole list by merging, whatever `top` is; the list changes only at the end."""
     merge_pass = MergePass(order)
     while not merge_pass.ranking:
         i, j = next(merge_pass.wanted())
@@ -46,7 +46,8 @@ def heapsort(order: list[int], top: int) -> Asking:
     >>> order[:2]
     [3, 2]
     """
-    for root in range(len(order) // 2 - 1, -1, -1):
+    last_parent = len(order) // 2 - 1
+    for root in range(last_parent, -1, -1):
         yield from _sift(order, root, 0)
     for n_best in range(1, min(top, len(order) - 1)):
         order.insert(n_best, order.pop())  # the last leaf becomes the root of the heap
@@ -54,7 +55,9 @@ def heapsort(order: list[int], top: int) -> Asking:
 
 
 def _sift(order: list[int], root: int, first: int) -> Asking:
-    """Let the item at `root` sink in a binary heap below all better items.
+    """Move the item at `root` down in a binary heap, as long as one of its children is better.
+
+    The children of the item at position p are at the positions 2 p + 1 and 2 p + 2.
 
     Args:
         order: the list; the heap is its part from `first` on.
@@ -85,7 +88,8 @@ def setwise_heapsort(order: list[int], top: int, size: int) -> AskingBest:
     Cost: for n items about n / (size - 1) questions to build the heap, then log n to the base
     size - 1 for each item taken.
     """
-    for root in range((len(order) - 2) // (size - 1), -1, -1):
+    last_parent = (len(order) - 2) // (size - 1)  # parent of the last item, see `_sift_set`
+    for root in range(last_parent, -1, -1):
         yield from _sift_set(order, root, 0, size)
     for n_best in range(1, min(top, len(order) - 1)):
         order.insert(n_best, order.pop())  # the last leaf becomes the root of the heap
@@ -93,7 +97,10 @@ def setwise_heapsort(order: list[int], top: int, size: int) -> AskingBest:
 
 
 def _sift_set(order: list[int], root: int, first: int, size: int) -> AskingBest:
-    """Let the item at `root` sink in a heap with size - 1 children per item below better items.
+    """Move the item at `root` down in a heap, as long as one of its children is better.
+
+    Each item of the heap has size - 1 children. The children of the item at position p are at the
+    positions (size - 1) p + 1, (size - 1) p + 2 and so on.
 
     Args:
         order: the list; the heap is its part from `first` on.
@@ -134,13 +141,13 @@ def quicksort(order: list[int], top: int) -> Asking:
         better: list[int] = []
         worse: list[int] = []
         order.insert(start, pivot)
-        for k, item in enumerate(rest):
+        for n_compared, item in enumerate(rest, start=1):
             item_is_better = yield item, pivot
             if item_is_better:
                 better.append(item)
             else:
                 worse.append(item)
-            order[start:end] = [*better, pivot, *rest[k + 1 :], *worse]
+            order[start:end] = [*better, pivot, *rest[n_compared:], *worse]
         middle = start + len(better)
         # The better items are pushed last, so that they are sorted first.
         for range_start, range_end in ((middle + 1, end), (start, middle)):

@@ -118,7 +118,7 @@ def work_out(cell: Cell, *, cache: Path | None = None) -> Result:
             fold.train, fold.vali, settings, grid=cell.ranker.grids, inner=cell.inner,
             search=cell.search, trials=cell.trials, seconds=cell.seconds,
         )  # fmt: skip
-    history: list[Iteration] = []
+    history: list[Iteration] = []  # stays empty for other kinds of rankers
     options: dict[str, Any] = {}
     if settings.kind == "sortnet":
         options["callbacks"] = [lambda record, state: history.append(record)]
@@ -163,6 +163,7 @@ def keys_of(cells: Sequence[Cell]) -> list[str]:
     fingerprints = {str(file): fingerprint(file) for file in sorted(files)}
 
     def key(cell: Cell) -> str:
+        """Hash the cell's description and the fingerprints of its files."""
         values = cell.to_json()
         # Paths are left out, so that the result is found again if the files have been moved.
         for name in ("folder", "file"):

@@ -1,4 +1,4 @@
-"""Rankers of an experiment by name: the rankers of the papers, and any kind with own settings."""
+"""Rankers for experiments, by name: those of the papers, and any kind with other settings."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Entry:
         return settings_for(self.kind).changed(**{**common, **self.changes})
 
     def changed(self, **changes: Any) -> Entry:
-        """Make an entry with changed settings, whose name lists the changes, and without a search.
+        """Make an entry with changed settings, which has no search; its name lists the changes.
 
         >>> ENTRIES["sortnet"].changed(hidden=(20, 20), seed=1).name
         'sortnet:hidden=20-20,seed=1'
@@ -65,7 +65,8 @@ _SORTNETS: dict[str, Mapping[str, Any]] = {
     "sortnet-directranker": {"comparator": "directranker"},
     "sortnet-paper": PAPER,
 }
-# `sortnet` has the entries above, and a ranker of kind `posterior` ranks no labelled queries.
+# The entries of the kind `sortnet` are those in `_SORTNETS`. A ranker of the kind `posterior` ranks
+# no labelled queries.
 _LEFT_OUT = ("sortnet", "posterior")
 ENTRIES: dict[str, Entry] = {
     **{name: Entry(name, "sortnet", changes, grids=()) for name, changes in _SORTNETS.items()},

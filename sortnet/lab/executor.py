@@ -83,9 +83,16 @@ def worked_out(cell: Cell, cache: Path | None = None) -> Outcome:
 def _as_they_end(
     executor: Executor, cells: dict[int, Cell], cache: Path | None
 ) -> Iterator[tuple[int, Outcome | None]]:
-    """Compute cells by an executor; yield the number and the outcome of each cell that ends.
+    """Compute cells by an executor, and report each cell as soon as it ends.
 
-    The outcome is None if the worker of the cell died.
+    Args:
+        executor: the processes, on this machine or in a cluster.
+        cells: {number: cell}.
+        cache: cache folder for the data; None for no cache.
+
+    Yields:
+        The number of the cell, and its result or the reason why there is none. None stands for the
+        result if the worker of the cell died.
     """
     futures: dict[Future[Outcome], int] = {
         executor.submit(worked_out, cell, cache): k for k, cell in cells.items()

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from sortnet.core import Queries
 from sortnet.data.read import Fold
 from sortnet.lab.cells import Cell, Result
 from sortnet.lab.splits import Split
@@ -17,6 +18,20 @@ from sortnet.metrics import count_empty, outcomes, parse_metric
 
 if TYPE_CHECKING:
     import pandas as pd
+
+
+class _Sizes(NamedTuple):
+    """Numbers of queries of one division of the data.
+
+    Attributes:
+        n_empty: number of test queries without a relevant document.
+        n_test: number of test queries.
+        n_learned: number of queries for training and validation.
+    """
+
+    n_empty: int
+    n_test: int
+    n_learned: int
 
 
 def figures_of(
@@ -49,27 +64,34 @@ def figures_of(
 
     @lru_cache(maxsize=1)
     def read(split: Split) -> tuple[Fold, Any]:
+        """Read a division, and the query ids of its test part as objects."""
         fold = split.load(cache)
         assert fold.test is not None
-        # The rows of all rankers share the objects of the query ids.
+        # The rows of all rankers refer to the same objects, which saves memory.
         return fold, fold.test.qids.astype(object)
 
     frames = []
-    sizes: dict[Split, tuple[int, int, int]] = {}  # n_empty, n_queries, n_learned of a division
+    sizes: dict[Split, _Sizes] = {}
     for cell, result in results:
         fold, qids = read(cell.split)
         test = fold.test
         assert test is not None
         if cell.split not in sizes:
-            # Whether a query has a relevant document does not depend on the order.
-            values_in_file_order = outcomes(parse_metric(measures[0]), test, np.arange(test.n_docs))
-            n_learned = len(fold.train) + len(fold.vali)
-            sizes[cell.split] = (count_empty(values_in_file_order), len(test), n_learned)
+            n_empty = _count_empty_queries(test, measures[0])
+            sizes[cell.split] = _Sizes(n_empty, len(test), len(fold.train) + len(fold.vali))
         metrics = [parse_metric(name, relevant_from=cell.relevant_from) for name in measures]
         values = figures_under(convention, test, result.order, metrics)
         names = {"ranker": cell.ranker.name, "part": cell.split.name, "qid": qids}
         frames.append(pd.DataFrame({**names, **values}))
-    n_empty, n_test, n_learned = np.sum(list(sizes.values()), axis=0).tolist()
+    n_empty = sum(division.n_empty for division in sizes.values())
+    n_test = sum(division.n_test for division in sizes.values())
+    n_learned = sum(division.n_learned for division in sizes.values())
     frame = pd.concat(frames, ignore_index=True)
     frame.attrs = {"n_empty": n_empty, "n_queries": n_test, "ratio": n_test / n_learned}
     return frame
+
+
+def _count_empty_queries(queries: Queries, measure: str) -> int:
+    """Count the queries without a relevant document, for which the measure has no value."""
+    any_order = np.arange(queries.n_docs)  # whether there is a value does not depend on the order
+    return count_empty(outcomes(parse_metric(measure), queries, any_order))

@@ -28,7 +28,7 @@ def iterations(ranker: Ranker, fold: Fold, history: Sequence[Iteration]) -> dict
     wrong_train = [record.miscompared_train / record.comparisons_train for record in history]
     wrong_vali = [record.miscompared_vali / record.comparisons_vali for record in history]
     return {
-        "kept": [record.tp for record in history],
+        "kept": [record.tp for record in history],  # size of the training set of pairs
         "wrong": {"train": wrong_train, "vali": wrong_vali},
         "measures": {
             "train": [dict(record.measures["train"]) for record in history],
@@ -80,10 +80,8 @@ def neighbours(ranker: Ranker, fold: Fold, history: Sequence[Iteration]) -> dict
     order = ranker.order(test)
     scores = ranker.real_scores(test)
     # Compute the margins r in the sorted list of the query with the most different grades.
-    grades_of_queries = np.unique(np.column_stack([test.query_of_docs(), test.grades]), axis=0)
-    n_grades_of_query = np.bincount(grades_of_queries[:, 0])
-    k = int(n_grades_of_query.argmax())
-    in_list = slice(*test.offsets[k : k + 2])
+    query = _most_graded_query(test)
+    in_list = slice(test.offsets[query], test.offsets[query + 1])
     documents = order[in_list]
     upper = documents[:-1]
     lower = documents[1:]
@@ -102,6 +100,14 @@ def neighbours(ranker: Ranker, fold: Fold, history: Sequence[Iteration]) -> dict
         "accuracy": float((predicted == grades_elsewhere).mean()),
         "majority": float(np.bincount(grades_elsewhere).max() / len(grades_elsewhere)),
     }
+
+
+def _most_graded_query(queries: Queries) -> int:
+    """Find the first of the queries with the most different grades."""
+    query_and_grade = np.column_stack([queries.query_of_docs(), queries.grades])
+    grades_of_queries = np.unique(query_and_grade, axis=0)
+    n_grades_of_query = np.bincount(grades_of_queries[:, 0])
+    return int(n_grades_of_query.argmax())
 
 
 def highest_peaks(r: F32 | F64, k: int) -> I64:

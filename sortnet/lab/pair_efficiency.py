@@ -46,7 +46,7 @@ def cell_of(
         empty: what RankQuality counts for a query without a relevant document.
         epochs: number of epochs of each training; None for the default.
     """
-    changes = {
+    changes = {  # None leaves a setting at its default
         "pairs": strategy, "judgements": budget, "scaling": scaling, "pair_weight": "none",
         "weight_decay": DEFAULTS["trees"]["weight_decay"], "max_stale": _NEVER, "empty": empty,
         "epochs": epochs,
@@ -100,8 +100,9 @@ def learned_pairs(ranker: Ranker, fold: Fold, history: Sequence[Iteration]) -> d
     n_pairs, n_learnable = countable(fold.train)
     # The last iteration only sorts; nothing is learned from its comparisons.
     learned = history[-2] if len(history) > 1 else history[-1]
+    n_learned = learned.tp
     n_answers = learned.observed["train"]["answers"]
-    return {"pairs": learned.tp / n_learnable, "answers": n_answers / n_pairs}
+    return {"pairs": n_learned / n_learnable, "answers": n_answers / n_pairs}
 
 
 def crossing(curve: F64, reference: float) -> tuple[float, float]:
@@ -129,6 +130,7 @@ def crossing(curve: F64, reference: float) -> tuple[float, float]:
     k = int(budgets_that_suffice[0])
     if k == 0:
         return float(pairs[0]), float(answers[0])
+    # The wanted quality is reached between the budgets k - 1 and k.
     fraction = (wanted - quality[k - 1]) / (quality[k] - quality[k - 1])
 
     def share_between(shares: F64) -> float:

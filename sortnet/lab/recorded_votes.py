@@ -27,7 +27,9 @@ HELD_OUT = 0.2  # share of the pairs on which accuracy is measured
 VOTE_STRATEGIES = (*STRATEGIES, *SET_SIZES)
 _MANY = 150  # with more items than this a session is asked for batches of questions
 _BATCH = 0.1  # size of a batch, as a share of the answers so far
-_LIKE_LABEL = {"default", *SET_SIZES}  # strategies with the hold-out and repeats of `sortnet label`
+_WITH_CONTROLS = {"default", *SET_SIZES}  # strategies with control questions, as `sortnet label`
+_HOLDOUT = 0.1  # share of the questions that measure the ranking, in such a strategy
+_REPEATS = 0.05  # share of the questions that are asked again, in such a strategy
 
 
 @dataclass(frozen=True)
@@ -130,11 +132,14 @@ def _collections(features: F64, votes: Votes, group: I64 | None) -> list[_Collec
 
 
 def _most_answers(votes: Votes, strategies: Sequence[str]) -> int:
-    """Estimate how many questions four annotators can answer by votes that are not held out."""
-    _, _, pair_of_vote = _pairs(votes)
-    votes_on_pair = np.bincount(pair_of_vote)
-    usable = int((1 - HELD_OUT) * np.minimum(votes_on_pair, N_ANNOTATORS).sum())
-    return usable // pairs_of_a_question(strategies)
+    """Estimate how many questions can be answered by the votes that are not held out.
+
+    Each of the `N_ANNOTATORS` annotators is asked about a pair at most once.
+    """
+    _, _, pair_of_vote = _number_pairs(votes)
+    n_votes_on_pair = np.bincount(pair_of_vote)
+    n_usable = int((1 - HELD_OUT) * np.minimum(n_votes_on_pair, N_ANNOTATORS).sum())
+    return n_usable // pairs_of_a_question(strategies)
 
 
 def accuracy(scores: F64, votes: Votes) -> float:
@@ -150,14 +155,14 @@ def accuracy(scores: F64, votes: Votes) -> float:
 
 def majority(votes: Votes) -> Votes:
     """Replace all votes on a pair by one vote of the majority; leave out pairs without majority."""
-    low, high, pair_of_vote = _pairs(votes)
+    low, high, pair_of_vote = _number_pairs(votes)
     votes_for_low = np.where(votes.left < votes.right, votes.target, 1 - votes.target)
     share_for_low = np.bincount(pair_of_vote, votes_for_low) / np.bincount(pair_of_vote)
     target = (np.sign(share_for_low - 0.5) + 1) / 2  # 1 if the majority prefers the lower item
     return Votes.of_one(low, high, target).where(share_for_low != 0.5)
 
 
-def _pairs(votes: Votes) -> tuple[I64, I64, I64]:
+def _number_pairs(votes: Votes) -> tuple[I64, I64, I64]:
     """Number the pairs of items that have votes.
 
     Returns:
@@ -172,23 +177,32 @@ def _pairs(votes: Votes) -> tuple[I64, I64, I64]:
 def _run_session(
     collection: _Collection, strategy: str, division: int, *, budgets: Sequence[int], seed: int
 ) -> list[HeldOutAccuracy]:
-    """Run one session on one division of the pairs; measure its accuracy after each budget."""
+    """Run one session on one division of the pairs; measure its accuracy after each budget.
+
+    Args:
+        collection: the items and the votes on their pairs.
+        strategy: a name from `VOTE_STRATEGIES`.
+        division: number of the division into pairs to ask about and held-out pairs.
+        budgets: numbers of answers, ascending.
+        seed: seed of all divisions.
+    """
     rng = np.random.default_rng([seed, division])
     votes = collection.votes
-    low, high, pair_of_vote = _pairs(votes)
+    low, high, pair_of_vote = _number_pairs(votes)
     is_held_out = rng.random(len(low)) < HELD_OUT
     test = majority(votes.where(is_held_out[pair_of_vote]))
     if not len(test):
         raise JudgementError(f"{len(low)} pairs are too few to hold some out")
     urn = _Urn(votes.where(~is_held_out[pair_of_vote]), rng)
-    is_like_label = strategy in _LIKE_LABEL
+    has_controls = strategy in _WITH_CONTROLS
+    pairs = np.stack((low, high), axis=1)
     session = Session(
         collection.features,
         seed=division,
         strategy="default" if strategy in SET_SIZES else strategy,
-        holdout=0.1 if is_like_label else 0.0,
-        repeats=0.05 if is_like_label else 0.0,
-        among=np.stack((low, high), axis=1)[~is_held_out],
+        holdout=_HOLDOUT if has_controls else 0.0,
+        repeats=_REPEATS if has_controls else 0.0,
+        among=pairs[~is_held_out],
         set_size=SET_SIZES.get(strategy, 2),
     )
     annotators = cycle(f"person-{number}" for number in range(N_ANNOTATORS))
@@ -224,6 +238,7 @@ class _Urn:
     """
 
     def __init__(self, votes: Votes, rng: np.random.Generator) -> None:
+        """Shuffle the votes; `rng` also draws among items with equally many wins."""
         self.n_answers = 0
         order = rng.permutation(len(votes))
         left = votes.left[order].tolist()
@@ -279,7 +294,7 @@ class _Urn:
 
 def _ask_until(session: Session, urn: _Urn, annotators: Iterator[str], budget: int) -> None:
     """Ask annotators in turn, until there are `budget` answers or no question is left."""
-    n_without_question = 0
+    n_without_question = 0  # annotators in a row who got no question
     while urn.n_answers < budget and n_without_question < N_ANNOTATORS:
         annotator = next(annotators)
         batch = 1

@@ -19,7 +19,7 @@ from scipy.stats import rankdata
 from sortnet.core import F32, F64, I32, Queries
 from sortnet.errors import DataError
 
-_NUMBERS = 1 << 20  # distances that are computed at once, to bound memory
+_DISTANCES_AT_ONCE = 1 << 20  # bounds the memory
 _EQUAL = 1e-9  # relative difference below which two sums of distances count as equal
 
 
@@ -120,7 +120,7 @@ def medoid_closeness(points: ArrayLike) -> F64:
     """
     x = np.asarray(points, np.float64)
     n_sets, n, _ = x.shape
-    blocks = np.array_split(x, 1 + n_sets * n * n // _NUMBERS)
+    blocks = np.array_split(x, 1 + n_sets * n * n // _DISTANCES_AT_ONCE)
     return np.concatenate([_closeness(block) for block in blocks])
 
 
@@ -211,6 +211,7 @@ def _on_the_negative_sphere(rng: np.random.Generator, shape: tuple[int, int, int
 
 
 def _moocore() -> Any:
+    """Import the optional package moocore; raise DataError if it is not installed."""
     try:
         return import_module("moocore")
     except ImportError:

@@ -21,7 +21,7 @@ from sortnet.lab.splits import Split
 MEASURES = ("spearman", "kendall", "concordance", "exact")
 QUALITY = "concordance"
 SIZES = (3, 24)  # least and largest size of the test sets in the study of set sizes
-# A scaling by query would tell also those rankers about the set that score objects one by one.
+# A scaling by query would give even rankers that score objects one by one a view of the whole set.
 _SCALING = "standard"
 _SEED = 13  # so that other random data with the same user's seed are drawn independently
 _VALIDATION = 10  # one training set in so many is used for validation
@@ -70,20 +70,20 @@ class MadeSets(Split):
         """
         if self.train < 2:
             raise DataError(f"{self.problem}: training needs 2 sets or more, not {self.train}")
-        training_sets = self._sets(0, "train ", self.train, self.n)
+        drawn_sets = self._draw_sets(0, "train ", self.train, self.n)
         n_vali = max(1, self.train // _VALIDATION)
-        numbers = np.arange(self.train)
-        train = training_sets.take(numbers[n_vali:])
-        vali = training_sets.take(numbers[:n_vali])
+        set_numbers = np.arange(self.train)
+        train = drawn_sets.take(set_numbers[n_vali:])
+        vali = drawn_sets.take(set_numbers[:n_vali])
         smallest = self.smallest or self.n
         largest = self.largest or self.n
-        sets_by_size = [
-            self._sets(size, f"{self.number}-{size}-", self.test, size)
+        test_sets_by_size = [
+            self._draw_sets(size, f"{self.number}-{size}-", self.test, size)
             for size in range(smallest, largest + 1)
         ]
-        return Fold(train, vali, joined(sets_by_size))
+        return Fold(train, vali, joined(test_sets_by_size))
 
-    def _sets(self, purpose: int, prefix: str, n_sets: int, n: int) -> Queries:
+    def _draw_sets(self, purpose: int, prefix: str, n_sets: int, n: int) -> Queries:
         """Draw sets of n objects.
 
         Args:

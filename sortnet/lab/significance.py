@@ -181,6 +181,7 @@ def paired_by_query(
     _, query_of_row = np.unique(table.index.get_level_values("qid"), return_inverse=True)
 
     def mean_of_each_query(differences: F64) -> F64:
+        """Average the differences (n_rows,) of each query; leave out queries without any."""
         has_both = np.isfinite(differences)
         n_parts = np.bincount(query_of_row[has_both])
         sums = np.bincount(query_of_row[has_both], differences[has_both])
@@ -212,6 +213,7 @@ def paired_by_part(
     table = _table(figures, measure, ["part"], rankers)
 
     def of_common_parts(differences: F64) -> F64:
+        """Select the differences of the parts that have figures of both rankers."""
         return differences[np.isfinite(differences)]
 
     return _test_pairs(table, of_common_parts, ratio)
@@ -284,14 +286,14 @@ def _table(
 
 
 def _test_pairs(
-    table: pd.DataFrame, independent: Callable[[F64], F64], ratio: float
+    table: pd.DataFrame, to_independent: Callable[[F64], F64], ratio: float
 ) -> pd.DataFrame:
     """Test each two columns of a table by `corrected_t`, with Holm's correction for all pairs.
 
     Args:
         table: a column of figures for each ranker.
-        independent: computes independent differences between two rankers from the differences of
-            two columns, which are NaN where a figure is missing.
+        to_independent: computes the independent differences that are tested from the differences
+            of two columns, which are NaN where a figure is missing.
         ratio: test queries over training queries, see `corrected_t`.
     """
     import pandas as pd
@@ -299,11 +301,11 @@ def _test_pairs(
     values = table.to_numpy(np.float64)
     rows = []
     for i, j in combinations(range(values.shape[1]), 2):
-        differences = independent(values[:, i] - values[:, j])
+        differences = to_independent(values[:, i] - values[:, j])
         n = len(differences)
         mean = float(differences.mean()) if n else np.nan
         t, p = corrected_t(differences, ratio) if n > 1 else TTest(np.nan, np.nan)
         rows.append((table.columns[i], table.columns[j], mean, t, p, n))
     frame = pd.DataFrame(rows, columns=["a", "b", "difference", "t", "p", "n"])
-    frame.insert(5, "p_holm", holm(frame["p"].to_numpy(np.float64)))
-    return frame
+    frame["p_holm"] = holm(frame["p"].to_numpy(np.float64))
+    return frame[["a", "b", "difference", "t", "p", "p_holm", "n"]]

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 # the better one wins with probability 3/4, the value of the normal distribution at 1 / 1.4865.
 NOISE = 1.4865
 N_ANNOTATORS = 4
+_ERRORS_OF_95_PERCENT = 1.96  # standard errors from the mean to a limit of its 95 % interval
 ANNOTATOR = "person"  # all answers count as answers of this annotator when a ranking is scored
 SORTS: dict[str, Sort] = {
     "merge-sort": merge_sort, "quicksort": quicksort, "heapsort": heapsort, "bubble": bubble_passes,
@@ -113,6 +114,7 @@ def features_truth(n: int, d: int, outside: float, rng: np.random.Generator) -> 
     X = rng.standard_normal((n, d))
     w = rng.standard_normal(d)
     linear = X @ w
+    # With this standard deviation the residual has the share `outside` of the total variance.
     residual = np.sqrt(outside / (1 - outside)) * linear.std() * rng.standard_normal(n)
     return Truth(X, linear + residual)
 
@@ -196,8 +198,8 @@ def summary(results: Sequence[Any], values: Sequence[str], by: Sequence[str]) ->
         error = means[f"{name}_se"]
         columns[name] = mean
         columns[f"{name}_se"] = error
-        columns[f"{name}_low"] = mean - 1.96 * error
-        columns[f"{name}_high"] = mean + 1.96 * error
+        columns[f"{name}_low"] = mean - _ERRORS_OF_95_PERCENT * error
+        columns[f"{name}_high"] = mean + _ERRORS_OF_95_PERCENT * error
     return pd.DataFrame(columns).reset_index()
 
 
@@ -272,15 +274,25 @@ def _run(
     strategy: str, repetition: int, *, budgets: tuple[int, ...], n: int, d: int, outside: float,
     top: int, seed: int,
 ) -> list[Result]:  # fmt: skip
-    """Ask the questions of one strategy about one draw of true scores; measure at each budget."""
+    """Ask the questions of one strategy about one draw of true scores; measure at each budget.
+
+    Args:
+        strategy: name of the strategy.
+        repetition: number of the draw.
+        budgets: numbers of questions after which the scores are measured, ascending.
+        n: number of items.
+        d: number of features; 0 for scores without features.
+        outside: share of the scores' variance that is not linear in the features.
+        top: number of the best items that `Result.top` measures; 0 for no such measure.
+        seed: seed of all draws.
+    """
     rng = np.random.default_rng([seed, repetition])
     truth = features_truth(n, d, outside, rng) if d else ids_truth(n, rng)
     features = design(truth.features) if d else np.empty((n, 0))
     questions = _questions(strategy, truth, top, repetition, rng)
-    best_items = np.argsort(-truth.scores)[:top]
     judgements: list[Judgement] = []
     results: list[Result] = []
-    seconds = 0.0
+    seconds = 0.0  # that the strategy took; fits of the model are not counted
     start = time.perf_counter()
     items: tuple[int, ...] | None = next(questions)
     while items is not None and len(judgements) < budgets[-1]:
@@ -291,23 +303,27 @@ def _run(
         if len(judgements) in budgets:
             # For a fair comparison the same model is fitted to the answers of each strategy.
             scores = fit(features, _votes(judgements, n), 1).posterior.scores
-            share_of_top = float("nan")
-            if top:
-                first_items = np.argsort(-scores)[:top]
-                share_of_top = float(np.isin(best_items, first_items).mean())
-            results.append(
-                Result(
-                    strategy,
-                    repetition,
-                    questions=len(judgements),
-                    spearman=spearman(scores, truth.scores),
-                    rmse=rmse(scores, truth.scores),
-                    ms=1000 * seconds / len(judgements),
-                    top=share_of_top,
-                )
+            result = Result(
+                strategy,
+                repetition,
+                questions=len(judgements),
+                spearman=spearman(scores, truth.scores),
+                rmse=rmse(scores, truth.scores),
+                ms=1000 * seconds / len(judgements),
+                top=_share_of_top(scores, truth.scores, top),
             )
+            results.append(result)
         start = time.perf_counter()
     return results
+
+
+def _share_of_top(scores: F64, true_scores: F64, top: int) -> float:
+    """Compute the share of the best `top` items that are ranked among the first `top`."""
+    if not top:
+        return float("nan")
+    best_items = np.argsort(-true_scores)[:top]
+    first_items = np.argsort(-scores)[:top]
+    return float(np.isin(best_items, first_items).mean())
 
 
 def _answer(items: tuple[int, ...], scores: F64, rng: np.random.Generator) -> Judgement:
@@ -316,7 +332,8 @@ def _answer(items: tuple[int, ...], scores: F64, rng: np.random.Generator) -> Ju
     if not further:
         left_wins = rng.random() < ndtr((scores[left] - scores[right]) / NOISE)
         return Judgement(ANNOTATOR, left, right, "left" if left_wins else "right")
-    # The difference of two utilities has the standard deviation NOISE, as an answer about a pair.
+    # The noise of a utility is divided by sqrt(2), so that the noise of the difference between two
+    # utilities has the standard deviation NOISE, as in an answer about a pair.
     utilities = scores[[*items]] + NOISE / np.sqrt(2) * rng.standard_normal(len(items))
     best = items[int(utilities.argmax())]
     worst = items[int(utilities.argmin())]
@@ -343,10 +360,11 @@ def _questions(
 ) -> Questions:
     """Ask the questions of a strategy, one of `SAMPLERS`, about the items of `truth`."""
     n = len(truth.scores)
+    n_to_sort = top or n
     if strategy in SORTS:
-        return _about_pairs(repeated(SORTS[strategy], n, top or n, rng))
+        return _about_pairs(repeated(SORTS[strategy], n, n_to_sort, rng))
     if strategy == SETWISE:
-        return _repeated_setwise(n, top or n, rng)
+        return _repeated_setwise(n, n_to_sort, rng)
     if strategy in SET_SIZES:
         goal = Goal(WRONG, top)
         session = Session(truth.features, n, seed=seed, goal=goal, set_size=SET_SIZES[strategy])
@@ -367,17 +385,17 @@ def _about_pairs(asking: Asking) -> Questions:
 
 
 def _repeated_setwise(n: int, top: int, rng: np.random.Generator) -> Questions:
-    """Ask the questions of a setwise heapsort of n shuffled items, and start again at its end."""
+    """Ask which of four items is best, as a setwise heapsort of n shuffled items, without end."""
     while True:
         sort = setwise_heapsort(rng.permutation(n).tolist(), top, size=4)
-        best: int | None = None
+        best: int | None = None  # the first question has no answer before it
         while True:
             try:
                 items = next(sort) if best is None else sort.send(best)
             except StopIteration:
-                break
+                break  # start with another heapsort
             judgement = yield items
-            best, _ = judgement.comparisons()[0]
+            best, _ = judgement.comparisons()[0]  # every comparison is (better, worse)
 
 
 def asked_by(session: Session) -> Questions:

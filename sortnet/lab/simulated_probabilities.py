@@ -12,9 +12,11 @@ from scipy.special import ndtr
 from sortnet.core import F64, I64
 from sortnet.preference.base import Answer, Judgement
 
-# Factor from true scores, which have the standard deviation 1, to perceived differences, whose
-# error has the standard deviation 1.
+# A perceived difference is SURE times the difference of the true scores, plus an error. The true
+# scores and the error have the standard deviation 1.
 SURE = 2.0
+_ERROR_OF_PEOPLE = 2  # standard deviation of the errors of people; the model's is 1
+_N_PEOPLE = 3
 MILD = 0.4  # the scale of an honest annotator: 88 % of the answers are right, few p beyond .9
 
 # Computes the probabilities that an annotator states for the left item. The arguments are, for each
@@ -60,7 +62,7 @@ class Answered:
 def answered(
     kind: str, n_items: int, n_answers: int, seed: int, *, n_of_people: int = 0
 ) -> Answered:
-    """Simulate answers with probabilities by an annotator `model`, and answers of people without.
+    """Simulate a `model` that answers with probabilities, and people who state no probabilities.
 
     Args:
         kind: how the model states probabilities, a key of `PROBABILITIES`.
@@ -78,11 +80,13 @@ def answered(
     judgements: list[Judgement] = []
 
     def random_pairs(n_pairs: int) -> tuple[I64, I64, F64]:
+        """Draw the left and the right item of pairs, and compute their perceived difference."""
         left = rng.integers(n_items, size=n_pairs)
         right = (left + rng.integers(1, n_items, size=n_pairs)) % n_items
         return left, right, SURE * (scores[left] - scores[right])
 
     def add_answer(annotator: str, left: int, right: int, u: float, p: float | None) -> None:
+        """Add an answer: "left" if the perceived difference u is above 0; p is the probability."""
         answer: Answer = "left" if u > 0 else "right"
         judgements.append(Judgement(annotator, left, right, answer, p=p))
 
@@ -93,7 +97,8 @@ def answered(
     for k in range(n_answers):
         add_answer("model", int(left[k]), int(right[k]), float(u[k]), float(p[k]))
     left, right, difference = random_pairs(n_of_people)
-    u = difference + 2 * rng.standard_normal(n_of_people)
+    u = difference + _ERROR_OF_PEOPLE * rng.standard_normal(n_of_people)
     for k in range(n_of_people):
-        add_answer(f"person {k % 3}", int(left[k]), int(right[k]), float(u[k]), None)
+        person = f"person {k % _N_PEOPLE}"
+        add_answer(person, int(left[k]), int(right[k]), float(u[k]), None)
     return Answered(scores, judgements)

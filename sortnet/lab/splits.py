@@ -1,4 +1,4 @@
-"""Splits: descriptions of data and their division, from which any process can read the parts."""
+"""Splits describe data and how they are divided, so that any process can read the parts."""
 
 from __future__ import annotations
 
@@ -46,7 +46,8 @@ class Split:
         """Describe the split as JSON by the name of its class and its fields."""
         values = {"kind": type(self).__name__, **vars(self)}
         columns = values.pop("columns", UNNAMED)
-        # Without names of columns the field is left out, as by versions that had no such field.
+        # Without names of columns the field is left out, so that results are found again that were
+        # stored before there was such a field.
         if columns != UNNAMED:
             values["columns"] = columns.to_json()
         return values
@@ -74,9 +75,10 @@ class OfficialFold(Split):
         return _parts_of(self.folder)
 
     def load(self, cache: Path | None = None) -> Fold:
+        """Read the three parts of the folder; refuse a query that is in two parts."""
         _parts_of(self.folder)  # refuses a folder that lacks a part
         fold = read_fold(self.folder, columns=self.columns, cache=cache)
-        for a, b in combinations(_three(fold), 2):
+        for a, b in combinations(_list_parts(fold), 2):
             refuse_shared(a, b)
         return fold
 
@@ -103,7 +105,7 @@ class HoldOut(OfficialFold):
         return f"split {self.number}"
 
     def load(self, cache: Path | None = None) -> Fold:
-        all_queries = joined(_three(super().load(cache)))
+        all_queries = joined(_list_parts(super().load(cache)))
         seed = (self.seed, self.number)  # so that two seeds share no division
         return hold_out(all_queries, self.test, self.vali, seed=seed)
 
@@ -202,7 +204,7 @@ def _parts_of(folder: str) -> tuple[Path, ...]:
     return tuple(file for file in files.values() if file is not None)
 
 
-def _three(fold: Fold) -> list[Queries]:
+def _list_parts(fold: Fold) -> list[Queries]:
     """List the training, validation and test part of a fold."""
     assert fold.test is not None
     return [fold.train, fold.vali, fold.test]

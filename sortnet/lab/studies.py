@@ -211,6 +211,7 @@ def frame_of(
 
     @lru_cache
     def test_part(split: Split) -> Queries:
+        """Read the test part of a division, or return it if it was read before."""
         test = split.load(cache).test
         assert test is not None
         return test
@@ -222,13 +223,14 @@ def frame_of(
         for row in study.read(point, result, read_test_part):
             rows.append(row._replace(at=row.x) if row.at is None else row)
     frame = pd.DataFrame(rows, columns=Row._fields)
-    groups = frame.groupby(["measure", "series", "at"], sort=False)
-    means = group_means(groups, ["value"])
+    points_of_curves = frame.groupby(["measure", "series", "at"], sort=False)
+    means = group_means(points_of_curves, ["value"])
     table = []
-    for ((measure, series, _), group), mean, error in zip(
-        groups, means["value"], means["value_error"], strict=True
+    for ((measure, series, _), rows_of_point), mean, error in zip(
+        points_of_curves, means["value"], means["value_error"], strict=True
     ):
-        table.append((measure, series, _common(group["x"]), mean, error, len(group)))
+        x = _common(rows_of_point["x"])
+        table.append((measure, series, x, mean, error, len(rows_of_point)))
     return pd.DataFrame(
         table, columns=["measure", "series", study.x, "value", "value_error", "cells"]
     )

@@ -59,7 +59,7 @@ _SORTING = {
 
 
 class _Placed(NamedTuple):
-    """A ranker, and the curve (`series`) and the x of its cells in the figure."""
+    """A ranker, with the curve (`series`) and the x of its cells in the figure of a study."""
 
     ranker: Entry
     series: str
@@ -86,10 +86,10 @@ def on_made_data(
 
     Args:
         plan: the plan of the study.
-        field: name of the field.
+        field: name of the field, such as `classes` or `noise`.
         values: values of the field, which are the x of the points.
-        learners: keys of `_LEARNERS`; each is a curve.
-        fixed: values of other fields.
+        learners: names of kinds of nets, from `_LEARNERS`; each is a curve.
+        fixed: values of other fields, the same in all cells.
     """
     points = []
     for learner in learners:
@@ -216,16 +216,18 @@ def sorted_neighbours(plan: Plan) -> list[Point]:
 
 
 def input_orders(plan: Plan) -> list[Point]:
-    """List the cells of comparators whose sort is repeated from other orders of the documents."""
+    """List the cells in which a comparator sorts the same documents again from other orders."""
     if plan.folder is not None:
         rankers = [_Placed(entry_of(ranker), name, "") for name, ranker in _SORTING.items()]
         return _on_folds(plan, rankers, observe=orders)
     n_train = min(3000, plan.size.documents)  # few, because CmpNN sorts them up to 20 times
-    lists = {"shortest": 1000, "longest": 1000, "lists": 5, "n_train": n_train, "features": 10}
+    five_long_lists = {
+        "shortest": 1000, "longest": 1000, "lists": 5, "n_train": n_train, "features": 10,
+    }  # fmt: skip
     return [
         Point(Cell(entry_of(ranker), split, split.seed, observe=orders), name, "")
         for name, ranker in _SORTING.items()
-        for split in plan.made(**lists)
+        for split in plan.made(**five_long_lists)
     ]
 
 
@@ -234,10 +236,12 @@ def pair_budgets(plan: Plan) -> list[Point]:
     splits: list[Split]
     if plan.folder:
         splits = [*plan.folds()]
-        scaling, empty = "query+rank", "skip"
+        scaling = "query+rank"
+        empty = "skip"
     else:
         splits = [Digits(seed) for seed in plan.seeds()]
-        scaling, empty = "quantile", "zero"
+        scaling = "quantile"
+        empty = "zero"
     budgets = budgets_of(splits[0].load().train, plan.size.step)
     strategies: list[tuple[str, int | None]] = [("all", None)]
     strategies += [(strategy, budget) for strategy in STRATEGIES for budget in budgets]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from math import isnan
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -96,18 +96,25 @@ def runtime(point: Point, result: Result, test_part: TestPart) -> list[Row]:
 
 
 def peaks(point: Point, result: Result, test_part: TestPart) -> list[Row]:
-    """Read the accuracy of the classifier by peaks, and draw the sorted list of the first split.
+    """Read how well peaks of the margins between neighbours separate the grades.
 
-    The values are from `sortnet.lab.observers.neighbours`.
+    The values are from `sortnet.lab.observers.neighbours`. For every split there are rows of the
+    accuracy; for the first split (x is 0) there are also rows of the curves along its sorted list.
     """
     observed = result.about["observed"]
     rows = [
         Row("accuracy", point.series, "thresholds at the peaks", observed["accuracy"]),
         Row("accuracy", point.series, "the commonest grade", observed["majority"]),
     ]
-    if point.x != 0:
-        return rows
-    measure = f"r, {point.series}"
+    is_first_split = point.x == 0
+    if is_first_split:
+        rows += _sorted_list(f"r, {point.series}", observed)
+    return rows
+
+
+def _sorted_list(measure: str, observed: dict[str, Any]) -> list[Row]:
+    """Read the curves along a sorted list: margins r, grades, and grades that the peaks predict."""
+    rows = []
     for k, r in enumerate(observed["r"]):
         rows.append(Row(measure, "r of neighbours", k + 1, r))
     highest_grade = max(observed["grades"])
@@ -148,19 +155,20 @@ def shares_that_suffice(frame: pd.DataFrame) -> list[str]:
         frame: the figures that `quality_by_answers` read, averaged by `frame_of`.
     """
     quality = frame[frame["measure"] == _NDCG]
-    pairs = frame[frame["measure"] == _SHARE_LEARNED]
-    reference = float(quality.loc[quality["series"] == "all", "value"].iloc[0])
+    pairs = frame[frame["measure"] == _SHARE_LEARNED]  # has rows for the same cells as `quality`
+    x = frame.columns[2]  # the share of pairs that were asked about, see `frame_of`
+    quality_of_all = float(quality.loc[quality["series"] == "all", "value"].iloc[0])
     lines = []
     for strategy in dict.fromkeys(quality["series"]):
         if strategy == "all":
             continue
         is_of_strategy = quality["series"].to_numpy() == strategy
         share_of_pairs = pairs["value"].to_numpy()[is_of_strategy]
-        share_of_answers = quality.iloc[:, 2][is_of_strategy]  # the column of the study's x
+        share_of_answers = quality[x][is_of_strategy]
         curve = np.column_stack(
             [share_of_pairs, share_of_answers, quality["value"][is_of_strategy]]
         )
-        pairs_needed, answers_needed = crossing(curve.astype(np.float64), reference)
+        pairs_needed, answers_needed = crossing(curve.astype(np.float64), quality_of_all)
         shares = "not reached"
         if not isnan(pairs_needed):
             shares = f"{pairs_needed:.2%} of the pairs, {answers_needed:.2%} of the answers"

@@ -15,6 +15,8 @@ from sortnet.data.read import Fold
 from sortnet.lab.splits import OfficialFold, Split
 
 _LIST = 100  # mean number of documents of a training query
+_SEED = 11  # first part of all seeds of `MadeClasses`
+_SEED_OF_SHARE = 12  # first part of all seeds of `TrainingShare`
 
 
 @dataclass(frozen=True)
@@ -61,31 +63,33 @@ class MadeClasses(Split):
     def load(self, cache: Path | None = None) -> Fold:
         """Draw the three parts.
 
-        Each step has its own random generator, so that `noise`, `label_ratio` and `n_train` do not
-        change the test documents.
+        Each step has its own random generator, numbered from 0 to 8, so that `noise`, `label_ratio`
+        and `n_train` do not change the test documents.
         """
-        rng = self._rng(0)
+        rng = self._rng_of_step(0)
         means = rng.uniform(0, 100, (self.classes, self.features)).astype(np.float32)
         deviations = rng.uniform(50, 100, means.shape).astype(np.float32)
-        train = self._documents(means, deviations, self.n_train, self._rng(1))
-        vali = self._documents(means, deviations, self.n_test, self._rng(2))
-        test = self._documents(means, deviations, self.n_test, self._rng(3))
-        kept_docs = self._kept_docs(train.grades, self._rng(5))
-        train_docs = self._rng(4).permutation(kept_docs)
-        n_queries = math.ceil(len(train_docs) / _LIST)
-        vali_docs = self._kept_docs(vali.grades, self._rng(6))
-        test_docs = np.arange(self.n_test)
+        train = self._draw_documents(means, deviations, self.n_train, self._rng_of_step(1))
+        vali = self._draw_documents(means, deviations, self.n_test, self._rng_of_step(2))
+        test = self._draw_documents(means, deviations, self.n_test, self._rng_of_step(3))
+        kept_docs = self._kept_docs(train.grades, self._rng_of_step(5))
+        train_docs = self._rng_of_step(4).permutation(kept_docs)
+        n_train_queries = math.ceil(len(train_docs) / _LIST)
+        train_lists = np.array_split(train_docs, n_train_queries)
+        vali_docs = self._kept_docs(vali.grades, self._rng_of_step(6))
+        vali_lists = self._random_lists(vali_docs, self._rng_of_step(7))
+        test_lists = self._random_lists(np.arange(self.n_test), self._rng_of_step(8))
         return Fold(
-            _queries(train, np.array_split(train_docs, n_queries), "train"),
-            _queries(vali, self._random_lists(vali_docs, self._rng(7)), "vali"),
-            _queries(test, self._random_lists(test_docs, self._rng(8)), "test"),
+            _queries(train, train_lists, "train"),
+            _queries(vali, vali_lists, "vali"),
+            _queries(test, test_lists, "test"),
         )
 
-    def _rng(self, step: int) -> np.random.Generator:
+    def _rng_of_step(self, step: int) -> np.random.Generator:
         """Make the random generator of one step of `load`."""
-        return np.random.default_rng([11, self.seed, step])
+        return np.random.default_rng([_SEED, self.seed, step])
 
-    def _documents(
+    def _draw_documents(
         self, means: F32, deviations: F32, n_docs: int, rng: np.random.Generator
     ) -> _Documents:
         """Draw documents and their noisy grades.
@@ -184,8 +188,9 @@ class TrainingShare(OfficialFold):
         return name
 
     def load(self, cache: Path | None = None) -> Fold:
+        """Read the fold, and draw the share of its training queries and training documents."""
         fold = super().load(cache)
-        rng = np.random.default_rng([12, self.seed])
+        rng = np.random.default_rng([_SEED_OF_SHARE, self.seed])
         n_queries = max(1, round(self.share * len(fold.train)))
         drawn_queries = rng.permutation(len(fold.train))[:n_queries]
         train = fold.train.take(np.sort(drawn_queries))

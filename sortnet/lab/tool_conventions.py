@@ -18,7 +18,8 @@ from sortnet.errors import DataError
 from sortnet.metrics import Discount, Empty, Metric, as_metrics, outcomes
 from sortnet.metrics import conventions as conventions_text
 
-_COUNTS: dict[Empty, float] = {"skip": np.nan, "zero": 0.0, "one": 1.0}
+# What a query without a relevant document counts; NaN for a query that is skipped.
+_VALUE_OF_EMPTY: dict[Empty, float] = {"skip": np.nan, "zero": 0.0, "one": 1.0}
 
 
 @dataclass(frozen=True)
@@ -89,9 +90,11 @@ def figures_under(
             graded = replace(queries, grades=is_relevant)
             metric = replace(metric, relevant_from=1)
         values_of_queries = outcomes(metric, graded, order)
-        values_of_queries[np.isnan(values_of_queries)] = _COUNTS[rule.empty]
+        is_empty = np.isnan(values_of_queries)
+        values_of_queries[is_empty] = _VALUE_OF_EMPTY[rule.empty]
         if metric.kind in rule.short and metric.cutoff is not None:
-            values_of_queries[queries.sizes < metric.cutoff] = 0.0
+            is_short = queries.sizes < metric.cutoff
+            values_of_queries[is_short] = 0.0
         values[metric.name] = values_of_queries
     return values
 

@@ -36,6 +36,7 @@ class Answers(Protocol):
     def diagonal(self, curvature: F64) -> F64: ...
     def summed(self, slope: F64) -> F64: ...
     def curvature(self, weight: F64, block: slice = ...) -> tuple[I64, I64, F64]: ...
+    def summed_curvature(self, weight: F64) -> F64: ...
 
 
 class Dense:
@@ -48,13 +49,9 @@ class Dense:
     """
 
     def __init__(self, problem: Answers, weight: F64, precision: F64) -> None:
-        size = problem.size
-        rows, columns, values = problem.curvature(weight)
-        # bincount adds up the values of the same row and column.
-        sums = np.asarray(np.bincount(rows * size + columns, values, size * size), np.float64)
-        curvature = sums.reshape(size, size)
+        curvature = problem.summed_curvature(weight)
         H = problem.pull_back(problem.pull_back(curvature).T)
-        H[np.diag_indices_from(H)] += precision
+        H.flat[:: len(H) + 1] += precision  # the diagonal
         self._problem = problem
         self._factor = cho_factor(H, lower=True, overwrite_a=True, check_finite=False)
 

@@ -67,6 +67,15 @@ class Term(NamedTuple):
     factor: F64
 
 
+def _products(weight: F64, terms: list[Term]) -> F64:
+    """Return the weight times both factors of each pair of terms, one pair after the other."""
+    products: list[F64] = []
+    for first in terms:
+        weighted = weight * first.factor
+        products += [weighted * second.factor for second in terms]
+    return np.concatenate(products)
+
+
 @dataclass(frozen=True, eq=False)
 class Problem:
     """The likelihood of the answers as a function of the unknowns.
@@ -145,7 +154,9 @@ class Problem:
             (..., n + a) scores and biases, followed by the n shared errors if models have answered.
         """
         n, d = self.features.shape
-        unknowns, unknowns_of_errors = np.split(theta, [d + n + self.n_annotators], axis=-1)
+        first_of_errors = d + n + self.n_annotators
+        unknowns = theta[..., :first_of_errors]
+        unknowns_of_errors = theta[..., first_of_errors:]
         weights = unknowns[..., :d]
         residuals_and_biases = unknowns[..., d:]
         weights_of_errors = unknowns_of_errors[..., :d]
@@ -184,9 +195,9 @@ class Problem:
             (..., d + n + a) a value for each unknown.
         """
         n = len(X)
-        slope_of_scores_and_biases, slope_of_errors = np.split(
-            slope, [n + self.n_annotators], axis=-1
-        )
+        first_error = n + self.n_annotators
+        slope_of_scores_and_biases = slope[..., :first_error]
+        slope_of_errors = slope[..., first_error:]
         slope_of_scores = slope_of_scores_and_biases[..., :n]
         columns = [slope_of_scores @ X, slope_of_scores_and_biases]
         if self.has_shared_errors:
@@ -209,6 +220,11 @@ class Problem:
     def by_model(self) -> F64:
         """1 for an answer of a model, 0 for any other answer, (m,); a factor."""
         return self.votes.of_kind(MODEL).astype(np.float64)
+
+    @cached_property
+    def blind(self) -> F64:
+        """Probability that each answer is blind, (m,); 0 for a known answer."""
+        return self.scales.annotators.blind[self.votes.annotator] * self.by_annotator
 
     @cached_property
     def sets(self) -> list[SetRows]:
@@ -264,9 +280,9 @@ class Problem:
         scales = self.scales
         votes = self.votes
         z = self.z(theta)
-        blind = scales.annotators.blind[votes.annotator] * self.by_annotator
         # First all rows count as words about pairs. Then the values of the rows that are
         # measurements, or belong to answers about sets, are replaced.
+        blind = self.blind
         likelihood = answers(z, votes.target, scales.tie, blind, scales.ties)
         rows = self.measured
         if votes.probit is not None and len(rows):
@@ -389,16 +405,31 @@ class Problem:
             column are to be added up.
         """
         terms = [Term(position[block], factor[block]) for position, factor in self.terms()]
-        weight_in_block = weight[block]
-        rows: list[I64] = []
-        columns: list[I64] = []
-        values: list[F64] = []
-        for first in terms:
-            for second in terms:
-                rows.append(first.position)
-                columns.append(second.position)
-                values.append(weight_in_block * first.factor * second.factor)
-        return np.concatenate(rows), np.concatenate(columns), np.concatenate(values)
+        rows = np.concatenate([first.position for first in terms for _ in terms])
+        columns = np.concatenate([second.position for _ in terms for second in terms])
+        return rows, columns, _products(weight[block], terms)
+
+    def summed_curvature(self, weight: F64) -> F64:
+        """Return the matrix whose entries `curvature` lists, with the sums of its entries.
+
+        Args:
+            weight: (m,) minus the second derivative of each answer's log-likelihood in z.
+        """
+        places, terms = self._places_of_curvature
+        # bincount adds up the values of the same place.
+        sums = np.bincount(places, _products(weight, terms), self.size * self.size)
+        return np.asarray(sums, np.float64).reshape(self.size, self.size)
+
+    @cached_property
+    def _places_of_curvature(self) -> tuple[I64, list[Term]]:
+        """Places of the products of all pairs of terms in the flat matrix of curvature; the terms.
+
+        They are the same in each step of Newton's method.
+        """
+        terms = self.terms()
+        positions = [np.asarray(term.position) for term in terms]
+        places = [row * self.size + column for row in positions for column in positions]
+        return np.concatenate(places), terms
 
     def variance(self, root: F64, rows: I64) -> F64:
         """Compute the posterior variance of z, the argument of the likelihood, of some answers.

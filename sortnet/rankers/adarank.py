@@ -21,16 +21,24 @@ from sortnet.rankers.linear import LinearSettings
 _TINY = 1e-12  # lower limit of a divisor
 _TOLERANCE = 0.002  # boosting ends when the mean measure falls by this much in a round
 _IN_VAIN = 5  # a weak ranker is left out after this many rounds in a row that change no measure
-_NO_RANKER = -1  # in place of the number of a weak ranker
 
 
 @dataclass(frozen=True)
 class _Ensemble:
-    """A weighted sum f(x) = Σ w_k h_k(x) of weak rankers h_k, and the weights P of the queries."""
+    """A weighted sum f(x) = Σ w_k h_k(x) of weak rankers h_k, and the weights of the queries."""
 
     w: F64  # (2 d,) weights of the d feature columns, then weights of their negatives
-    P: F64  # (m,) weights of the m queries that have a measure
+    query_weights: F64  # (m,) weights of the m queries that have a measure, with a sum of 1
     mean_measure: float  # mean measure of the ranking by f, over the queries
+
+    def feature_weights(self) -> F64:
+        """Combine the weights of each feature and of its negative to a single weight, (d,)."""
+        weights, weights_of_negatives = np.split(self.w, 2)
+        return weights - weights_of_negatives
+
+    def exceeds(self, next_ensemble: _Ensemble) -> bool:
+        """Check whether the mean measure falls from this ensemble to the next, by `_TOLERANCE`."""
+        return next_ensemble.mean_measure + _TOLERANCE <= self.mean_measure
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,50 +48,51 @@ class _WeakRankers:
     part: Queries  # the training queries
     metric: Metric
     columns: F64  # (n_docs, 2 d) the d feature columns, then their negatives
-    E: F64  # (2 d, m) the measure of each weak ranker on each query
+    measures: F64  # (2 d, m) the measure of each weak ranker on each query that has a measure
 
     @classmethod
     def of(cls, part: Queries, metric: Metric) -> _WeakRankers:
         """Make the weak rankers of the training queries, and measure each on every query."""
         columns = np.hstack((part.features, -part.features)).astype(np.float64)
-        return cls(part, metric, columns, _measures(part, columns, metric))
+        measures = np.array([_measures(part, scores, metric) for scores in columns.T])
+        has_measure = ~np.isnan(measures[0])  # the same queries for every ranking
+        return cls(part, metric, columns, measures[:, has_measure])
 
-    def best(self, ensemble: _Ensemble, barred: Collection[int]) -> tuple[int, float]:
-        """Find the weak ranker h with the largest mean measure Σ P E(h), weighted by queries.
+    def best(self, ensemble: _Ensemble, barred: Collection[int]) -> tuple[int, float] | None:
+        """Find the weak ranker with the largest mean measure, weighted by `query_weights`.
 
         Args:
-            ensemble: the sum so far, with the weights P of the queries.
+            ensemble: the sum so far, with the weights of the queries.
             barred: numbers of the weak rankers that must not be chosen.
 
         Returns:
-            The number of the weak ranker, or `_NO_RANKER` if all are barred; and its mean measure.
+            The number of the weak ranker and its mean measure; None if all are barred.
         """
-        means = self.E @ ensemble.P
+        means = self.measures @ ensemble.query_weights
         means[list(barred)] = -np.inf
         k = int(np.argmax(means))
-        mean = float(means[k])
-        if mean == -np.inf:
-            return _NO_RANKER, mean
-        return k, mean
+        if means[k] == -np.inf:
+            return None
+        return k, float(means[k])
 
     def add(self, ensemble: _Ensemble, k: int, mean: float) -> _Ensemble:
-        """Add weak ranker number k with the weight α = ½ ln((1 + mean) / (1 - mean)).
+        """Add a weak ranker to the sum with the weight α = ½ ln((1 + mean) / (1 - mean)).
 
-        The weights P of the queries become P exp(-α E(f)), scaled to a sum of 1, where E(f) is the
-        measure of the new sum f.
+        The weight of each query is multiplied by exp(-α E), where E is the measure of the new sum
+        on the query. Then the weights are scaled to a sum of 1.
 
         Args:
             ensemble: the sum so far, which is not changed.
             k: number of the weak ranker.
             mean: its mean measure, as `best` returns it.
         """
-        w = ensemble.w.copy()
         alpha = 0.5 * np.log((1 + mean) / max(1 - mean, _TINY))
+        w = ensemble.w.copy()
         w[k] += alpha
-        scores = self.columns @ w
-        measures = _measures(self.part, scores[:, None], self.metric)[0]
-        P = ensemble.P * np.exp(-alpha * measures)
-        return _Ensemble(w, P / P.sum(), float(measures.mean()))
+        measures = _measures(self.part, self.columns @ w, self.metric)
+        measures = measures[~np.isnan(measures)]  # only of the m queries that have a measure
+        query_weights = ensemble.query_weights * np.exp(-alpha * measures)
+        return _Ensemble(w, query_weights / query_weights.sum(), float(measures.mean()))
 
 
 def adarank(part: Queries, metric: Metric, rounds: int) -> Iterator[F64]:
@@ -98,8 +107,8 @@ def adarank(part: Queries, metric: Metric, rounds: int) -> Iterator[F64]:
     ranker that is chosen twice in a row is therefore put aside, and its round is undone. The rounds
     end when the mean of E(f) falls by 0.002; the last round is undone. Then the weak rankers that
     were put aside return, one after another and the last first, and after each return further
-    rounds follow. In these rounds a weak ranker may be chosen many times in a row, but it is barred
-    after five rounds in a row that change nothing.
+    rounds follow. In these rounds a weak ranker may be chosen many times in a row, but after five
+    rounds in a row that change nothing it is left out for a round.
 
     Args:
         part: the training queries.
@@ -107,83 +116,110 @@ def adarank(part: Queries, metric: Metric, rounds: int) -> Iterator[F64]:
         rounds: largest number of rounds.
     """
     weak = _WeakRankers.of(part, metric)
-    n_queries = weak.E.shape[1]
+    n_weak_rankers, n_queries = weak.measures.shape
+    query_weights = np.full(n_queries, 1 / n_queries)
+    ensemble = _Ensemble(np.zeros(n_weak_rankers), query_weights, -np.inf)
     rounds_left = iter(range(rounds))
-    aside = list[int]()
-    ensemble = _Ensemble(np.zeros(len(weak.E)), np.full(n_queries, 1 / n_queries), -np.inf)
-    ensemble = yield from _rounds(weak, ensemble, aside, rounds_left, may_repeat=False)
-    while aside:
-        aside.pop()
-        ensemble = yield from _rounds(weak, ensemble, aside, rounds_left, may_repeat=True)
+    put_aside = list[int]()
+    ensemble = yield from _boost_without_repeats(weak, ensemble, put_aside, rounds_left)
+    while put_aside:
+        put_aside.pop()
+        ensemble = yield from _boost_with_repeats(weak, ensemble, put_aside, rounds_left)
 
 
-def _rounds(
-    weak: _WeakRankers,
-    ensemble: _Ensemble,
-    aside: list[int],
-    rounds_left: Iterator[int],
-    *,
-    may_repeat: bool,
+def _boost_without_repeats(
+    weak: _WeakRankers, ensemble: _Ensemble, put_aside: list[int], rounds_left: Iterator[int]
 ) -> Generator[F64, None, _Ensemble]:
-    """Run rounds of boosting until the mean measure falls; return the ensemble before the fall.
+    """Run rounds of boosting in which no weak ranker is added twice in a row.
+
+    The feature weights are yielded after each round.
 
     Args:
         weak: the weak rankers.
         ensemble: the sum to begin with.
-        aside: numbers of the weak rankers that were put aside; the rounds extend the list.
+        put_aside: numbers of the weak rankers that were chosen twice in a row and are no longer
+            used; the rounds extend the list.
         rounds_left: an item for each round that may still be run.
-        may_repeat: whether a weak ranker may be chosen several times in a row, but at most
-            `_IN_VAIN` times without a change of the measure. If not, it is put aside.
+
+    Returns:
+        The ensemble before the mean measure fell, or after the last round.
     """
     previous_ensemble = ensemble
-    previous_k = _NO_RANKER
-    barred = set[int]()
-    n_in_vain = 0
+    previous_k = None
     for _ in rounds_left:
-        k, mean = weak.best(ensemble, {*aside, *barred})
-        if k == _NO_RANKER:
+        choice = weak.best(ensemble, put_aside)
+        if choice is None:
             break
-        if k == previous_k and not may_repeat:
-            aside.append(k)
+        k, mean = choice
+        if k == previous_k:  # the round before is undone
+            put_aside.append(k)
             ensemble = previous_ensemble
             continue
         next_ensemble = weak.add(ensemble, k, mean)
-        w_of_columns, w_of_negatives = np.split(next_ensemble.w, 2)
-        yield w_of_columns - w_of_negatives
-        if next_ensemble.mean_measure + _TOLERANCE <= ensemble.mean_measure:
+        yield next_ensemble.feature_weights()
+        if ensemble.exceeds(next_ensemble):
             break
-        # A weak ranker that is chosen again and again without an effect gives way to another one.
-        if next_ensemble.mean_measure == ensemble.mean_measure and k == previous_k:
-            n_in_vain += 1
-        else:
-            barred.clear()
-            n_in_vain = 0
-        if n_in_vain == _IN_VAIN:
-            barred.add(k)
-            n_in_vain = 0
         previous_ensemble = ensemble
         previous_k = k
         ensemble = next_ensemble
     return ensemble
 
 
-def _measures(part: Queries, columns: F64, metric: Metric) -> F64:
-    """Measure the ranking of each query by each column of scores, (n_columns, m).
+def _boost_with_repeats(
+    weak: _WeakRankers, ensemble: _Ensemble, put_aside: list[int], rounds_left: Iterator[int]
+) -> Generator[F64, None, _Ensemble]:
+    """Run rounds of boosting in which a weak ranker may be added many times in a row.
 
-    The m queries that have a measure are the same for all columns; other queries are left out.
+    After `_IN_VAIN` additions in a row that do not change the mean measure, another weak ranker is
+    added in the next round. The feature weights are yielded after each round.
+
+    Args:
+        weak: the weak rankers.
+        ensemble: the sum to begin with.
+        put_aside: numbers of the weak rankers that are not used.
+        rounds_left: an item for each round that may still be run.
+
+    Returns:
+        The ensemble before the mean measure fell, or after the last round.
+    """
+    previous_k = None
+    n_in_vain = 0
+    barred = put_aside
+    for _ in rounds_left:
+        choice = weak.best(ensemble, barred)
+        if choice is None:
+            break
+        k, mean = choice
+        next_ensemble = weak.add(ensemble, k, mean)
+        yield next_ensemble.feature_weights()
+        if ensemble.exceeds(next_ensemble):
+            break
+        barred = put_aside
+        if k == previous_k and next_ensemble.mean_measure == ensemble.mean_measure:
+            n_in_vain += 1
+        else:
+            n_in_vain = 0
+        if n_in_vain == _IN_VAIN:
+            barred = [*put_aside, k]
+            n_in_vain = 0
+        previous_k = k
+        ensemble = next_ensemble
+    return ensemble
+
+
+def _measures(part: Queries, scores: F64, metric: Metric) -> F64:
+    """Measure the ranking of each query by scores; a query without a measure has NaN.
 
     Args:
         part: graded queries.
-        columns: (n_docs, n_columns) scores of the documents.
+        scores: (n_docs,) scores of the documents.
         metric: the measure.
+
+    Returns:
+        (n_queries,) values of the measure.
     """
-    measures = []
-    for scores in columns.T:
-        ranked_grades = part.grades[order_by(part, scores)]
-        measures.append(per_query(metric, ranked_grades, part.offsets))
-    E: F64 = np.array(measures)
-    has_measure = ~np.isnan(E[0])
-    return E[:, has_measure]
+    ranked_grades = part.grades[order_by(part, scores)]
+    return per_query(metric, ranked_grades, part.offsets)
 
 
 @dataclass(frozen=True)
@@ -194,27 +230,29 @@ class AdaRankSettings(LinearSettings):
     measure: str = setting("ndcg@10", "Measure that weights the queries, such as map.", TRAINING)
     rounds: int = setting(300, "Largest number of weak rankers.", TRAINING, least=1)
 
-    def solve(self, T: Queries, V: Queries, progress: Progress) -> tuple[F64, dict[str, Any]]:
-        """Run AdaRank on the training queries T; keep the round that ranks the queries V best.
+    def solve(
+        self, train: Queries, vali: Queries, progress: Progress
+    ) -> tuple[F64, dict[str, Any]]:
+        """Run AdaRank on the training queries; keep the round that ranks `vali` best.
 
         Returns:
-            The weights (d,) of the round with the best RankQuality on the validation queries V, and
+            The weights (d,) of the round with the best RankQuality on the validation queries, and
             the number of this round.
 
         Raises:
-            DataError: if the measure gives every ranking of T the same score.
+            DataError: if the measure gives every ranking of `train` the same score.
 
-        Cost: two rankings of T for each column, then a ranking of T for each round.
+        Cost: two rankings of `train` for each column, then a ranking of `train` for each round.
         """
         metric = self.metric(self.measure)
-        check_can_choose(metric, T)
+        check_can_choose(metric, train)
         progress("measuring the weak rankers")
         best_quality = -np.inf
-        best_w = np.zeros(T.n_features)
+        best_w = np.zeros(train.n_features)
         best_round = 0
-        for boosting_round, w in enumerate(adarank(T, metric, self.rounds), start=1):
+        for boosting_round, w in enumerate(adarank(train, metric, self.rounds), start=1):
             progress(f"boosting, round {boosting_round}/{self.rounds}")
-            quality = self.quality_of(V, order_by(V, V.features @ w))
+            quality = self.quality_of(vali, order_by(vali, vali.features @ w))
             if quality > best_quality:
                 best_quality = quality
                 best_w = w

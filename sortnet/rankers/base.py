@@ -59,6 +59,7 @@ class Ranker(ABC):
     columns: NamedColumns = UNNAMED
 
     def __post_init__(self) -> None:
+        """Check that the describer makes the features of the ranker."""
         if self.describer is not None and self.describer.feature_names != self.feature_names:
             raise ModelError("what describes its items has other features than the ranker")
 
@@ -163,9 +164,14 @@ class Ranker(ABC):
             the feature that it is made from.
         """
         start = arrangement(queries)
+
+        def order(changed: Queries) -> I64:
+            """Sort a copy whose columns were changed."""
+            return self._by_scores(changed, start)
+
         copy = queries.with_features(queries.features.copy())
-        sources = np.arange(self.n_features)
-        return copy, lambda changed: self._by_scores(changed, start), sources
+        feature_of_column = np.arange(self.n_features)
+        return copy, order, feature_of_column
 
     def order_before(self, queries: Queries) -> I64:
         """Sort the documents by the ranker before it was trained, (n_docs,).
@@ -238,14 +244,19 @@ class Ranker(ABC):
         """
         self.check_features(queries)
         scores = self.scores(queries)
-        if np.isnan(scores).any():
-            row = queries.rows[int(np.argmax(np.isnan(scores)))]
+        is_nan = np.isnan(scores)
+        if is_nan.any():
+            row = queries.rows[int(np.argmax(is_nan))]
             raise ModelError(f"{queries.source}, row {row}: the score is not a number")
         return order_by(queries, scores, start)
 
 
 def scaling_setting(default: str) -> Any:
-    """Define the field `scaling` of a settings class; the help text tells `default`, in words."""
+    """Define the field `scaling` of a settings class.
+
+    Args:
+        default: the scaling that is used if the setting is None, in words for the help text.
+    """
     text = f"Feature scaling, parts joined by +: {', '.join(SCALINGS)}. Default: {default}."
     return setting(None, text, COMPARATOR, choices=SCALINGS, joined=True)
 

@@ -8,7 +8,7 @@ to be asked, because a trial would use answers that the limit does not count.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -33,6 +33,7 @@ STRONGER = (10.0, 100.0)  # factors of the fixed weight decay
 _HEADS = 2
 _EPOCHS = 6
 _ITERATIONS = 3
+_FRESH_ITERATIONS = 2  # with start=fresh: a sort before the only training, and a sort after it
 _EPOCH_STEPS = 8
 _MOST_DOCS = 20_000  # documents of a part in a trial, which then takes seconds
 # Another candidate replaces the first candidate only if it is better by this many standard errors.
@@ -53,7 +54,7 @@ def choose(
     ended: Sequence[Trial] = (),
     on_trial: Callable[[Trial], None] = lambda trial: None,
 ) -> tuple[Config, list[Trial]]:
-    """Choose the settings that `config` leaves open: scaling and, with judged pairs, weight decay.
+    """Choose the scaling and, with judged pairs, the weight decay, if they are None in `config`.
 
     Args:
         train: labelled queries, not scaled.
@@ -66,10 +67,10 @@ def choose(
         on_trial: called with each new trial when the trial is done.
 
     Returns:
-        The settings, with nothing left open, and the trials. A trial has JSON values: its `scaling`
+        The settings with all values, and the trials. A trial has JSON values: its `scaling`
         and `weight_decay`; its `outcomes`, the RankQuality of each validation query; and their mean
         as `quality`. If answers are limited (`judgements`) or a judge would be asked, there are no
-        new trials, and an open scaling becomes all of `INPUTS` together.
+        new trials, and a scaling of None becomes all of `INPUTS` together.
 
     Cost: at most three short trainings of a small committee, two more with judged pairs; a training
     has at most 20,000 documents of each part.
@@ -77,10 +78,10 @@ def choose(
     best = config.with_defaults
     trials = list(ended)
     chooses_weight_decay = config.training.weight_decay is None and train.judged is not None
-    missing = "+missing" if any_missing(train.features) else ""
-    is_asked = train.judge is not None or vali.judge is not None
-    if is_asked or config.judgements is not None:
-        scaling = config.scaling or INPUTS[-1] + missing
+    missing_suffix = "+missing" if any_missing(train.features) else ""
+    has_judge = train.judge is not None or vali.judge is not None
+    if has_judge or config.judgements is not None:
+        scaling = config.scaling or INPUTS[-1] + missing_suffix
         return best.changed(scaling=scaling), trials
     if config.scaling is not None and not chooses_weight_decay:
         return best, trials
@@ -90,28 +91,38 @@ def choose(
     tried_train, tried_vali = parts
 
     def outcome(candidate: Config) -> F64:
-        """Run a trial, unless it has ended; return RankQuality of each validation query."""
+        """Return RankQuality of each validation query, from a new trial or an ended trial."""
         settings = {"scaling": candidate.scaling, "weight_decay": candidate.training.weight_decay}
         for trial in trials:
             if settings.items() <= trial.items():
                 return np.array(trial["outcomes"], np.float64)  # JSON's null becomes NaN
         progress(f"choosing the inputs, trial {len(trials) + 1}")
         values = _outcomes(tried_train, tried_vali, candidate, make_for or make_comparator)
-        quality = average(values, candidate.empty)
-        json_values = [None if np.isnan(value) else value for value in values.tolist()]
-        new_trial = {**settings, "quality": quality, "outcomes": json_values}
+        new_trial = _trial(settings, values, average(values, candidate.empty))
         trials.append(new_trial)
         on_trial(new_trial)
         return values
 
     if config.scaling is None:
-        scaled = [best.changed(scaling=inputs + missing) for inputs in INPUTS]
-        best = first_best(scaled, outcome)
+        candidates = [best.changed(scaling=inputs + missing_suffix) for inputs in INPUTS]
+        best = first_best(candidates, outcome)
     if chooses_weight_decay:
         weight_decay = best.training.weight_decay or 0.0
         stronger = [best.changed(weight_decay=weight_decay * factor) for factor in STRONGER]
         best = first_best([best, *stronger], outcome, _SURE_OF_FEW)
     return best, trials
+
+
+def _trial(settings: Mapping[str, Any], values: F64, quality: float) -> Trial:
+    """Make the record of a trial, as JSON values.
+
+    Args:
+        settings: the settings that differ between trials.
+        values: RankQuality of each validation query; NaN becomes None, as JSON has no NaN.
+        quality: the mean of the values.
+    """
+    json_values = [None if np.isnan(value) else value for value in values.tolist()]
+    return {**settings, "quality": quality, "outcomes": json_values}
 
 
 def first_best(
@@ -153,16 +164,16 @@ def _outcomes(train: Queries, vali: Queries, config: Config, make_for: MakeFor) 
 
 def _shortened(train: Queries, config: Config) -> Config:
     """Reduce the settings to the size of a trial: fewer heads, epochs, iterations, mini-batches."""
-    max_iter = 2  # with start=fresh: a sort before the only training, and a sort after it
+    max_iter = _FRESH_ITERATIONS
     if config.start == "warm":
         max_iter = min(_ITERATIONS, config.trainings)
     epoch_pairs = Budget.of(train, config).epoch_pairs
-    batch_size = max(SMALLEST_BATCH, epoch_pairs // _EPOCH_STEPS)
+    default_batch_size = max(SMALLEST_BATCH, epoch_pairs // _EPOCH_STEPS)
     return config.changed(
         committee=min(_HEADS, config.committee),
         epochs=min(_EPOCHS, config.training.epochs or _EPOCHS),
         max_iter=max_iter,
-        batch_size=config.training.batch_size or batch_size,
+        batch_size=config.training.batch_size or default_batch_size,
     )
 
 

@@ -24,7 +24,7 @@ from sortnet.rankers.weights import arrays_of, load_weights, refuse_few
 from sortnet.threads import one_thread_an_operation
 
 _DOCUMENTS = 1 << 14  # documents scored at once; a longer query is scored alone
-# Default values of settings that are left open, by architecture.
+# Default values of settings that are None, by architecture.
 _FIXED: dict[str, dict[str, Any]] = {
     "fate": {"hidden": (128, 128, 128), "units": "relu", "weight_decay": 0.5},
     "feta": {"hidden": (32, 32), "units": "selu"},
@@ -49,6 +49,7 @@ class SetRanker(Ranker):
         return scores
 
     def order_before(self, queries: Queries) -> I64:
+        """Sort the documents by the net with random weights."""
         return replace(self, net=self.config.net(self.scaler.n_columns)).order(queries)
 
     def learned(self) -> dict[str, Array]:
@@ -101,8 +102,10 @@ class ContextSettings(Settings):
         """Compute a lower bound on the number of the net's weights, for `refuse_few`."""
         raise NotImplementedError
 
-    def solve(self, T: Queries, V: Queries, progress: Progress) -> tuple[Any, dict[str, Any]]:
-        """Train a net on the queries T; keep the epoch with the best RankQuality on the queries V.
+    def solve(
+        self, train: Queries, vali: Queries, progress: Progress
+    ) -> tuple[Any, dict[str, Any]]:
+        """Train a net on the training queries; keep the epoch that ranks `vali` best.
 
         Returns:
             The net, and the epoch that was kept with the number of epochs.
@@ -110,12 +113,13 @@ class ContextSettings(Settings):
         Cost: an epoch passes over all documents. If the net or the loss compares pairs, it passes
         over all pairs of documents of each query.
         """
-        net = self.net(T.n_features)
+        net = self.net(train.n_features)
 
         def score(part: Queries) -> Tensor:
+            """Compute the net's scores of a part of the data, with gradients."""
             return self.scores_of(net, part)
 
-        return net, descend(net, T, V, self, score, progress)
+        return net, descend(net, train, vali, self, score, progress)
 
     def read(self, saved: Saved, n_columns: int) -> Any:
         """Make the net with the weights of a model folder."""
@@ -160,7 +164,7 @@ class DenseSettings(ContextSettings):
 
     def net(self, n_columns: int) -> FateNet | FetaNet:
         """Make the net of the architecture with random weights, in evaluation mode."""
-        units = self.fixed["units"] if self.units is None else self.units
+        units = self.units or self.fixed["units"]
         if self.architecture == "fate":
             return FateNet(n_columns, hidden=self.layers, units=units, seed=self.seed).eval()
         return FetaNet(
@@ -173,11 +177,12 @@ class DenseSettings(ContextSettings):
         ).eval()
 
     def scores_of(self, net: nn.Module, part: Queries) -> Tensor:
-        """Compute the net's scores (n_docs,) of scaled queries, a run of queries at a time."""
+        """Compute the net's scores (n_docs,) of scaled queries, some queries at a time."""
         scores = [torch.empty(0)]
-        for first, last in runs_of_queries(part.offsets, _DOCUMENTS):
-            features = part.features[part.offsets[first] : part.offsets[last]]
-            sizes = part.sizes[first:last]
+        # The queries `first` to `stop` - 1 are scored together.
+        for first, stop in runs_of_queries(part.offsets, _DOCUMENTS):
+            features = part.features[part.offsets[first] : part.offsets[stop]]
+            sizes = part.sizes[first:stop]
             scores.append(net(torch.from_numpy(features), torch.from_numpy(sizes)))
         return torch.cat(scores)
 
@@ -190,4 +195,5 @@ class DenseSettings(ContextSettings):
     def least_numbers(self, n_columns: int) -> int:
         """Count the weights between the layers of both nets, without biases and outputs."""
         widths = (n_columns, *self.layers)
-        return 2 * sum(n_inputs * n_units for n_inputs, n_units in pairwise(widths))
+        n_weights_of_net = sum(n_inputs * n_units for n_inputs, n_units in pairwise(widths))
+        return 2 * n_weights_of_net

@@ -30,7 +30,7 @@ def fit_ranker(
     Args:
         train: labelled queries, not scaled.
         vali: labelled queries with the same features; settings and epochs are chosen by them.
-        config: settings; if they leave RankQuality open, it is chosen first by `choose_quality`.
+        config: settings; if RankQuality is None, it is chosen first by `choose_quality`.
         progress: called with a line of text at each step.
         loop_arguments: arguments that only `sortnet.rankers.sortnet.fit` has, such as `callbacks`.
 
@@ -52,21 +52,22 @@ def fit_ranker(
     else:
         check_same_features(train, vali)
         config = choose_quality(train, vali, config)
-        ranker = _fit(train, vali, config, progress=progress, **loop_arguments)
+        ranker = _fit_candidates(train, vali, config, progress=progress, **loop_arguments)
     info = dict(ranker.info)
     if "quality" not in info:
         info = {"quality": config.quality_of(vali, ranker.order(vali)), **info}
     return replace(ranker, info=info, describer=train.describer, columns=train.columns)
 
 
-def _fit(train: Queries, vali: Queries, config: Any, *, progress: Progress) -> Ranker:
+def _fit_candidates(train: Queries, vali: Queries, config: Any, *, progress: Progress) -> Ranker:
     """Fit a ranker for each candidate of the settings; return the best ranker by RankQuality."""
     check_graded(train, config)
     rankers = list[Ranker]()
     for candidate in config.candidates(train):
         scaling = candidate.flat().get("scaling")
-        scaler = unscaled(train.n_features)
-        if scaling is not None:
+        if scaling is None:
+            scaler = unscaled(train.n_features)
+        else:
             scaler = fit_scaler(scaling, train, seed=config.seed)
         learned, info = candidate.solve(scaler(train), scaler(vali), progress)
         ranker = candidate.ranker(

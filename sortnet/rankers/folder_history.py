@@ -26,6 +26,7 @@ def upgraded_folder(
     if table is not None:
         scaling = document["config"].get("scaling")
         upgraded_tensors[f"scaler.{scaling}"] = table
+        # Row 0 marks features that vary within a query, row 1 features that vary at all.
         varying = np.ones((2, *table.shape[1:]), np.bool_)
         upgraded_tensors["scaler.varying"] = varying
     return {**document, "kind": "sortnet"}, upgraded_tensors

@@ -88,34 +88,35 @@ class Forest:
 
         Cost: a step for each document, tree and level.
         """
-        return sum(self.each(X), np.zeros(len(X)))
+        return sum(self.values_by_tree(X), np.zeros(len(X)))
 
-    def each(self, X: F32) -> Iterator[F64]:
+    def values_by_tree(self, X: F32) -> Iterator[F64]:
         """Yield for each tree the values (n_docs,) of the leaves that the documents reach."""
         for root in self.roots:
             node = np.full(len(X), root)  # (n_docs,) the node that each document has reached
             docs = np.arange(len(X))
-            docs_at_inner = docs[self.feature[node] >= 0]
-            while len(docs_at_inner):
-                parent = node[docs_at_inner]
-                x = X[docs_at_inner, self.feature[parent]]
+            # Documents move down one level at a time, until all of them are at a leaf.
+            moving_docs = docs[self.feature[node] != _LEAF]
+            while len(moving_docs):
+                parent = node[moving_docs]
+                x = X[moving_docs, self.feature[parent]]
                 goes_left = np.where(np.isnan(x), self.missing[parent], x <= self.threshold[parent])
                 child = np.where(goes_left, self.left[parent], self.right[parent])
-                node[docs_at_inner] = child
-                docs_at_inner = docs_at_inner[self.feature[child] >= 0]
+                node[moving_docs] = child
+                moving_docs = moving_docs[self.feature[child] != _LEAF]
             yield self.threshold[node]
 
     def first(self, n_trees: int) -> Forest:
-        """Copy the first `n_trees` trees, at most all trees, to a forest."""
+        """Make a forest of the first `n_trees` trees, or of all trees if there are fewer."""
         n_nodes = len(self.feature)
         if n_trees < len(self.roots):
-            n_nodes = int(self.roots[n_trees])
+            n_nodes = int(self.roots[n_trees])  # the nodes before the next tree
         arrays = {f.name: getattr(self, f.name)[:n_nodes] for f in fields(self)}
         arrays["roots"] = self.roots[:n_trees]
         return Forest(**arrays)
 
     def fault(self, n_features: int) -> str | None:
-        """Check that the arrays are trees over `n_features` features.
+        """Find a fault in arrays that should be trees over `n_features` features.
 
         Returns:
             The fault in words; None if there is no fault.
@@ -131,7 +132,8 @@ class Forest:
             is_outside = (child <= number) | (child >= n_nodes)
             if (is_inner & is_outside).any():
                 return "a node that is not there"
-        if not len(self.roots) or self.roots[0] != 0 or (np.diff(self.roots) <= 0).any():
+        are_ascending = (np.diff(self.roots) > 0).all()
+        if not len(self.roots) or self.roots[0] != 0 or not are_ascending:
             return "roots out of order"
         if ((self.roots < 0) | (self.roots >= n_nodes)).any():
             return "a root that is not there"
@@ -171,7 +173,7 @@ class ForestSettings(Settings):
         """
         scores = np.zeros(vali.n_docs)
         qualities = []
-        for tree_values in forest.each(vali.features):
+        for tree_values in forest.values_by_tree(vali.features):
             scores += tree_values
             qualities.append(self.quality_of(vali, order_by(vali, scores)))
         n_trees = int(np.argmax(qualities)) + 1
@@ -184,15 +186,17 @@ class ForestSettings(Settings):
             ModelError: if the arrays are no trees.
         """
         arrays = {}
-        for name in (f.name for f in fields(Forest)):
-            # `take` checks the type, and that the array has one dimension. Any length is allowed.
+        for array_field in fields(Forest):
+            name = array_field.name
+            # Any length is allowed. `take` checks the type, and that there is one dimension.
             unchecked = saved.tensors.get(name)
-            size = 0 if unchecked is None else unchecked.size
-            arrays[name] = saved.take(name, _DTYPES.get(name, np.int64), size)
+            length = 0 if unchecked is None else unchecked.size
+            arrays[name] = saved.take(name, _DTYPES.get(name, np.int64), length)
         forest = Forest(**arrays)
         lengths = {len(array) for name, array in arrays.items() if name != "roots"}
-        fault: str | None = "arrays of different lengths"
-        if len(lengths) == 1:
+        if len(lengths) > 1:
+            fault: str | None = "arrays of different lengths"
+        else:
             fault = forest.fault(n_columns)
         if fault is not None:
             raise ModelError(f"{saved.weights}: these are no trees: {fault}")

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import copy
 import math
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from sortnet.comparators import TrainableComparator
@@ -40,23 +41,39 @@ def settings_from_model(learned: Config, **given: Any) -> Config:
     """
     config = Config().changed(**given)
     model_settings = _weight_settings(learned)
-    for name, value_of_model in model_settings.items():
-        value = config.flat()[name]
-        if name in given and value is not None and value != value_of_model:
-            property_of_model = f"has {name} {_as_text(value_of_model)}"
-            if value_of_model is None:
-                property_of_model = f"has no {name}"
-            raise DataError(
-                f"{name} {_as_text(value)} does not fit the model to begin with, "
-                f"which {property_of_model}: leave {name} out"
-            )
+    _refuse_unfit(config, given, model_settings)
     _refuse_fresh(config)
     flat = learned.with_defaults.flat()
-    inherited = {**model_settings, "seed": flat["seed"], "weight_decay": flat["weight_decay"]}
+    changes = {**model_settings, "seed": flat["seed"], "weight_decay": flat["weight_decay"]}
     for name, value in given.items():
         if name not in model_settings:
-            inherited[name] = value
-    return config.changed(**inherited)
+            changes[name] = value
+    return config.changed(**changes)
+
+
+def _refuse_unfit(
+    config: Config, names: Collection[str], model_settings: Mapping[str, Any]
+) -> None:
+    """Raise a DataError if a setting of the run does not fit the weights of the model.
+
+    Args:
+        config: the settings of the run.
+        names: the names of the settings that the caller has given. None fits every model.
+        model_settings: the settings of the model that decide which weights fit.
+    """
+    run_settings = config.flat()
+    for name, value_of_model in model_settings.items():
+        value = run_settings[name]
+        if name not in names or value is None or value == value_of_model:
+            continue
+        if value_of_model is None:
+            property_of_model = f"has no {name}"
+        else:
+            property_of_model = f"has {name} {_as_text(value_of_model)}"
+        raise DataError(
+            f"{name} {_as_text(value)} does not fit the model to begin with, "
+            f"which {property_of_model}: leave {name} out"
+        )
 
 
 def checked_settings(learned: Config, config: Config | None) -> Config:
@@ -90,14 +107,15 @@ def checked_settings(learned: Config, config: Config | None) -> Config:
 
 
 def with_epochs(train: Queries, config: Config) -> Config:
-    """Set an open number of epochs to half of the default for a run from random weights.
+    """Set the number of epochs, if it is None, to half of the default of a run from random weights.
 
     In experiments with the same learning rate, half of the epochs were as good as all epochs.
     """
     if config.training.epochs is not None:
         return config
     most = MOST_OF_RUN if config.trainings > 1 else MOST_OF_TRAINING
-    epochs = default_epochs(train.n_docs, Budget.of(train, config).epoch, most)
+    steps_of_epoch = Budget.of(train, config).epoch
+    epochs = default_epochs(train.n_docs, steps_of_epoch, most)
     return config.changed(epochs=math.ceil(epochs / 2))
 
 
@@ -129,4 +147,6 @@ def _refuse_fresh(config: Config) -> None:
 
 def _as_text(value: Any) -> str:
     """Write the value of a setting as it is typed on the command line."""
-    return ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
+    if isinstance(value, tuple):
+        return ",".join(map(str, value))
+    return str(value)

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
 _GRADIENT_LEFT = 1e-8  # RankSVM ends at a gradient this small, relative to the gradient at w = 0
 _STEP_GROWTH = 1.5  # factor of the step of the evolution strategy after a success
+_GENERATIONS = {"es": 1000, "cma": 60}  # default number of generations by algorithm
 _SCALINGS = ["query+rank", "query", "normal"]
 
 
@@ -66,6 +67,7 @@ class LinearSettings(Settings):
     scaling: str | None = scaling_setting("query+rank")
 
     def read(self, saved: Saved, n_columns: int) -> F64:
+        """Read the weights w from a model folder."""
         return saved.take("w", np.float64, n_columns)
 
 
@@ -126,11 +128,12 @@ def _pair_matrix(part: Queries) -> csr_array:
     """
     pairs = pairs_of_grades(part)
     m = len(pairs)
-    index = np.int32 if 2 * m < 2**31 else np.int64  # int32 takes half the memory
-    columns = np.stack((pairs.i, pairs.j), axis=1, dtype=index, casting="same_kind").ravel()
-    signs = np.tile([1.0, -1.0], m)
-    row_starts = np.arange(0, 2 * m + 1, 2, dtype=index)  # a row has two numbers
-    return csr_array((signs, columns, row_starts), shape=(m, part.n_docs))
+    index_type = np.int32 if 2 * m < 2**31 else np.int64  # int32 takes half the memory
+    # A sparse matrix has its numbers row by row; each row has two, in the columns i and j.
+    columns = np.stack((pairs.i, pairs.j), axis=1, dtype=index_type, casting="same_kind").ravel()
+    numbers = np.tile([1.0, -1.0], m)
+    row_starts = np.arange(0, 2 * m + 1, 2, dtype=index_type)
+    return csr_array((numbers, columns, row_starts), shape=(m, part.n_docs))
 
 
 def expected_ranks(part: Queries) -> F64:
@@ -143,12 +146,14 @@ def expected_ranks(part: Queries) -> F64:
     >>> expected_ranks(q).tolist()
     [0.375, 0.75, 0.375]
     """
-    # Documents are ranked by query, then by grade, the best first.
+    # All documents are ranked together, by query, then by grade, the best first. The rank in the
+    # query is this rank minus the number of documents in the queries before.
     grades_below_best = part.grades.max(initial=0) - part.grades
     rank_in_all = rankdata(packed(part.query_of_docs(), grades_below_best))
-    rank = rank_in_all - np.repeat(part.offsets[:-1], part.sizes)
+    n_docs_before = np.repeat(part.offsets[:-1], part.sizes)
+    rank_in_query = rank_in_all - n_docs_before
     n_docs_of_query = np.repeat(part.sizes, part.sizes)
-    ranks: F64 = rank / (n_docs_of_query + 1)
+    ranks: F64 = rank_in_query / (n_docs_of_query + 1)
     return ranks
 
 
@@ -157,10 +162,11 @@ def regression(X: F32, y: F64, ridge: float) -> F64:
 
     The weights minimise |y - Xw - b|² + ridge |w|²; the intercept b is not penalised.
     """
-    Z = X.astype(np.float64) - X.mean(axis=0, dtype=np.float64)
-    penalised = Z.T @ Z + ridge * np.eye(Z.shape[1])
-    # Columns of Z may depend on each other, so the system is solved by least squares.
-    w: F64 = np.linalg.lstsq(penalised, Z.T @ (y - y.mean()), rcond=None)[0]
+    centred = X.astype(np.float64) - X.mean(axis=0, dtype=np.float64)
+    # The weights solve (Z'Z + ridge I) w = Z'(y - mean of y), where Z is the centred X. The columns
+    # of Z may depend on each other, so the equations are solved by least squares.
+    matrix = centred.T @ centred + ridge * np.eye(centred.shape[1])
+    w: F64 = np.linalg.lstsq(matrix, centred.T @ (y - y.mean()), rcond=None)[0]
     return w
 
 
@@ -211,7 +217,11 @@ def cma_evolution(
         generations: largest number of generations.
         rng: random generator.
     """
-    options = {"seed": np.nan, "randn": lambda *shape: rng.standard_normal(shape), "verbose": -10}
+    options = {
+        "seed": np.nan,  # the library seeds no generator of its own
+        "randn": lambda *shape: rng.standard_normal(shape),
+        "verbose": -10,  # the library prints nothing
+    }
     strategy = cma.CMAEvolutionStrategy(w, 1.0, options)
     for generation in range(1, generations + 1):
         if strategy.stop():
@@ -219,7 +229,8 @@ def cma_evolution(
         candidates = strategy.ask()
         losses = [-quality(candidate) for candidate in candidates]
         strategy.tell(candidates, losses)
-        yield generation, candidates[int(np.argmin(losses))].copy()
+        best = int(np.argmin(losses))
+        yield generation, candidates[best].copy()
 
 
 @dataclass(frozen=True)
@@ -232,8 +243,11 @@ class RankSvmSettings(LinearSettings):
         0.01, "Weight of the loss of a pair against ½|w|².", TRAINING, within="above 0"
     )
 
-    def solve(self, T: Queries, V: Queries, progress: Progress) -> tuple[F64, dict[str, Any]]:
-        return ranksvm(T, self.C, progress), {}
+    def solve(
+        self, train: Queries, vali: Queries, progress: Progress
+    ) -> tuple[F64, dict[str, Any]]:
+        """Find the weights that minimise the loss of RankSVM on the training queries."""
+        return ranksvm(train, self.C, progress), {}
 
 
 @dataclass(frozen=True)
@@ -244,8 +258,11 @@ class ErrSettings(LinearSettings):
     grids = ({"scaling": _SCALINGS, "ridge": [0.01, 1.0, 100.0]},)
     ridge: float = setting(1.0, "L2 penalty of the regression.", TRAINING, within="0 or more")
 
-    def solve(self, T: Queries, V: Queries, progress: Progress) -> tuple[F64, dict[str, Any]]:
-        return -regression(T.features, expected_ranks(T), self.ridge), {}
+    def solve(
+        self, train: Queries, vali: Queries, progress: Progress
+    ) -> tuple[F64, dict[str, Any]]:
+        """Find the weights of a regression of expected ranks, negated: rank 1 is the best."""
+        return -regression(train.features, expected_ranks(train), self.ridge), {}
 
 
 @dataclass(frozen=True)
@@ -268,33 +285,33 @@ class EsSettings(LinearSettings):
     def library(self) -> str | None:
         return "cma" if self.algorithm == "cma" else None
 
-    def solve(self, T: Queries, V: Queries, progress: Progress) -> tuple[F64, dict[str, Any]]:
-        """Maximise RankQuality on the training queries T by an evolution strategy.
+    def solve(
+        self, train: Queries, vali: Queries, progress: Progress
+    ) -> tuple[F64, dict[str, Any]]:
+        """Maximise RankQuality on the training queries by an evolution strategy.
 
         Returns:
-            The weights of the generation with the best RankQuality on the validation queries V.
+            The weights of the generation with the best RankQuality on the validation queries.
 
-        Cost: the initial weights, then a ranking of T for each candidate.
+        Cost: the initial weights, then a ranking of `train` for each candidate.
         """
 
         def quality(part: Queries, w: F64) -> float:
+            """Compute RankQuality of the ranking by the weights w."""
             return self.quality_of(part, order_by(part, part.features @ w))
 
         progress("computing the start")
-        start = INITIAL[self.initial](T)
+        start = INITIAL[self.initial](train)
         rng = np.random.default_rng(self.seed)
-        evolve: Callable[..., Iterator[tuple[int, F64]]]
+        evolve: Callable[..., Iterator[tuple[int, F64]]] = evolution
         if self.algorithm == "cma":
             evolve = partial(cma_evolution, library_of(self))
-            generations = self.generations or 60
-        else:
-            evolve = evolution
-            generations = self.generations or 1000
+        generations = self.generations or _GENERATIONS[self.algorithm]
         best_w = start
-        best_quality = quality(V, start)
-        for generation, w in evolve(start, partial(quality, T), generations, rng):
+        best_quality = quality(vali, start)
+        for generation, w in evolve(start, partial(quality, train), generations, rng):
             progress(f"generation {generation}/{generations}")
-            quality_on_vali = quality(V, w)
+            quality_on_vali = quality(vali, w)
             if quality_on_vali >= best_quality:
                 best_quality = quality_on_vali
                 best_w = w

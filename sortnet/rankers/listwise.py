@@ -72,9 +72,9 @@ class ListwiseSettings(NetSettings):
         return listnet
 
     def solve(
-        self, T: Queries, V: Queries, progress: Progress
+        self, train: Queries, vali: Queries, progress: Progress
     ) -> tuple[NeuralComparator, dict[str, Any]]:
-        """Train a net on the queries T; keep the epoch with the best RankQuality on the queries V.
+        """Train a net on the training queries; keep the epoch that ranks `vali` best.
 
         Returns:
             The net, and the epoch that was kept with the number of epochs.
@@ -85,21 +85,22 @@ class ListwiseSettings(NetSettings):
         Cost: an epoch passes over all documents; with RankNet and LambdaRank over all pairs of
         documents of each query.
         """
-        longest = int(T.sizes.max())
+        longest = int(train.sizes.max())
         refuse_too_large(_BYTES * longest**2, f"the pairs of a query of {longest} documents")
-        make_net = self.make(T.n_features)
+        make_net = self.make(train.n_features)
         net = make_net(self.seed).members[0]  # a DirectRanker is its own only member
 
         def score(part: Queries) -> Tensor:
+            """Compute the net's scores of a part of the data, with gradients."""
             return net.embed(torch.from_numpy(part.features))[:, 0]
 
-        return net, descend(net, T, V, self, score, progress)
+        return net, descend(net, train, vali, self, score, progress)
 
 
 def descend(
     net: Any,
-    T: Queries,
-    V: Queries,
+    train: Queries,
+    vali: Queries,
     config: Any,
     score: Callable[[Queries], Tensor],
     progress: Progress,
@@ -108,8 +109,8 @@ def descend(
 
     Args:
         net: the net, whose weights are changed in place.
-        T: the training queries, scaled.
-        V: the validation queries, scaled; the best epoch has the highest RankQuality on V.
+        train: the training queries, scaled.
+        vali: the validation queries, scaled; the best epoch has the highest RankQuality on them.
         config: the settings of the ranker.
         score: function that computes the net's scores (n_docs,) of queries, with gradients.
         progress: called with a line of text at each epoch.
@@ -123,10 +124,29 @@ def descend(
     net.generator.manual_seed(config.seed)
     rng = np.random.default_rng(config.seed)
     optimizer = _make_optimizer(net, config)
-    n_steps = config.epochs * math.ceil(len(T) / config.queries)
+    n_steps = config.epochs * math.ceil(len(train) / config.queries)
     schedule = torch.optim.lr_scheduler.OneCycleLR(
         optimizer, optimizer.defaults["lr"], total_steps=n_steps, cycle_momentum=False
     )
+
+    def train_epoch(epoch: int) -> None:
+        """Make a step of the optimizer for each mini-batch of the training queries."""
+        order = rng.permutation(len(train))
+        for first in range(0, len(train), config.queries):
+            optimizer.zero_grad()
+            batch = order[first : first + config.queries]
+            _add_loss_gradient(score, train, batch, config.query_loss, epoch, config.lr)
+            _add_l1_gradient(net, config.l1)
+            optimizer.step()
+            schedule.step()
+
+    def validation_quality() -> float:
+        """Compute RankQuality of the net on the validation queries."""
+        with torch.no_grad():
+            scores = score(vali).numpy()
+        quality: float = config.quality_of(vali, order_by(vali, scores))
+        return quality
+
     best_quality = -np.inf
     best_weights = net.state_dict()
     best_epoch = 0
@@ -134,18 +154,9 @@ def descend(
         for epoch in range(1, config.epochs + 1):
             progress(f"training, epoch {epoch}/{config.epochs}")
             net.train()
-            order = rng.permutation(len(T))
-            for first in range(0, len(T), config.queries):
-                optimizer.zero_grad()
-                batch = order[first : first + config.queries]
-                _add_loss_gradient(score, T, batch, config.query_loss, epoch, config.lr)
-                _add_l1_gradient(net, config.l1)
-                optimizer.step()
-                schedule.step()
+            train_epoch(epoch)
             net.eval()
-            with torch.no_grad():
-                scores = score(V).numpy()
-            quality = config.quality_of(V, order_by(V, scores))
+            quality = validation_quality()
             if quality > best_quality:
                 best_quality = quality
                 best_weights = copy.deepcopy(net.state_dict())
@@ -159,7 +170,7 @@ def _make_optimizer(net: Any, config: Any) -> Any:
     options: dict[str, Any] = {"lr": config.lr / 10}
     if config.optimizer == "sgd":
         options = {"lr": config.lr, "momentum": 0.9, "nesterov": config.nesterov}
-    weight_decay = float(config.weight_decay or 0)
+    weight_decay = float(config.weight_decay or 0)  # None: no weight decay
     return OPTIMIZERS[config.optimizer](net.parameters(), weight_decay=weight_decay, **options)
 
 
@@ -197,9 +208,9 @@ def _add_loss_gradient(
     # Queries of similar length are scored together, so that little is padded.
     batch = batch[np.argsort(part.sizes[batch], kind="stable")]
     longest = max(int(part.sizes[batch[-1]]), 1)
-    n_queries = max(1, _PAIRS_AT_ONCE // longest**2)
-    for first in range(0, len(batch), n_queries):
-        queries = part.take(batch[first : first + n_queries])
+    n_queries_at_once = max(1, _PAIRS_AT_ONCE // longest**2)
+    for first in range(0, len(batch), n_queries_at_once):
+        queries = part.take(batch[first : first + n_queries_at_once])
         if not queries.n_docs:
             continue
         numbers, is_document = padded(queries, np.arange(len(queries)))

@@ -13,7 +13,7 @@ from sortnet.core import NamedColumns
 from sortnet.errors import ModelError
 from sortnet.items.saved import load_describer
 from sortnet.rankers.base import ITEMS_PREFIX, Ranker
-from sortnet.rankers.model_folder import Saved, read_folder
+from sortnet.rankers.model_folder import Array, Saved, read_folder
 from sortnet.rankers.registry import kind_settings
 from sortnet.rankers.saved_scaler import take_scaler
 
@@ -42,9 +42,7 @@ def _make_ranker(saved: Saved, model_arguments: Mapping[str, Any]) -> Ranker:
     describer_document = saved.about.get("items")
     describer_arrays = {}
     if describer_document is not None:
-        describer_names = [name for name in saved.tensors if name.startswith(ITEMS_PREFIX)]
-        for name in describer_names:
-            describer_arrays[name.removeprefix(ITEMS_PREFIX)] = saved.tensors.pop(name)
+        describer_arrays = _take_describer_arrays(saved)
     ranker: Ranker
     if settings is Config:
         ranker = import_module(_MODEL).load(saved, **model_arguments)
@@ -58,6 +56,12 @@ def _make_ranker(saved: Saved, model_arguments: Mapping[str, Any]) -> Ranker:
         return replace(ranker, describer=load_describer(describer_document, describer_arrays))
     except ModelError as error:
         raise ModelError(f"{saved.path}: {error}") from None
+
+
+def _take_describer_arrays(saved: Saved) -> dict[str, Array]:
+    """Take the arrays of a describer out of the content of a folder, by name without the prefix."""
+    names = [name for name in saved.tensors if name.startswith(ITEMS_PREFIX)]
+    return {name.removeprefix(ITEMS_PREFIX): saved.tensors.pop(name) for name in names}
 
 
 def _make_other_kind(saved: Saved) -> Ranker:

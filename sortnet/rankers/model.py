@@ -112,12 +112,14 @@ class Model(Ranker):
         first_of_query = np.repeat(queries.offsets[:-1], queries.sizes)
         pair_offsets = np.append(0, np.cumsum(n_pairs_of_doc))  # where each document's pairs begin
         means = np.zeros(queries.n_docs)
+        # The pairs of the documents `start` to `stop` - 1 are compared together.
         for start, stop in runs_of_queries(pair_offsets, _PAIRS_AT_ONCE):
-            first_pair = pair_offsets[start:stop] - pair_offsets[start]
             n_pairs = n_pairs_of_doc[start:stop]
+            first_pair = pair_offsets[start:stop] - pair_offsets[start]
             i = np.repeat(np.arange(start, stop), n_pairs)
-            # The pairs of a document count j from the first document of its query.
-            j = np.arange(len(i)) + np.repeat(first_of_query[start:stop] - first_pair, n_pairs)
+            pair_number = np.arange(len(i))
+            # In the pairs of a document, j runs from the first to the last document of its query.
+            j = pair_number + np.repeat(first_of_query[start:stop] - first_pair, n_pairs)
             margins = comparator.prefer(prepared, i, j).astype(np.float64)
             margins[i == j] = 0
             margin_sums = np.add.reduceat(margins, first_pair)
@@ -140,11 +142,12 @@ class Model(Ranker):
         A net has one dict with its margin and, for a CmpNN, two more outputs. Trees have a dict for
         each head.
         """
-        X = self.scaler(queries).features[[i, j]]
+        X = self.scaler(queries).features[[i, j]]  # row 0 is document i, row 1 is document j
         members: tuple[Any, ...] = self.comparator.members
         votes: list[dict[str, float]] = []
         for member in members:
-            votes += member.verdicts(member.prepare(X), 0, 1)
+            prepared = member.prepare(X)
+            votes += member.verdicts(prepared, 0, 1)
         return votes
 
     def split_shares(self) -> F64 | None:
@@ -152,10 +155,11 @@ class Model(Ranker):
 
         The shares of the columns that the scaling makes of a feature are added up.
         """
-        shares = self.comparator.members[0].feature_shares()
-        if shares is None:
+        shares_of_columns = self.comparator.members[0].feature_shares()
+        if shares_of_columns is None:
             return None
-        return np.bincount(self.scaler.sources, shares, self.n_features).astype(np.float64)
+        shares = np.bincount(self.scaler.sources, shares_of_columns, self.n_features)
+        return shares.astype(np.float64)
 
     def differentiable(self) -> Margin:
         """Return the comparator's margin of two scaled documents as a torch function."""
@@ -172,6 +176,7 @@ class Model(Ranker):
         start = arrangement(scaled)
 
         def order(changed: Queries) -> I64:
+            """Sort a copy whose columns were changed."""
             return sort(self.comparator, changed, start=start).order
 
         return scaled, order, self.scaler.sources
@@ -184,6 +189,7 @@ class Model(Ranker):
         return replace(self, comparator=make(self.config.seed))
 
     def order_before(self, queries: Queries) -> I64:
+        """Sort the documents by the comparator with random weights."""
         return self.untrained().order(queries)
 
     def learned(self) -> dict[str, Array]:
@@ -250,35 +256,40 @@ def load(saved: Saved, *, make_for: MakeFor | None = None) -> Model:
     """Make the model from the content of a folder; `make_for` makes a custom comparator."""
     config = saved.settings(Config)
     scaler = take_scaler(saved, str(config.scaling))
-    comparator = _comparator(saved, config, scaler.n_columns, make_for)
+    comparator = _take_comparator(saved, config, scaler.n_columns, make_for)
     return Model(config, scaler, comparator, feature_names=saved.feature_names, info=saved.info)
 
 
-def _comparator(saved: Saved, config: Config, n_columns: int, make_for: MakeFor | None) -> Learned:
+def _take_comparator(
+    saved: Saved, config: Config, n_columns: int, make_for: MakeFor | None
+) -> Learned:
     """Make the comparator of a saved model: arrays for trees, nets for any other comparator.
 
     Raises:
         ModelError: if the saved weights do not fit, or a custom comparator has no `make_for`.
     """
-    if make_for is None:
-        if saved.about.get("comparator") == OWN:
-            raise ModelError(f"{saved.path}: its comparator is somebody's own: give it as make=")
-        if config.with_defaults.comparator == "trees":
-            return _take_trees(saved, config, n_columns)
+    is_custom = make_for is not None
+    if not is_custom and saved.about.get("comparator") == OWN:
+        raise ModelError(f"{saved.path}: its comparator is somebody's own: give it as make=")
+    if not is_custom and config.with_defaults.comparator == "trees":
+        return _take_trees(saved, config, n_columns)
     from sortnet.comparators.make import least_numbers, make_comparator
-    from sortnet.rankers.weights import filled, refuse_few
+    from sortnet.rankers.weights import refuse_few, take_comparator
 
     if make_for is None:
         refuse_few(saved.tensors, least_numbers(config, n_columns), saved.weights)
-    make = (make_for or make_comparator)(config, n_columns)
-    return filled(make, "comparator", saved.tensors, saved.weights)
+        make_for = make_comparator
+    make = make_for(config, n_columns)
+    return take_comparator(make, "comparator", saved.tensors, saved.weights)
 
 
 def _take_trees(saved: Saved, config: Config, n_columns: int) -> FittedTrees:
     """Make a comparator of trees from the arrays of a saved model."""
-    flat = config.with_defaults.flat()
-    committee = int(flat["committee"])
-    shapes = weight_shapes(n_columns, committee, int(flat["trees"]), int(flat["depth"]))
+    settings = config.with_defaults.flat()
+    committee = int(settings["committee"])
+    n_trees = int(settings["trees"])
+    depth = int(settings["depth"])
+    shapes = weight_shapes(n_columns, committee, n_trees, depth)
     weights = {
         name: take(saved.tensors, f"{_TREES}{name}", np.float32, shape, saved.weights)
         for name, shape in shapes.items()

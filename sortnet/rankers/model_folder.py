@@ -117,9 +117,10 @@ def write_folder(
     """
     folder = Path(folder)
     make_folder(folder)
+    json_path = folder / _JSON
     old_weights = None
     with suppress(ModelError):
-        old_document = _parse(read_bytes(folder / _JSON), folder / _JSON)
+        old_document = _parse(read_bytes(json_path), json_path)
         old_weights = _weights_path(old_document, folder)
     raw = tensors_as_bytes(tensors)
     document = {
@@ -131,15 +132,27 @@ def write_folder(
     weights = _weights_path(document, folder)
     text = json.dumps(document, indent=2) + "\n"
     if len(text) > _LONGEST_DOCUMENT:
-        size = f"{len(text):,} bytes"
         raise SortNetError(
-            f"cannot write {folder / _JSON}: {size}; the limit is {_LONGEST_DOCUMENT:,}"
+            f"cannot write {json_path}: {len(text):,} bytes; the limit is {_LONGEST_DOCUMENT:,}"
         )
     if not _has_content(weights, raw):
         write_atomically(weights, lambda path: path.write_bytes(raw))
-    write_atomically(folder / _JSON, lambda path: path.write_text(text, encoding="utf-8"))
+    write_atomically(json_path, lambda path: path.write_text(text, encoding="utf-8"))
+    _remove_old_files(folder, weights, old_weights)
+
+
+def _remove_old_files(folder: Path, weights: Path, old_weights: Path | None) -> None:
+    """Remove the old weights and the files that a killed save or run has left in a model folder.
+
+    Args:
+        folder: the folder.
+        weights: the file of the new weights, which stays.
+        old_weights: the file of the old weights; None: there was no ranker in the folder.
+    """
     for path in folder.iterdir():
-        if path != weights and (path == old_weights or _LEFTOVER.fullmatch(path.name)):
+        if path == weights:
+            continue
+        if path == old_weights or _LEFTOVER.fullmatch(path.name):
             with suppress(OSError):  # a leftover does no harm
                 path.unlink()
 
@@ -241,9 +254,9 @@ def read_bytes(path: Path) -> bytes:
             file that is too large is not read.
     """
     is_document = path.suffix == ".json"
-    most = _LONGEST_DOCUMENT if is_document else free_memory() // _COPIES
+    most_bytes = _LONGEST_DOCUMENT if is_document else free_memory() // _COPIES
     try:
-        refuse_irregular(path, most=most, error=ModelError)
+        refuse_irregular(path, most=most_bytes, error=ModelError)
         if not is_document:
             # Opening reads the header, and fails if the file has another size than in the header.
             with _tensor_faults(path), safe_open(path, framework="numpy"):
@@ -285,7 +298,7 @@ def take(
         ModelError: if the array is missing, has another type or shape, NaN or infinity.
     """
     array = tensors.pop(name, None)
-    if array is None or (array.dtype, tuple(array.shape)) != (dtype, tuple(shape)):
+    if array is None or array.dtype != dtype or tuple(array.shape) != tuple(shape):
         expected = _type_and_shape(dtype, shape)
         raise ModelError(f"{path}: {name} is {described(array)}, not {expected}")
     if not np.isfinite(array).all():

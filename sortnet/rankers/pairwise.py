@@ -26,12 +26,12 @@ from sortnet.config import COMPARATOR, RUN, TRAINING, Settings, Training, settin
 from sortnet.core import F32, I64, ComparedPairs, Progress, Queries
 from sortnet.core.pairs import unordered
 from sortnet.learning.judges import can_be_learned
-from sortnet.learning.pairs_to_ask import SortedPart, answered_pairs, selected
+from sortnet.learning.pairs_to_ask import SortedPart, answered_pairs, select_pairs
 from sortnet.learning.training import train_on_pairs
 from sortnet.rankers.base import Ranker, scaling_setting
 from sortnet.rankers.model_folder import Saved
 from sortnet.rankers.sortnet import Model
-from sortnet.rankers.weights import filled, refuse_few
+from sortnet.rankers.weights import refuse_few, take_comparator
 from sortnet.sorting import sort
 
 
@@ -78,17 +78,17 @@ class NetSettings(Settings):
 
     def make(self, n_columns: int) -> Make:
         """Return a function that makes the net for `n_columns` columns from a seed."""
-        fixed = self.fixed
+        defaults = self.fixed
         # Only DirectRanker has a setting for the output activation; other nets have none.
-        tau = self.flat().get("tau", "identity") or fixed["tau"]
+        tau = self.flat().get("tau", "identity")
 
         def make_net(seed: int) -> DirectRanker:
             """Make the net of these settings with random weights."""
             return DirectRanker(
                 n_columns,
-                hidden=self.hidden or fixed["hidden"],
-                units=self.units or fixed["units"],
-                tau=tau,
+                hidden=self.hidden or defaults["hidden"],
+                units=self.units or defaults["units"],
+                tau=tau or defaults["tau"],
                 dropout=self.dropout,
                 seed=seed,
                 feature_part=self.feature_part(n_columns, seed),
@@ -103,7 +103,7 @@ class NetSettings(Settings):
     def read(self, saved: Saved, n_columns: int) -> TrainableComparator:
         """Make the net with the weights of a model folder."""
         refuse_few(saved.tensors, self.least_numbers(n_columns), saved.weights)
-        return filled(self.make(n_columns), "comparator", saved.tensors, saved.weights)
+        return take_comparator(self.make(n_columns), "comparator", saved.tensors, saved.weights)
 
     def least_numbers(self, n_columns: int) -> int:
         """Count the weights between the hidden layers: fewer than all weights of the net."""
@@ -137,7 +137,9 @@ class PairwiseSettings(NetSettings):
 
     def feature_part(self, n_columns: int, seed: int) -> nn.Module | None:
         """Make the polynomial if the setting `part` asks for it; None: use the hidden layers."""
-        return Polynomial(n_columns, self.degree) if self.part == "polynomial" else None
+        if self.part == "polynomial":
+            return Polynomial(n_columns, self.degree)
+        return None
 
     def least_numbers(self, n_columns: int) -> int:
         """Count the weights of the hidden layers, or the products of 1 to `degree` features."""
@@ -151,26 +153,26 @@ class PairwiseSettings(NetSettings):
         return self.pairs_from == "all"
 
     def solve(
-        self, T: Queries, V: Queries, progress: Progress
+        self, train: Queries, vali: Queries, progress: Progress
     ) -> tuple[TrainableComparator, dict[str, Any]]:
-        """Train a net on pairs of the queries T; keep the epoch that ranks the queries V best.
+        """Train a net on pairs of training queries; keep the epoch that ranks `vali` best.
 
         Returns:
-            The net of the epoch with the best RankQuality on V; and the number of training pairs,
-            the epoch that was kept and the number of epochs.
+            The net of the epoch with the best RankQuality on the validation queries; and the number
+            of training pairs, the epoch that was kept and the number of epochs.
 
         Cost: see `train_on_pairs`; 8 bytes a pair.
         """
-        make_net = self.make(T.n_features)
+        make_net = self.make(train.n_features)
         net = make_net(self.seed)
         rng = np.random.default_rng(self.seed)
-        training_pairs = chosen_pairs(T, net, self.pairs_from, rng)
+        training_pairs = chosen_pairs(train, net, self.pairs_from, rng)
         validation_pairs = ComparedPairs.empty()
-        if can_be_learned(V):
-            validation_pairs = chosen_pairs(V, net, self.pairs_from, rng)
+        if can_be_learned(vali):
+            validation_pairs = chosen_pairs(vali, net, self.pairs_from, rng)
         trained = train_on_pairs(
-            net, T, training_pairs, V, validation_pairs, self.training,
-            score=lambda net: self.quality_of(V, sort(net, V).order),
+            net, train, training_pairs, vali, validation_pairs, self.training,
+            score=lambda net: self.quality_of(vali, sort(net, vali).order),
             seed=self.seed, progress=progress,
         )  # fmt: skip
         info = {
@@ -194,11 +196,11 @@ def chosen_pairs(
         rng: random generator.
     """
     if part.judged is not None:
-        keys = np.sort(unordered(part.judged.winner, part.judged.loser))
-    else:
-        n_pairs = None
-        if strategy == "random":
-            n = part.sizes[part.sizes > 1]
-            n_pairs = int((n * np.ceil(np.log2(n))).sum())
-        keys, _ = selected(strategy, SortedPart(part, net, n_pairs, rng))
-    return answered_pairs(part, keys)
+        pair_keys = np.sort(unordered(part.judged.winner, part.judged.loser))
+        return answered_pairs(part, pair_keys)
+    n_pairs = None
+    if strategy == "random":
+        n = part.sizes[part.sizes > 1]
+        n_pairs = int((n * np.ceil(np.log2(n))).sum())
+    pair_keys, _ = select_pairs(strategy, SortedPart(part, net, n_pairs, rng))
+    return answered_pairs(part, pair_keys)

@@ -31,7 +31,8 @@ if TYPE_CHECKING:
     from sortnet.comparators.base import Margin
 
 _SCALINGS_TRIED = ("standard", "normal", "zscore")  # tried if the settings have no scaling
-_LEAST_SPREAD = 1e-12  # lower limit of the standard deviation of a difference
+_LEAST_DEVIATION = 1e-12  # lower limit of the standard deviation of a difference of two scores
+_LEAST_VARIANCE = 1e-24  # the same limit for the variance
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,11 +51,12 @@ class Scores:
 
     def prefer(self, prepared: F64, i: I64, j: I64) -> F32:
         """Compute the margins (m,) of documents i over j: E[s_i - s_j] / √(Var[s_i - s_j])."""
-        differences = prepared[i] - prepared[j]  # (m, 1 + k)
+        differences = prepared[i] - prepared[j]  # (m, 1 + k), see `prepare`
+        expected = differences[:, 0]
         variance = differences[:, 1:].var(axis=1) + 2 * self.residual
-        spread = np.maximum(np.sqrt(variance), _LEAST_SPREAD)
-        margin: F32 = (differences[:, 0] / spread).astype(np.float32)
-        return margin
+        deviation = np.maximum(np.sqrt(variance), _LEAST_DEVIATION)
+        margins: F32 = (expected / deviation).astype(np.float32)
+        return margins
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,7 +87,7 @@ class PosteriorRanker(Ranker):
             difference = x - y
             variance = (difference @ draws.T).var(dim=-1, correction=0) + 2 * residual
             # The limit is applied before the root, because the root has no gradient at 0.
-            return (difference @ mean) / variance.clamp_min(1e-24).sqrt()
+            return (difference @ mean) / variance.clamp_min(_LEAST_VARIANCE).sqrt()
 
         return margin
 
@@ -107,57 +109,65 @@ class PosteriorSettings(Settings):
     scaling: str | None = scaling_setting("the best of a few scalings")
 
     def candidates(self, train: Queries) -> list[Self]:
-        """List the settings to fit: one for each scaling to try if the scaling is left open."""
+        """List the settings to fit: with several scalings to try if the scaling is None."""
         if self.scaling:
             return [self]
         return [self.changed(scaling=scaling) for scaling in _SCALINGS_TRIED]
 
-    def solve(self, T: Queries, V: Queries, progress: Progress) -> tuple[Scores, dict[str, Any]]:
-        """Fit the posterior of the weights to the judged pairs of the training queries T.
+    def solve(
+        self, train: Queries, vali: Queries, progress: Progress
+    ) -> tuple[Scores, dict[str, Any]]:
+        """Fit the posterior of the weights to the judged pairs of the training queries.
 
-        The validation queries V are not used.
+        The validation queries are not used.
 
         Raises:
-            DataError: if T has grades and no judged pairs.
+            DataError: if `train` has grades and no judged pairs.
 
         Cost: see `sortnet.preference.laplace.fit`; the fit has an unknown for each document.
         """
-        if T.judged is None:
-            raise DataError(f"{T.source}: a posterior is learned from judged pairs, not grades")
+        if train.judged is None:
+            raise DataError(f"{train.source}: a posterior is learned from judged pairs, not grades")
         progress("fitting the posterior")
-        features = T.features.astype(np.float64)
-        weights = fit_scores(features, _votes(T.judged), 1, seed=self.seed).weights
-        return Scores(weights.mean, weights.draws, weights.residual), {"answers": len(T.judged)}
+        features = train.features.astype(np.float64)
+        votes = _votes_of_one_annotator(train.judged)
+        weights = fit_scores(features, votes, 1, seed=self.seed).weights
+        scores = Scores(weights.mean, weights.draws, weights.residual)
+        return scores, {"answers": len(train.judged)}
 
     def read(self, saved: Saved, n_columns: int) -> Scores:
         """Read the posterior of the weights from a model folder."""
-        # `take` refuses draws that do not have two dimensions, whatever their number here.
+        # Any number of draws is allowed. `take` refuses draws without two dimensions.
         unchecked = saved.tensors.get("draws")
-        n_draws = len(unchecked) if unchecked is not None and unchecked.ndim == 2 else 0
+        n_draws = 0
+        if unchecked is not None and unchecked.ndim == 2:
+            n_draws = len(unchecked)
         mean = saved.take("mean", np.float64, n_columns)
         draws = saved.take("draws", np.float64, n_draws, n_columns)
         residual = saved.take("residual", np.float64, 1)
         return Scores(mean, draws, max(float(residual[0]), 0.0))
 
 
-def _votes(pairs: Pairs) -> Votes:
-    """Convert judged pairs to the votes of one annotator.
+def _votes_of_one_annotator(pairs: Pairs) -> Votes:
+    """Convert judged pairs to votes, as if a single annotator had judged all of them.
 
-    A target p, the probability that the winner is better, becomes p wins and 1 - p losses of the
-    winner, or a tie if p is ½.
+    A target p, the probability that the winner is better, becomes a vote for the winner with the
+    weight p and a vote for the loser with the weight 1 - p, or a tie if p is ½.
     """
-    # The document with the lower number is put on the left. If all winners were on the left, the
-    # fit would find that the annotator prefers the left side.
+    # The document with the lower number is shown on the left. If all winners were on the left, the
+    # fit would find that the annotator prefers the document on the left.
     left, right = unpacked(unordered(pairs.winner, pairs.loser))
-    # Each pair becomes a tie, a win and a loss, and votes without weight are left out.
     is_tie = pairs.target == 0.5
     p_winner = pairs.target.astype(np.float64)
     p_left = np.where(left == pairs.winner, p_winner, 1 - p_winner)
-    ties = np.where(is_tie, 1, 0)
-    wins = np.where(is_tie, 0, p_left)
-    losses = np.where(is_tie, 0, 1 - p_left)
-    answer = np.repeat([0.5, 1.0, 0.0], len(pairs))
-    weight = (np.stack([ties, wins, losses]) * pairs.weight.astype(np.float64)).ravel()
-    annotator = np.zeros(len(weight), np.int64)
-    votes = Votes(np.tile(left, 3), np.tile(right, 3), answer, annotator, weight)
-    return votes.where(weight > 0)
+    # Each pair has three votes: a tie, a vote for the left and a vote for the right document. Votes
+    # with the weight 0 are then left out.
+    answers = np.repeat([0.5, 1.0, 0.0], len(pairs))
+    weight_of_tie = np.where(is_tie, 1, 0)
+    weight_of_left = np.where(is_tie, 0, p_left)
+    weight_of_right = np.where(is_tie, 0, 1 - p_left)
+    shares = np.stack([weight_of_tie, weight_of_left, weight_of_right])  # (3, m)
+    weights = (shares * pairs.weight.astype(np.float64)).ravel()
+    annotators = np.zeros(len(weights), np.int64)
+    votes = Votes(np.tile(left, 3), np.tile(right, 3), answers, annotators, weights)
+    return votes.where(weights > 0)

@@ -35,10 +35,13 @@ def take_scaler(saved: Saved, spec: str | None) -> Scaler:
     tables = {}
     for part in scaling_parts(spec):
         name = f"{_SCALER}.{part}"
-        table = saved.tensors.get(name)
-        n_rows = len(table) if table is not None and table.ndim else 0
+        unchecked = saved.tensors.get(name)
+        n_rows = 0
+        if unchecked is not None and unchecked.ndim:
+            n_rows = len(unchecked)
         fewest, most = table_rows(part)
         if not fewest <= n_rows <= most:
             n_rows = int(fewest)  # `take` refuses the table with this number in its message
         tables[part] = saved.take(name, np.float64, n_rows, saved.n_features)
-    return Scaler(tables, saved.take(_VARYING, np.bool_, 2, saved.n_features))
+    varying = saved.take(_VARYING, np.bool_, 2, saved.n_features)
+    return Scaler(tables, varying)

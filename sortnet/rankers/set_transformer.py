@@ -97,22 +97,23 @@ class SetSettings(ContextSettings):
         Raises:
             DataError: if the attention among the documents of a query does not fit into memory.
         """
-        queries = np.argsort(part.sizes, kind="stable")  # the longest query last
+        queries = np.argsort(part.sizes, kind="stable")[::-1]  # the longest query first
         queries = queries[part.sizes[queries] > 0]
         docs = [np.empty(0, np.int64)]
         scores = [torch.empty(0)]
         while len(queries):
-            longest = int(part.sizes[queries[-1]])
+            longest = int(part.sizes[queries[0]])
             n_queries = self._queries_at_once(longest, part.source)
-            batch = queries[::-1][:n_queries]  # begins with the longest query that is left
-            queries = queries[:-n_queries]
+            batch = queries[:n_queries]
+            queries = queries[n_queries:]
             numbers, is_document = padded(part, batch)
             x = torch.from_numpy(part.features[numbers] * is_document[..., None])
             mask = torch.from_numpy(is_document)
             docs.append(numbers[is_document])
             scores.append(net(x, mask)[mask])
-        number_order = np.argsort(np.concatenate(docs))
-        return torch.cat(scores)[torch.from_numpy(number_order)]
+        # The scores are in the order of the batches; put them in the order of the documents.
+        position_of_doc = np.argsort(np.concatenate(docs))
+        return torch.cat(scores)[torch.from_numpy(position_of_doc)]
 
     def _queries_at_once(self, longest: int, source: str) -> int:
         """Compute how many queries of at most `longest` documents are scored together.
@@ -127,8 +128,8 @@ class SetSettings(ContextSettings):
                 f"{source}: the attention among {longest} documents of a query",
             )
         n_attended = self.points or longest
-        numbers_a_query = longest * max(width, heads * n_attended)
-        return max(1, _NUMBERS // numbers_a_query)
+        numbers_per_query = longest * max(width, heads * n_attended)
+        return max(1, _NUMBERS // numbers_per_query)
 
     def least_numbers(self, n_columns: int) -> int:
         """Count the weights of the embedding, and a square matrix of weights for each layer."""
@@ -138,8 +139,8 @@ class SetSettings(ContextSettings):
     @property
     def _sizes(self) -> tuple[int, int, int]:
         """Width, heads and layers of the net, with the algorithm's defaults filled in."""
-        fixed = self.fixed
-        width = self.width or fixed["width"]
-        heads = self.heads or fixed["heads"]
-        layers = self.layers or fixed["layers"]
+        defaults = self.fixed
+        width = self.width or defaults["width"]
+        heads = self.heads or defaults["heads"]
+        layers = self.layers or defaults["layers"]
         return width, heads, layers

@@ -52,7 +52,7 @@ def fit(
     Args:
         train: labelled queries; the scaling and the comparator are learned from them.
         vali: labelled queries with the same features.
-        config: settings; settings that are left open are chosen first, see `choose_quality` and
+        config: settings; settings that are None are chosen first, see `choose_quality` and
             `choose_inputs`.
         make_for: makes a custom comparator: function (settings, number of columns of the scaling)
             -> function that makes the comparator from a seed.
@@ -103,39 +103,42 @@ def fit(
     else:
         config = with_epochs(train, config)
         scaler = from_model.scaler
-        state = state or State(0, first_comparator(from_model.comparator, config), is_trained=True)
+        if state is None:
+            state = State(0, first_comparator(from_model.comparator, config), is_trained=True)
         run_of_model = from_model.info.get("run")
         info = {"from": {"run": run_of_model}, **(info or {})}
 
     best_model = partial(_best_model, config=config, scaler=scaler, train=train, info=info)
 
     def save_if_better(record: Iteration, state: State) -> None:
+        """Save the model in the first process, if this iteration found a better model."""
         if save is not None and record.best and group.rank == 0:
             save(best_model(state))
 
-    # The size of the whole part counts, so that the result does not depend on the number of
-    # processes.
+    # The size of the whole part decides, not the size of this process's share. So the result does
+    # not depend on the number of processes.
     halved = scaler.is_large(train)
 
-    def share_of(queries: Queries) -> Queries:
-        """Scale the queries of this process."""
+    def scaled_share(queries: Queries) -> Queries:
+        """Scale this process's share of the queries."""
         return scaler(sharded(queries, group), halved=halved)
 
     # Saving comes before the user's callbacks, which may read the saved model.
-    first_callbacks: list[Callback] = [save_if_better]
+    all_callbacks: list[Callback] = [save_if_better]
     if halved:
-        first_callbacks.append(_return_freed_memory)
+        all_callbacks.append(_return_freed_memory)
+    all_callbacks += callbacks
     make = (make_for or make_comparator)(config, scaler.n_columns)
     metric_names = [*measured(config.rank_quality), *metrics]
     state = learn_to_sort(
-        share_of(train),
-        share_of(vali),
+        scaled_share(train),
+        scaled_share(vali),
         make,
         config,
         metrics=[config.metric(name) for name in metric_names],
         sink=sink,
-        extra_parts={name: share_of(part) for name, part in (extra_parts or {}).items()},
-        callbacks=[*first_callbacks, *callbacks],
+        extra_parts={name: scaled_share(part) for name, part in (extra_parts or {}).items()},
+        callbacks=all_callbacks,
         progress=progress,
         state=state,
         are_checked=True,
@@ -151,7 +154,7 @@ def _choose_settings(
     group: Group,
     progress: Progress,
 ) -> Config:
-    """Choose the settings that are left open; see `fit` for the arguments.
+    """Choose the settings that are None; see `fit` for the arguments.
 
     Only the first process of the group runs trials, and it sends the settings to the others.
     """
@@ -163,7 +166,7 @@ def _choose_settings(
 
 
 def _return_freed_memory(record: Iteration, state: State) -> None:
-    """Return the memory that an iteration has freed to the system; a callback of the loop."""
+    """Give memory that an iteration has freed back to the system; a callback of the loop."""
     return_freed()
 
 

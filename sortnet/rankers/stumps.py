@@ -24,6 +24,7 @@ _THRESHOLDS = 255  # largest number of thresholds of a feature, quantiles of its
 _TINY = 1e-12  # a sum of weights that counts as 0
 _SMOOTH = 1e-6  # added to both sums of weights, so that a stump that is never wrong stays finite
 _LARGEST_EXPONENT = 500  # exp of a larger number may overflow
+_STUMP_WITHOUT_EFFECT = (0, 0.0, 0.0, True)  # gives every document the value 0
 
 
 @dataclass(frozen=True)
@@ -36,17 +37,19 @@ class StumpSettings(ForestSettings):
     )
     rounds: int = setting(300, "Largest number of weak rankers.", TRAINING, least=1)
 
-    def solve(self, T: Queries, V: Queries, progress: Progress) -> tuple[Forest, dict[str, Any]]:
-        """Boost stumps on the queries T; keep the number of stumps that ranks the queries V best.
+    def solve(
+        self, train: Queries, vali: Queries, progress: Progress
+    ) -> tuple[Forest, dict[str, Any]]:
+        """Boost stumps on the training queries; keep the number of stumps that ranks `vali` best.
 
         Returns:
-            The forest of stumps with the best RankQuality on V, and the number of its rounds.
+            The forest of stumps with the best RankQuality on `vali`, and the number of its rounds.
 
         Cost: memory of about 100 bytes a pair of different grades at the peak; a round passes over
         all pairs of different grades, and over all features of all documents.
         """
-        stumps = boosted(T, _WEIGH[self.algorithm], self.rounds, progress)
-        forest, n_rounds = self.best_trees(Forest.stumps(stumps), V)
+        stumps = boosted(train, _WEIGH[self.algorithm], self.rounds, progress)
+        forest, n_rounds = self.best_trees(Forest.stumps(stumps), vali)
         return forest, {"rounds": n_rounds}
 
 
@@ -108,10 +111,10 @@ def boosted(
         The stumps (feature, threshold, α, True) for `Forest.stumps`, at least one.
     """
     pairs = pairs_of_grades(train)
-    winner = pairs.i
-    loser = pairs.j
-    if weigh is by_fidelity:  # the pairs of each query have a sum of 1
-        query = train.query_of_docs()[winner]
+    better = pairs.i
+    worse = pairs.j
+    if weigh is by_fidelity:  # the weights of the pairs of each query have a sum of 1
+        query = train.query_of_docs()[better]
         start = 1 / np.bincount(query)[query]
     else:
         start = np.ones(len(pairs))
@@ -120,25 +123,25 @@ def boosted(
     stumps = []
     for boosting_round in range(1, rounds + 1):
         progress(f"boosting, round {boosting_round}/{rounds}")
-        W = weigh(score[winner] - score[loser], start)
+        weight = weigh(score[better] - score[worse], start)
         # r is the sum of the potentials of the documents above the threshold.
-        potential: F64 = np.bincount(winner, W, train.n_docs).astype(np.float64)
-        potential -= np.bincount(loser, W, train.n_docs)
+        potential: F64 = np.bincount(better, weight, train.n_docs).astype(np.float64)
+        potential -= np.bincount(worse, weight, train.n_docs)
         feature, threshold, r = best_stump(codes, potential, len(thresholds))
         if abs(r) < _TINY:
             break
         h = (codes[:, feature] > threshold).astype(np.float64)
         if weigh is by_exponential:
-            W_right = (1 + r) / 2
-            W_wrong = (1 - r) / 2
+            weight_right = (1 + r) / 2
+            weight_wrong = (1 - r) / 2
         else:
-            difference = h[winner] - h[loser]
-            W_right = float(W @ (difference > 0))
-            W_wrong = float(W @ (difference < 0))
-        alpha = 0.5 * np.log((W_right + _SMOOTH) / (W_wrong + _SMOOTH))
+            difference = h[better] - h[worse]
+            weight_right = float(weight @ (difference > 0))
+            weight_wrong = float(weight @ (difference < 0))
+        alpha = 0.5 * np.log((weight_right + _SMOOTH) / (weight_wrong + _SMOOTH))
         score += alpha * h
         stumps.append((feature, float(thresholds[threshold, feature]), float(alpha), True))
-    return stumps or [(0, 0.0, 0.0, True)]
+    return stumps or [_STUMP_WITHOUT_EFFECT]
 
 
 def best_stump(codes: I64, potential: F64, n_thresholds: int) -> tuple[int, int, float]:

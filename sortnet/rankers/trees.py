@@ -23,7 +23,6 @@ Tree: TypeAlias = list[Node]
 
 _HIGHEST = 30  # highest grade for which both libraries can compute the gain 2^grade - 1
 _LEFT, _RIGHT = 2, 3  # positions of the left and the right child in a `Node`
-_NO_PARENT = -1  # in place of the number of the root's parent
 
 
 @dataclass(frozen=True)
@@ -48,27 +47,29 @@ class TreeSettings(ForestSettings):
     def library(self) -> str:
         return "xgboost" if self.algorithm == "xgboost" else "lightgbm"
 
-    def solve(self, T: Queries, V: Queries, progress: Progress) -> tuple[Forest, dict[str, Any]]:
-        """Boost trees on the queries T; keep the number of trees that ranks the queries V best.
+    def solve(
+        self, train: Queries, vali: Queries, progress: Progress
+    ) -> tuple[Forest, dict[str, Any]]:
+        """Boost trees on the training queries; keep the number of trees that ranks `vali` best.
 
         Returns:
-            The forest with the best RankQuality on V, and the number of its trees.
+            The forest with the best RankQuality on `vali`, and the number of its trees.
 
         Raises:
             DataError: if the library is not installed, or a grade is too high.
 
         Cost: one fit by the library, in one thread, so that the trees are the same everywhere.
         """
-        highest = int(T.grades.max())
+        highest = int(train.grades.max())
         if highest > _HIGHEST:
             raise DataError(
-                f"{T.source}: grade {highest} is too high for {self.library}, "
+                f"{train.source}: grade {highest} is too high for {self.library}, "
                 f"which takes grades up to {_HIGHEST}"
             )
         library = library_of(self)
         progress(f"boosting {self.trees} trees")
-        trees = _BOOST[self.library](library, T, self)
-        forest, n_trees = self.best_trees(Forest.of(trees), V)
+        trees = _BOOST[self.library](library, train, self)
+        forest, n_trees = self.best_trees(Forest.of(trees), vali)
         return forest, {"trees": n_trees}
 
 
@@ -88,13 +89,14 @@ def _lightgbm(lightgbm: Any, train: Queries, config: TreeSettings) -> list[Tree]
 
 def _nodes_of_lightgbm(root: dict[str, Any]) -> Tree:
     """Convert a tree of LightGBM, nested dicts, to a list of nodes, parents before children."""
-    nodes: list[list[Any]] = []
-    # Each entry is a node, the number of its parent, and the side on which it is a child.
-    waiting = [(root, _NO_PARENT, _LEFT)]
+    nodes: list[list[Any]] = []  # each with the fields of a `Node`
+    # Each entry is a node, its parent in `nodes`, and the field of the parent that holds its
+    # number. The root has no parent.
+    waiting: list[tuple[dict[str, Any], list[Any] | None, int]] = [(root, None, _LEFT)]
     while waiting:
-        node, parent, side = waiting.pop()
-        if parent != _NO_PARENT:
-            nodes[parent][side] = len(nodes)
+        node, parent, field_of_parent = waiting.pop()
+        if parent is not None:
+            parent[field_of_parent] = len(nodes)
         if "leaf_value" in node:
             nodes.append([*leaf(float(node["leaf_value"]))])
             continue
@@ -103,9 +105,11 @@ def _nodes_of_lightgbm(root: dict[str, Any]) -> Tree:
             missing_goes_left = bool(node["default_left"])
         else:  # no value was missing in training, and LightGBM treats a missing value as 0
             missing_goes_left = threshold >= 0
-        waiting.append((node["right_child"], len(nodes), _RIGHT))
-        waiting.append((node["left_child"], len(nodes), _LEFT))
-        nodes.append([node["split_feature"], threshold, 0, 0, missing_goes_left])
+        # The numbers of the children are set when the children are converted.
+        inner_node = [node["split_feature"], threshold, 0, 0, missing_goes_left]
+        nodes.append(inner_node)
+        waiting.append((node["right_child"], inner_node, _RIGHT))
+        waiting.append((node["left_child"], inner_node, _LEFT))
     return [tuple(node) for node in nodes]
 
 

@@ -1,7 +1,7 @@
 """Choose settings by RankQuality on the validation part, as the paper chooses its hidden units.
 
-Settings that SortNet leaves open by default (scaling, comparator, hidden units, weight decay) are
-chosen by short trials, see `sortnet.rankers.choose_inputs`.
+The scaling, and with judged pairs the weight decay, are also chosen without tuning, by short trials
+in `sortnet.rankers.choose_inputs`.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import product
+from itertools import chain, product
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -108,7 +108,7 @@ class _Trials:
         qualities = []
         for part in self.parts:
             ranker = fit_ranker(part.learned, part.stopping, candidate)
-            if part.scored is None:
+            if part.scored is None:  # this is the only part
                 facts = ("quality", "iteration")
                 return {name: ranker.info[name] for name in facts if name in ranker.info}
             order = ranker.order(part.scored)
@@ -164,9 +164,7 @@ def tune(
     settings: Settings = Config() if config is None else config
     grid = settings.grids if grid is None else grid
     grids = [grid] if isinstance(grid, Mapping) else list(grid)
-    names: list[str] = []
-    for grid_of_names in grids:
-        names += [name for name in grid_of_names if name not in names]
+    names = list(dict.fromkeys(chain(*grids)))  # the names of all grids, each once
     _check_names(settings, names)
     if search not in SEARCHES:
         raise SortNetError(f"unknown search {search!r}; known are {', '.join(SEARCHES)}")
@@ -201,13 +199,13 @@ def _inner_parts(queries: Queries, n_parts: int, seed: int) -> list[Part]:
         DataError: if a part has no query to learn from or no query to stop the training by.
     """
     parts: list[Part] = []
-    for fitted, scored in query_folds(queries, n_parts, seed=seed):
-        order = np.random.default_rng(seed).permutation(len(fitted))
-        if len(order) < 2:
-            raise DataError(f"{fitted.source}: too few queries to divide them into inner parts")
-        n_stopping = max(1, round(_STOPPING_SHARE * len(order)))
-        learned = fitted.take(np.sort(order[n_stopping:]))
-        stopping = fitted.take(np.sort(order[:n_stopping]))
+    for rest, scored in query_folds(queries, n_parts, seed=seed):
+        if len(rest) < 2:
+            raise DataError(f"{rest.source}: too few queries to divide them into inner parts")
+        order = np.random.default_rng(seed).permutation(len(rest))
+        n_stopping = max(1, round(_STOPPING_SHARE * len(rest)))
+        learned = rest.take(np.sort(order[n_stopping:]))
+        stopping = rest.take(np.sort(order[:n_stopping]))
         parts.append(Part(learned, stopping, scored))
     return parts
 
@@ -215,25 +213,26 @@ def _inner_parts(queries: Queries, n_parts: int, seed: int) -> list[Part]:
 def _by_grid(trials: _Trials, settings: Settings, grids: Sequence[Grid]) -> Settings:
     """Try every combination of each grid, starting from the settings of the grid before it."""
     for grid in grids:
-        scored = []
+        tried = []
         for values in product(*grid.values()):
             combination = dict(zip(grid, values, strict=True))
             candidate = settings.changed(**combination)
-            scored.append((trials.quality(candidate), candidate))
-        settings = _best(settings, scored)
+            tried.append((trials.quality(candidate), candidate))
+        settings = _best(settings, tried)
     return settings
 
 
-def _best(settings: Settings, scored: Iterable[tuple[float | None, Settings]]) -> Settings:
+def _best(settings: Settings, tried: Iterable[tuple[float | None, Settings]]) -> Settings:
     """Find the first candidate with the highest quality; `settings` if no candidate was tried.
 
     Args:
         settings: the settings before the trials.
-        scored: quality and settings of each candidate; None: the candidate was not tried.
+        tried: quality and settings of each candidate; a quality of None means that there was no
+            trial, because the limit was reached.
     """
     best = settings
     best_quality = -np.inf
-    for quality, candidate in scored:
+    for quality, candidate in tried:
         if quality is not None and quality > best_quality:
             best_quality = quality
             best = candidate
@@ -250,20 +249,21 @@ def _by_optuna(trials: _Trials, settings: Settings, grids: Sequence[Grid]) -> Se
         import optuna
     except ImportError:
         raise SortNetError("a search by Optuna needs: pip install 'sortnet[optuna]'") from None
-    space: dict[str, list[Any]] = {}
+    values_to_try: dict[str, list[Any]] = {}
     for grid in grids:
-        space |= {name: list(values) for name, values in grid.items()}
-    if not space:
+        for name, values in grid.items():
+            values_to_try[name] = list(values)
+    if not values_to_try:
         return settings
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     study = optuna.create_study(
         direction="maximize", sampler=optuna.samplers.TPESampler(seed=settings.seed % 2**32)
     )
-    scored = []
+    tried = []
     for _ in range(trials.most or _TRIALS):
         trial = study.ask()
         combination = {}
-        for name, values in space.items():
+        for name, values in values_to_try.items():
             position = trial.suggest_categorical(name, range(len(values)))
             combination[name] = values[position]
         candidate = settings.changed(**combination)
@@ -271,5 +271,5 @@ def _by_optuna(trials: _Trials, settings: Settings, grids: Sequence[Grid]) -> Se
         if quality is None:
             break
         study.tell(trial, quality)
-        scored.append((quality, candidate))
-    return _best(settings, scored)
+        tried.append((quality, candidate))
+    return _best(settings, tried)

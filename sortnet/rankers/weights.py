@@ -40,14 +40,14 @@ def save_state(path: str | Path, state: State) -> None:
     tensors = weights_of(state.comparator, "current") | {_ASKED: state.asked}
     if state.best is not None:
         tensors |= weights_of(state.best, "best")
-    for member, moments in enumerate(state.optimiser.moments):
+    for k, moments in enumerate(state.optimiser.moments):  # the moments of member k
         for name, moment in moments.items():
-            tensors[f"{_OPTIMISER}.{member}.{name}"] = _array(moment)
+            tensors[f"{_OPTIMISER}.{k}.{name}"] = _copy_to_array(moment)
     fields = {name: getattr(state, name) for name in (*_STATE, "best_quality")}
     fields["has_best"] = state.best is not None
     fields["steps"] = state.optimiser.steps
-    metadata = {"state": json.dumps(fields)}
-    write_atomically(Path(path), lambda file: file.write_bytes(tensors_as_bytes(tensors, metadata)))
+    content = tensors_as_bytes(tensors, {"state": json.dumps(fields)})
+    write_atomically(Path(path), lambda file: file.write_bytes(content))
 
 
 def load_state(path: str | Path, make: Make, *, least: int = 0, raw: bytes | None = None) -> State:
@@ -67,23 +67,25 @@ def load_state(path: str | Path, make: Make, *, least: int = 0, raw: bytes | Non
     tensors = parse_tensors(raw, path)
     fields = _state_fields(raw, path)
     refuse_few(tensors, least, path)
-    n_asked = tensors.setdefault(_ASKED, np.empty(0, np.int64)).size
-    asked_pairs = take(tensors, _ASKED, np.int64, [n_asked], path)
-    current = filled(make, "current", tensors, path)
-    names = list(_STATE)
+    asked = np.empty(0, np.int64)
+    if _ASKED in tensors:
+        n_asked = tensors[_ASKED].size  # any number of pairs is allowed
+        asked = take(tensors, _ASKED, np.int64, [n_asked], path)
+    current = take_comparator(make, "current", tensors, path)
+    values = {name: fields[name] for name in _STATE}
     best = None
     if fields["has_best"]:
-        best = filled(make, "best", tensors, path)
-        names.append("best_quality")
-    optimiser = _optimiser_state(current, fields["steps"], tensors, path)
+        best = take_comparator(make, "best", tensors, path)
+        values["best_quality"] = fields["best_quality"]
+    optimiser = _take_optimiser_state(current, fields["steps"], tensors, path)
     refuse_rest(tensors, path)
-    values = {name: fields[name] for name in names}
-    return State(comparator=current, best=best, asked=asked_pairs, optimiser=optimiser, **values)
+    return State(comparator=current, best=best, asked=asked, optimiser=optimiser, **values)
 
 
 def _state_fields(raw: bytes, path: Path) -> dict[str, Any]:
     """Read the fields of a state that are no arrays, from the header of the safetensors file."""
-    # The file begins with the length of the header in 8 bytes, and continues with the header.
+    # The file begins with the length of the header in 8 bytes, and continues with the header, in
+    # which `__metadata__` has the texts that were saved with the arrays.
     length = int.from_bytes(raw[:8], "little")
     header = json.loads(raw[8 : 8 + length])
     metadata = header.get("__metadata__") or {}
@@ -95,18 +97,19 @@ def _state_fields(raw: bytes, path: Path) -> dict[str, Any]:
     check_fields(fields, {**_STATE, "has_best": bool, "steps": int}, path)
     if fields["has_best"]:
         check_fields(fields, {"best_quality": float}, path)
+    # Before the first iteration, the best iteration is -1.
     if not -1 <= fields["best_iteration"] <= fields["iteration"]:
         raise ModelError(f"{path}: iteration cannot be {shown(fields['iteration'])}")
     return fields
 
 
-def _optimiser_state(
-    learner: TrainableComparator, steps: int, tensors: dict[str, Array], path: Path
+def _take_optimiser_state(
+    comparator: TrainableComparator, steps: int, tensors: dict[str, Array], path: Path
 ) -> OptimiserState:
     """Take the state of the optimisers of all members out of the tensors.
 
     Args:
-        learner: the comparator that is trained.
+        comparator: the comparator that is trained.
         steps: number of steps of the training so far.
         tensors: the arrays of the file by name.
         path: the file, for messages.
@@ -117,7 +120,7 @@ def _optimiser_state(
         return OptimiserState(steps)
     moments = [
         _take_moments(member, f"{_OPTIMISER}.{number}.", tensors, path)
-        for number, member in enumerate(learner.members)
+        for number, member in enumerate(comparator.members)
     ]
     return OptimiserState(steps, tuple(moments))
 
@@ -141,12 +144,12 @@ def _take_moments(
     """
     weights = dict(member.named_parameters())
     keys = [name.removeprefix(prefix) for name in tensors if name.startswith(prefix)]
-    moments_of_weight: dict[str, set[str]] = {}
+    moment_names: dict[str, set[str]] = {}  # of each weight
     for key in keys:
         weight, _, moment = key.rpartition(":")
-        moments_of_weight.setdefault(weight, set()).add(moment)
-    for weight, moment_names in moments_of_weight.items():
-        if weight not in weights or moment_names not in _MOMENTS:
+        moment_names.setdefault(weight, set()).add(moment)
+    for weight, names in moment_names.items():
+        if weight not in weights or names not in _MOMENTS:
             raise ModelError(f"{path}: not the state of an optimiser: {shown(weight)}")
     moments = {}
     for key in keys:
@@ -158,13 +161,13 @@ def _take_moments(
     return moments
 
 
-def weights_of(learner: TrainableComparator, prefix: str) -> dict[str, Array]:
+def weights_of(comparator: TrainableComparator, prefix: str) -> dict[str, Array]:
     """Copy the weights of all nets of a comparator to arrays.
 
     The keys are `PREFIX.NUMBER_OF_NET.NAME_OF_WEIGHT`.
     """
     weights = {}
-    for k, member in enumerate(learner.members):
+    for k, member in enumerate(comparator.members):
         for name, array in arrays_of(member).items():
             weights[f"{prefix}.{k}.{name}"] = array
     return weights
@@ -172,16 +175,18 @@ def weights_of(learner: TrainableComparator, prefix: str) -> dict[str, Array]:
 
 def arrays_of(net: nn.Module) -> dict[str, Array]:
     """Copy the weights of a net to arrays, by name."""
-    return {name: _array(value) for name, value in net.state_dict().items()}
+    return {name: _copy_to_array(value) for name, value in net.state_dict().items()}
 
 
-def _array(tensor: torch.Tensor) -> Array:
+def _copy_to_array(tensor: torch.Tensor) -> Array:
     """Copy a tensor on any device to an array."""
     array: Array = tensor.detach().cpu().numpy().copy()
     return array
 
 
-def filled(make: Make, prefix: str, tensors: dict[str, Array], path: Path) -> TrainableComparator:
+def take_comparator(
+    make: Make, prefix: str, tensors: dict[str, Array], path: Path
+) -> TrainableComparator:
     """Make a comparator, and move the arrays with its weights out of the tensors into it.
 
     Args:

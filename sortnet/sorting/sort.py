@@ -16,7 +16,7 @@ from sortnet.errors import ComparatorError
 from sortnet.sorting.merge_sort_levels import merge_sort_levels
 from sortnet.threads import in_threads
 
-# The queries are sorted in chunks of about so many documents, which bounds memory. The prepared
+# The queries are sorted in runs of at most so many documents, which bounds memory. The prepared
 # documents of a CmpNN, `DualUnits`, must stay in the cache; other comparators are fast with large
 # batches, and a GPU with the largest.
 _COMPILED_CHUNK = 1 << 14
@@ -98,7 +98,7 @@ def sorted_runs(
     else:
         n_docs = _BATCHED_CHUNK
     n_values = _VALUES if form is None else _READ_AT_ONCE
-    for first, last in _chunks(queries, n_docs, n_values):
+    for first, last in _runs_of_queries(queries, n_docs, n_values):
         yield _sorted_run(comparator, queries, first, last, start, form, on_device)
 
 
@@ -120,7 +120,7 @@ def _sorted_run(
     offsets = queries.offsets[first : last + 1] - docs.start
     X = queries.features[docs]
     if start is None:
-        order = _arranged(X, offsets)
+        order = _arrange_run(X, offsets)
     else:
         order = np.asarray(start[docs], np.int64) - docs.start
     numbers = None if form is None else _kernel_numbers(form, X)
@@ -162,14 +162,14 @@ def arrangement(queries: Queries) -> I64:
         (n_docs,) document numbers, query by query.
     """
     order = np.empty(queries.n_docs, np.int64)
-    for first, last in _chunks(queries, _BATCHED_CHUNK, _READ_AT_ONCE):
+    for first, last in _runs_of_queries(queries, _BATCHED_CHUNK, _READ_AT_ONCE):
         offsets = queries.offsets[first : last + 1]
         docs = slice(int(offsets[0]), int(offsets[-1]))
-        order[docs] = docs.start + _arranged(queries.features[docs], offsets - docs.start)
+        order[docs] = docs.start + _arrange_run(queries.features[docs], offsets - docs.start)
     return order
 
 
-def _arranged(X: F32, offsets: I64) -> I64:
+def _arrange_run(X: F32, offsets: I64) -> I64:
     """Compute the `arrangement`, (n,), of the n documents of some queries.
 
     Args:
@@ -199,7 +199,7 @@ def certainty_of(comparator: Comparator, queries: Queries, i: I64, j: I64) -> F3
     """
     certainty = np.empty(len(i), np.float32)
     spread_of = getattr(comparator, "spread", lambda prepared, i, j: None)
-    for rows, prepared, prepared_i, prepared_j in _prepared_runs(comparator, queries, i, j):
+    for rows, prepared, prepared_i, prepared_j in _prepare_pairs(comparator, queries, i, j):
         margin = comparator.prefer(prepared, prepared_i, prepared_j)
         spread = spread_of(prepared, prepared_i, prepared_j)
         divisor = 1 if spread is None else spread + _LEAST_SPREAD
@@ -218,12 +218,12 @@ def margins_of(comparator: Comparator, queries: Queries, i: I64 | I32, j: I64 | 
     Cost: preparing the documents of the queries of all pairs, some queries at a time.
     """
     margins = np.empty(len(i), np.float32)
-    for rows, prepared, prepared_i, prepared_j in _prepared_runs(comparator, queries, i, j):
+    for rows, prepared, prepared_i, prepared_j in _prepare_pairs(comparator, queries, i, j):
         margins[rows] = comparator.prefer(prepared, prepared_i, prepared_j)
     return margins
 
 
-def _prepared_runs(
+def _prepare_pairs(
     comparator: Comparator, queries: Queries, i: I64 | I32, j: I64 | I32
 ) -> Iterator[tuple[I64, Any, I64 | I32, I64 | I32]]:
     """Prepare the documents of pairs (i, j), some queries at a time.
@@ -234,7 +234,7 @@ def _prepared_runs(
     """
     by_query = np.argsort(i, kind="stable")
     ascending = i[by_query]
-    for first, last in _chunks(queries, _BATCHED_CHUNK, _VALUES):
+    for first, last in _runs_of_queries(queries, _BATCHED_CHUNK, _VALUES):
         begin, end = queries.offsets[[first, last]]
         first_row, end_row = np.searchsorted(ascending, (begin, end))
         rows = by_query[first_row:end_row]
@@ -243,7 +243,7 @@ def _prepared_runs(
             yield rows, prepared, i[rows] - begin, j[rows] - begin
 
 
-def _chunks(queries: Queries, n_docs: int, n_values: int) -> Iterator[tuple[int, int]]:
+def _runs_of_queries(queries: Queries, n_docs: int, n_values: int) -> Iterator[tuple[int, int]]:
     """Divide queries into runs of at most `n_docs` documents and `n_values` values of features.
 
     Yields:

@@ -17,7 +17,7 @@ from typing import BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-from sortnet.core import F32, I32, Queries, Str, grade_fault
+from sortnet.core import F32, I32, I64, Queries, Str, grade_fault
 from sortnet.core.large_arrays import GrowingTable, allocate
 from sortnet.core.memory import refuse_long, texts
 from sortnet.errors import DataError
@@ -30,6 +30,7 @@ BLOCK_BYTES = 2 << 20
 _LONGEST_LINE = 64 << 20
 _LONGEST_NAME = 1024
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+_NO_LINE_YET = MAX_FEATURES  # least number of features in a line, as long as there is no line
 _LINES_A_TASK = 64
 _MOST_THREADS = 8
 
@@ -118,18 +119,22 @@ def _blocks(file: BinaryIO, path: Path) -> Iterator[tuple[int, bytes]]:
         remainder = data[end:]
         del data
         if block:
-            lines = _checked(block, line, path)
+            lines = _as_text_lines(block, line, path)
             del block
             yield line, lines
             line += lines.count(b"\n")
         if len(remainder) > _LONGEST_LINE:
             raise DataError(f"{path}, line {line}: is longer than {_LONGEST_LINE >> 20} MB")
     if remainder:
-        yield line, _checked(remainder, line, path)
+        yield line, _as_text_lines(remainder, line, path)
 
 
-def _checked(block: bytes, first_line: int, path: Path) -> bytes:
-    """Replace each CR and CRLF of a block by a newline; raise DataError on a zero byte."""
+def _as_text_lines(block: bytes, first_line: int, path: Path) -> bytes:
+    """Make each CR or CRLF a newline, and a byte order mark a blank.
+
+    Raises:
+        DataError: if there is a zero byte.
+    """
     if b"\r" in block:
         block = block.replace(b"\r\n", b" \n").replace(b"\r", b"\n")
     if first_line == 1 and block.startswith(_BYTE_ORDER_MARK):
@@ -154,6 +159,14 @@ class _Block:
     """
 
     def __init__(self, path: Path, first_line: int, lines: bytes, n_features: int | None) -> None:
+        """Find the data lines of a block of whole lines, which `parse` then parses.
+
+        Args:
+            path: the file, for messages.
+            first_line: number of the first line in the file.
+            lines: the text of the lines.
+            n_features: the largest feature index allowed; None for the largest of all.
+        """
         self.path = path
         self.first_line = first_line
         self.n_features = n_features
@@ -162,7 +175,8 @@ class _Block:
         self.buf = np.frombuffer(self.lines, np.uint8)
         self.newlines = np.flatnonzero(self.buf == ord("\n"))
         starts = np.empty(len(self.newlines), np.int64)
-        self.starts = starts[: kernel.data_lines(self.buf, self.newlines, starts)]
+        n_data_lines = kernel.data_lines(self.buf, self.newlines, starts)
+        self.starts = starts[:n_data_lines]
         self.grades = np.empty(len(self), np.int32)
         self.fields = np.empty((len(self), kernel.N_FIELDS), np.int32)
 
@@ -209,7 +223,8 @@ class _Block:
     def parse(self, line: int, stop: int, table: F32) -> int:
         """Parse the data lines from `line` to `stop` into the same rows of the table.
 
-        Features beyond the width of the table are checked, but not stored.
+        Features beyond the width of the table are checked, but not stored. The kernel returns early
+        when it has collected many odd values, which it cannot read, or at a fault.
 
         Returns:
             The largest feature index in these lines.
@@ -221,22 +236,34 @@ class _Block:
             line, n_odd, largest_of_run, fault, start, end = kernel.parse_lines(
                 self.buf, self.starts, line, stop, limit, table, self.grades, self.fields, odd
             )
-            # Read the values that the kernel could not read.
-            for row, column, odd_start, odd_end in odd[:n_odd].tolist():
-                if column < 0:
-                    self.grades[row] = self._grade(odd_start, odd_end)
-                    continue
-                value = self._value(column, odd_start, odd_end)
-                if column < table.shape[1]:
-                    table[row, column] = value
+            self._read_odd_values(odd[:n_odd], table)
             if fault:
-                most = f"the largest a file may have, {MAX_FEATURES}"
-                if self.n_features is not None:
-                    most = f"the {self.n_features} features expected"
-                message = _FAULTS.get(fault, f"a feature index is beyond {most}: {{}}")
-                raise self.fault(start, message.format(self.shown(start, end)))
+                raise self._fault_of_code(fault, start, end)
             largest = max(largest, largest_of_run)
         return largest
+
+    def _read_odd_values(self, odd: I64, table: F32) -> None:
+        """Read the values that the kernel could not read into `grades` and the table.
+
+        Args:
+            odd: (n_odd, 4) line, column, start and end of each value; the column of a grade is -1.
+            table: (n_data_lines, width) the features; values beyond the width are checked only.
+        """
+        for row, column, start, end in odd.tolist():
+            if column < 0:
+                self.grades[row] = self._grade(start, end)
+                continue
+            value = self._value(column, start, end)
+            if column < table.shape[1]:
+                table[row, column] = value
+
+    def _fault_of_code(self, code: int, start: int, end: int) -> DataError:
+        """Make the error for a code of a fault and the position of the faulty text."""
+        most = f"the largest a file may have, {MAX_FEATURES}"
+        if self.n_features is not None:
+            most = f"the {self.n_features} features expected"
+        message = _FAULTS.get(code, f"a feature index is beyond {most}: {{}}")
+        return self.fault(start, message.format(self.shown(start, end)))
 
     def _grade(self, start: int, end: int) -> int:
         """Convert a grade that the kernel could not convert; raise DataError if it is no grade."""
@@ -293,7 +320,8 @@ class _Block:
             return None
         if longest <= _LONGEST_NAME:
             letters = np.zeros((len(self), longest), np.uint8)
-            if kernel.copy_spans(self.buf, self.fields, letters):
+            is_ascii = kernel.copy_spans(self.buf, self.fields, letters)
+            if is_ascii:
                 return letters.view(f"S{longest}").ravel()
         return np.array([self.name(start, end) for start, end in spans.tolist()])
 
@@ -315,6 +343,13 @@ class _Documents:
     """
 
     def __init__(self, source: str, n_features: int | None, pool: ThreadPoolExecutor) -> None:
+        """Start without documents.
+
+        Args:
+            source: name of the data, for messages.
+            n_features: the expected number of features; None if the files decide.
+            pool: the threads in which blocks are parsed.
+        """
         self.source = source
         self.n_features = n_features
         self.pool = pool
@@ -325,7 +360,7 @@ class _Documents:
         self.docids: list[tuple[int, NDArray[np.bytes_] | Str]] = []
         self.number_of_qid: dict[str, int] = {}
         self.largest = 0
-        self.fewest = MAX_FEATURES
+        self.fewest = _NO_LINE_YET
         self.widths: list[tuple[Path, int, int]] = []
         self.unfinished: list[str] = []
 
@@ -335,13 +370,14 @@ class _Documents:
         if not len(block):
             return
         if self.table.width == 0:
-            # Find the width in the first lines, which is right for most tables.
+            # Find the width in the first lines, which is right for most tables. No value is stored.
             n_lines = min(len(block), _LINES_A_TASK)
             width = block.parse(0, n_lines, np.empty((n_lines, 0), np.float32))
             self.table.next_rows(len(block), width)
         largest = self._parse(block, self.table.width)
         if largest > self.table.width:
-            self._parse(block, largest)  # again, into a wider table
+            # Parse again into a wider table, because values beyond the width were not stored.
+            self._parse(block, largest)
         self.largest = max(self.largest, largest)
         if block.ends_in_data:
             block.refuse_cut(self.fewest, self.largest)
@@ -379,12 +415,12 @@ class _Documents:
     def end_file(self, path: Path) -> None:
         """Record the least and the largest number of features of a file that has been read.
 
-        A file without data lines, in which `fewest` keeps its first value, is left out.
+        A file without data lines is left out.
         """
-        if self.fewest < MAX_FEATURES:
+        if self.fewest < _NO_LINE_YET:
             self.widths.append((path, self.fewest, self.largest))
         self.largest = 0
-        self.fewest = MAX_FEATURES
+        self.fewest = _NO_LINE_YET
 
     def finish(self) -> Queries:
         """Make Queries of all documents.
@@ -409,12 +445,13 @@ class _Documents:
 
         Sparse files are accepted, because their lines leave out zeros.
         """
-        expected = self.n_features or max(largest for _, _, largest in self.widths)
-        if any(fewest < largest for _, fewest, largest in self.widths):
+        is_any_sparse = any(fewest < largest for _, fewest, largest in self.widths)
+        if is_any_sparse:
             return
-        for path, width, _ in self.widths:
-            if width != expected:
-                fault = f"every line has {width} features, but {expected} are expected"
+        expected = self.n_features or max(largest for _, _, largest in self.widths)
+        for path, n_features, _ in self.widths:
+            if n_features != expected:
+                fault = f"every line has {n_features} features, but {expected} are expected"
                 raise DataError(f"{path}: {fault}")
 
     def _all_docids(self) -> Str | None:
@@ -423,7 +460,8 @@ class _Documents:
             return None
         longest = 0
         for _, block_docids in self.docids:
-            bytes_per_character = 4 if block_docids.dtype.kind == "U" else 1
+            is_unicode = block_docids.dtype.kind == "U"
+            bytes_per_character = 4 if is_unicode else 1
             longest = max(longest, block_docids.dtype.itemsize // bytes_per_character)
         refuse_long(longest, self.table.n, self.n_bytes, f"{self.source}: document ids")
         docids: Str = allocate((self.table.n,), f"U{longest}", f"{self.source}: document ids")

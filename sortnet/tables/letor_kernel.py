@@ -53,14 +53,18 @@ QID, QID_END, NEW_QID, DOCID, DOCID_END, FEATURES, N_FIELDS = range(7)
 # The parser returns at the end of a line when it has collected this many odd values.
 ODD_ENOUGH = 1 << 14
 
-# Powers of ten up to 22 are exact in float64. So a whole number below 2^53, divided or multiplied
-# by such a power, is rounded correctly (Clinger, "How to read floating point numbers accurately",
-# PLDI 1990).
-_POWERS = np.array([float(f"1e{k}") for k in range(61)])
-_EXACT = 1 << 53
+# Powers of ten up to 10^22 are exact in float64. So a whole number below 2^53, divided or
+# multiplied by such a power, is rounded correctly (Clinger, "How to read floating point numbers
+# accurately", PLDI 1990).
+_MOST_POWER = 60
+_MOST_EXACT_POWER = 22
+_POWERS = np.array([float(f"1e{k}") for k in range(_MOST_POWER + 1)])
+_LARGEST_EXACT = 1 << 53
+_MOST_MANTISSA = 10**17  # a mantissa below this has room for another digit in int64
+_MOST_EXPONENT = 10_000
 # Upper bound on the relative error of three roundings and of dropping the digits after the 18th.
-_ERROR = 2.0**-49
-_LARGEST = 3.4028234e38  # just below the largest float32
+_RELATIVE_ERROR = 2.0**-49
+_LARGEST_FLOAT32 = 3.4028234e38  # just below the largest float32
 
 
 def _compiled(function: _F) -> _F:
@@ -91,7 +95,7 @@ def _token_end(buf, p):
 
 @_compiled
 def _skip_blanks(buf, p):
-    """Find the first position from p on that is not blank, or the newline."""
+    """Skip the blanks at p, at most up to the newline; return the position after them."""
     while buf[p] != _NEWLINE and _is_blank(buf[p]):
         p += 1
     return p
@@ -111,22 +115,26 @@ def _is_missing(buf, p, end):
 
 
 @_compiled
-def _power(buf, p):
-    """Parse the signed exponent at p; return its value and the start and end of its digits."""
+def _parse_exponent(buf, p):
+    """Parse the signed exponent at p; return its value and the start and end of its digits.
+
+    Digits that would make the exponent larger than `_MOST_EXPONENT` are skipped: the number is
+    then too large or too small for a float64 anyway.
+    """
     negative = buf[p] == _MINUS
     if negative or buf[p] == _PLUS:
         p += 1
     start = p
     power = np.int64(0)
     while _ZERO <= buf[p] <= _NINE:
-        if power < 10_000:
+        if power < _MOST_EXPONENT:
             power = power * 10 + (np.int64(buf[p]) - _ZERO)
         p += 1
     return (-power if negative else power), start, p
 
 
 @_compiled
-def _number(buf, p):
+def _parse_number(buf, p):
     """Parse the number at p, up to the end of its token.
 
     Returns:
@@ -136,7 +144,30 @@ def _number(buf, p):
     negative = buf[p] == _MINUS
     if negative or buf[p] == _PLUS:
         p += 1
-    # Read the number as mantissa * 10^exponent.
+    mantissa, exponent, dropped, n_digits, p = _parse_digits(buf, p)
+    if n_digits == 0:
+        return 0.0, p, False
+    if buf[p - 1] == _POINT:  # Python has to read it: "4." is refused, "4.e2" is not
+        return 0.0, p, False
+    if buf[p] == _SMALL_E or buf[p] == _CAPITAL_E:
+        power, start, p = _parse_exponent(buf, p + 1)
+        if p == start:
+            return 0.0, p, False
+        exponent += power
+    if not _ends_token(buf[p]):
+        return 0.0, p, False
+    value, sure = _value_of(mantissa, exponent, dropped)
+    return (-value if negative else value), p, sure
+
+
+@_compiled
+def _parse_digits(buf, p):
+    """Parse the digits at p, which may have a decimal point, as mantissa * 10^exponent.
+
+    Returns:
+        The mantissa, the exponent, whether digits were dropped because the mantissa has no room
+        for them, the number of all digits, and the position after the digits.
+    """
     mantissa = np.int64(0)
     exponent = np.int64(0)
     n_digits = 0
@@ -146,9 +177,9 @@ def _number(buf, p):
         byte = np.int64(buf[p])
         if _ZERO <= byte <= _NINE:
             n_digits += 1
-            # A digit after the point lowers the exponent. A digit that does not fit into the
-            # mantissa is dropped; before the point it raises the exponent. A bool counts as 0 or 1.
-            if mantissa < 10**17:
+            # A digit after the point lowers the exponent. A dropped digit before the point raises
+            # the exponent. A bool counts as 0 or 1.
+            if mantissa < _MOST_MANTISSA:
                 mantissa = mantissa * 10 + (byte - _ZERO)
                 exponent -= after_point
             else:
@@ -157,38 +188,34 @@ def _number(buf, p):
         elif byte == _POINT and not after_point:
             after_point = True
         else:
-            break
+            return mantissa, exponent, dropped, n_digits, p
         p += 1
-    if n_digits == 0:
-        return 0.0, p, False
-    if buf[p - 1] == _POINT:  # Python has to read it: "4." is refused, "4.e2" is not
-        return 0.0, p, False
-    if buf[p] == _SMALL_E or buf[p] == _CAPITAL_E:
-        power, start, p = _power(buf, p + 1)
-        if p == start:
-            return 0.0, p, False
-        exponent += power
-    if not _ends_token(buf[p]):
-        return 0.0, p, False
-    # Compute the value of mantissa * 10^exponent, and whether it is sure.
-    if mantissa == 0:
-        return (-0.0 if negative else 0.0), p, True
-    if exponent < -60 or exponent > 60:
-        return 0.0, p, False
-    power_of_ten = _POWERS[abs(exponent)]
-    value = mantissa / power_of_ten if exponent < 0 else mantissa * power_of_ten
-    sure = value < _LARGEST
-    if dropped or mantissa >= _EXACT or exponent < -22 or exponent > 22:
-        # The float64 may be off by a few units in the last place. The float32 is right unless the
-        # exact value is close to the middle between two float32 numbers.
-        low = np.float32(value * (1 - _ERROR))
-        high = np.float32(value * (1 + _ERROR))
-        sure = sure and low == high
-    return (-value if negative else value), p, sure
 
 
 @_compiled
-def _index(buf, p):
+def _value_of(mantissa, exponent, dropped):
+    """Compute mantissa * 10^exponent, and whether the value is sure, see `_parse_number`.
+
+    `dropped` tells whether the number has further digits, which are not in the mantissa.
+    """
+    if mantissa == 0:
+        return 0.0, True
+    if abs(exponent) > _MOST_POWER:
+        return 0.0, False
+    power_of_ten = _POWERS[abs(exponent)]
+    value = mantissa / power_of_ten if exponent < 0 else mantissa * power_of_ten
+    sure = value < _LARGEST_FLOAT32
+    if dropped or mantissa >= _LARGEST_EXACT or abs(exponent) > _MOST_EXACT_POWER:
+        # The float64 may be off by a few units in the last place. The float32 is right unless the
+        # exact value is close to the middle between two float32 numbers.
+        low = np.float32(value * (1 - _RELATIVE_ERROR))
+        high = np.float32(value * (1 + _RELATIVE_ERROR))
+        sure = sure and low == high
+    return value, sure
+
+
+@_compiled
+def _parse_index(buf, p):
     """Parse the feature index at p, which must end with a colon.
 
     Returns:
@@ -234,7 +261,7 @@ def _index_fault(index, limit, last_line, line):
 
 
 @_compiled
-def _docid(buf, p):
+def _find_docid(buf, p):
     """Find the document id in the comment at p: the token after `docid =`.
 
     Returns:
@@ -290,6 +317,43 @@ def data_lines(buf: U8, newlines: I64, starts: I64) -> int:
 
 
 @_compiled
+def _parse_features(buf, p, line, limit, table, last_line, odd, n_odd):
+    """Parse the features of a line, from p on, into the line's row of the table.
+
+    A feature without a value in the line is 0. The arguments are those of `parse_lines`, and
+    `last_line` is described at `_index_fault`.
+
+    Returns:
+        The number of features, the new number of odd values, the largest index, the code of the
+        fault or 0, and the end of the features or the position of the fault.
+    """
+    width = table.shape[1]
+    for column in range(width):  # quicker to compile than a slice
+        table[line, column] = 0.0
+    n_features = 0
+    largest = 0
+    while buf[p] != _NEWLINE and buf[p] != _HASH:
+        index, colon = _parse_index(buf, p)
+        fault = _index_fault(index, limit, last_line, line)
+        if fault:
+            return n_features, n_odd, largest, fault, p
+        last_line[index] = line + 1
+        largest = max(largest, index)
+        start = colon + 1
+        value, p, sure = _parse_number(buf, start)
+        if not sure:
+            p = _token_end(buf, start)
+            value = np.nan
+            if not _is_missing(buf, start, p):
+                n_odd = _add_odd(odd, n_odd, line, index - 1, start, p)
+        if index <= width:
+            table[line, index - 1] = value
+        n_features += 1
+        p = _skip_blanks(buf, p)
+    return n_features, n_odd, largest, 0, p
+
+
+@_compiled
 def parse_lines(
     buf: U8,
     starts: I64,
@@ -324,14 +388,13 @@ def parse_lines(
         start and end of the text with the fault.
     """
     first = line
-    width = table.shape[1]
     n_odd = 0
     widest = 0
     last_line = np.zeros(limit + 1, np.int32)  # last line with each index, plus 1
     while line < stop and n_odd < ODD_ENOUGH:
         # Parse the grade.
         begin = starts[line]
-        grade, p, sure = _number(buf, begin)
+        grade, p, sure = _parse_number(buf, begin)
         if sure and grade >= 0 and grade == np.floor(grade) and grade < 2**31:
             grades[line] = np.int32(grade)
         else:
@@ -341,39 +404,24 @@ def parse_lines(
         # Parse the name of the query.
         p = _skip_blanks(buf, p)
         end = p if buf[p] == _NEWLINE else _token_end(buf, p)
-        qid = p + 4
+        qid = p + len(_QID_PREFIX)
         if end <= qid or (buf[p], buf[p + 1], buf[p + 2], buf[p + 3]) != _QID_PREFIX:
             return line, n_odd, widest, NO_QID, begin, end
         fields[line, QID] = qid
         fields[line, QID_END] = end
         fields[line, NEW_QID] = line == first or not _same_qid(buf, fields, line)
 
-        # Parse the features. A feature without a value in this line is 0.
-        for column in range(width):  # quicker to compile than a slice
-            table[line, column] = 0.0
-        n_features = 0
-        p = _skip_blanks(buf, end)
-        while buf[p] != _NEWLINE and buf[p] != _HASH:
-            index, colon = _index(buf, p)
-            fault = _index_fault(index, limit, last_line, line)
-            if fault:
-                return line, n_odd, widest, fault, p, _token_end(buf, p)
-            last_line[index] = line + 1
-            widest = max(widest, index)
-            value, p, sure = _number(buf, colon + 1)
-            if not sure:
-                p = _token_end(buf, colon + 1)
-                value = np.nan
-                if not _is_missing(buf, colon + 1, p):
-                    n_odd = _add_odd(odd, n_odd, line, index - 1, colon + 1, p)
-            if index <= width:
-                table[line, index - 1] = value
-            n_features += 1
-            p = _skip_blanks(buf, p)
+        # Parse the features.
+        n_features, n_odd, largest, fault, p = _parse_features(
+            buf, _skip_blanks(buf, end), line, limit, table, last_line, odd, n_odd
+        )
+        widest = max(widest, largest)
+        if fault:
+            return line, n_odd, widest, fault, p, _token_end(buf, p)
         fields[line, FEATURES] = n_features
 
         # Find the document id in the comment.
-        fields[line, DOCID], fields[line, DOCID_END] = _docid(buf, p)
+        fields[line, DOCID], fields[line, DOCID_END] = _find_docid(buf, p)
         line += 1
     return line, n_odd, widest, 0, 0, 0
 

@@ -49,6 +49,7 @@ def write_letor(queries: Queries, path: str | os.PathLike[str]) -> None:
     _refuse_unwritable(queries, path)
 
     def write(temporary: Path) -> None:
+        """Write the lines to a temporary file, which then replaces `path`."""
         with temporary.open("wb") as raw:
             file: IO[bytes] = raw
             if path.suffix == ".gz":
@@ -62,7 +63,7 @@ def write_letor(queries: Queries, path: str | os.PathLike[str]) -> None:
 
 
 def _refuse_unwritable(queries: Queries, path: Path) -> None:
-    """Raise DataError if there are no values to write, or LETOR text cannot hold a name."""
+    """Raise DataError if there are no values, or LETOR text cannot hold a qid or document id."""
     if queries.n_docs == 0 or queries.n_features == 0:
         raise DataError(f"{path}: there is nothing to write in {queries!r}")
     for qid in queries.qids.tolist():
@@ -75,7 +76,7 @@ def _refuse_unwritable(queries: Queries, path: Path) -> None:
 
 
 def _texts(queries: Queries) -> Iterator[str]:
-    """Yield the text of a few documents at a time."""
+    """Yield the lines of about `_VALUES_AT_ONCE` values at a time, as one text."""
     docs_at_once = max(1, _VALUES_AT_ONCE // queries.n_features)
     query_of_docs = queries.query_of_docs()
     indexes = [f"{k}:" for k in range(1, queries.n_features + 1)]
@@ -92,7 +93,7 @@ def _texts(queries: Queries) -> Iterator[str]:
             docids = queries.docids[docs].tolist()
         lines = []
         for grade, qid, values_of_doc, docid in zip(grades, qids, values, docids, strict=True):
-            features_text = " ".join(map(str.__add__, indexes, values_of_doc))
+            features_text = " ".join(map(str.__add__, indexes, values_of_doc))  # 1:0.5 2:0.25
             comment = f" #docid = {docid}" if docid else ""
             lines.append(f"{grade} qid:{qid} {features_text}{comment}\n")
         yield "".join(lines)

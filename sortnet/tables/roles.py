@@ -9,7 +9,7 @@ texts that repeat are categories and become features; other texts are described 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean
 from typing import Any, NamedTuple, TypeVar
@@ -123,11 +123,7 @@ def choose_columns(
     """
     explicit = [getattr(named_roles, role) for role in NAMED]
     explicit += [column_of(name, rows.columns) for name in features or ()]
-    if named_roles.context and not named_roles.group:
-        raise DataError(f"{rows.path}: a context belongs to a group: --group names its column")
-    for name in (*explicit, *named_roles.shown, *ignore):
-        if name is not None and name not in rows.columns:
-            raise DataError(f"{rows.path}: {no_column(name, rows.columns)}")
+    _refuse_named_roles(rows, named_roles, (*explicit, *named_roles.shown, *ignore))
     usable = {
         name: cells
         for name, cells in rows.columns.items()
@@ -135,35 +131,37 @@ def choose_columns(
     }
     _refuse_nested(rows, usable)
     categories = _known_categories(known_features or (), rows.columns, usable)
-    taken = {*explicit, *named_roles.shown, *(column_of(name, usable) for name in categories)}
+    categorical_columns = {column_of(name, usable) for name in categories}
+    with_role = {*explicit, *named_roles.shown, *categorical_columns}
     text_columns = {
         name: cells
         for name, cells in usable.items()
-        if name not in taken and name.lower() not in GRADES and not is_numeric(cells)
+        if name not in with_role and name.lower() not in GRADES and not is_numeric(cells)
     }
     if features is None:
         refuse_decimal_commas(rows, text_columns)
     notes = (*_notes(rows, text_columns, named_roles), *_group_notes(rows, named_roles, ignore))
     without_role = {name: cells for name, cells in usable.items() if name not in explicit}
     content = _choose_content(named_roles, without_role, text_columns)
-    special = {*content, named_roles.group, named_roles.context}
-    # The remaining columns are candidates for features, unless the features are given.
-    if features is not None:
-        categories = ()
-    else:
+    no_features = {*content, named_roles.group, named_roles.context}
+    if features is None:
         candidates = {
             name: cells
             for name, cells in usable.items()
-            if name not in special and name.lower() not in _NO_FEATURES
+            if name not in no_features and name.lower() not in _NO_FEATURES
         }
         known_categories = None if known_features is None else categories
         features, categories = _guessed_features(candidates, rows.columns, known_categories)
-    media_and_text = (content.text, content.image, content.audio)
-    has_content = any((*media_and_text, *named_roles.shown, *features, *categories))
-    if not has_content and (not content.id or is_numeric(usable[content.id])):
+    else:
+        categories = ()
+    shown_or_learned = (
+        content.text, content.image, content.audio, *named_roles.shown, *features, *categories,
+    )  # fmt: skip
+    # An id can be shown, but a number as the only thing that is shown tells nothing.
+    if not any(shown_or_learned) and (not content.id or is_numeric(usable[content.id])):
         raise DataError(f"{rows.path}: no column can be shown or learned from (--text names one)")
     feature_columns = {column_of(name, rows.columns) for name in (*features, *categories)}
-    used = {*special, *named_roles.shown, *feature_columns}
+    used = {*no_features, *named_roles.shown, *feature_columns}
     return replace(
         named_roles,
         **content._asdict(),
@@ -173,6 +171,21 @@ def choose_columns(
         notes=notes,
         dates=tuple(name for name in features if name in rows.dates),
     )
+
+
+def _refuse_named_roles(rows: Rows, named_roles: Columns, names: Iterable[str | None]) -> None:
+    """Raise DataError for a context without a group, or for a name that no column has.
+
+    Args:
+        rows: the table.
+        named_roles: the roles that the user named.
+        names: names of columns that must exist; None is skipped.
+    """
+    if named_roles.context and not named_roles.group:
+        raise DataError(f"{rows.path}: a context belongs to a group: --group names its column")
+    for name in names:
+        if name is not None and name not in rows.columns:
+            raise DataError(f"{rows.path}: {no_column(name, rows.columns)}")
 
 
 class _Content(NamedTuple):
@@ -194,14 +207,14 @@ def _choose_content(
         without_role: the columns that have no named role.
         text_columns: the columns of texts that have no role yet.
     """
-    remaining = dict(text_columns)  # a column that gets a role is removed
-    image = named_roles.image or _media(remaining, IMAGES)
+    remaining = dict(text_columns)  # a column that gets a role is removed; "" is no column
+    image = named_roles.image or _find_media_column(remaining, IMAGES)
     remaining.pop(image or "", None)
-    audio = named_roles.audio or _media(remaining, AUDIO)
+    audio = named_roles.audio or _find_media_column(remaining, AUDIO)
     remaining.pop(audio or "", None)
     id_column = named_roles.id or _named_id(without_role)
     remaining.pop(id_column or "", None)
-    text = named_roles.text or _text(remaining)
+    text = named_roles.text or _find_text_column(remaining)
     # Without an id by its name, a column of unique short texts is the id, even if it is the text.
     id_column = id_column or _unique_short_text(remaining)
     return _Content(id_column, text, image, audio)
@@ -237,10 +250,13 @@ def _guessed_features(
     features = choose_features(candidates, names)
     categories = known_categories
     if categories is None:
+        # A feature that is not the name of a column is `column=value`.
         categories = tuple(name for name in features if name not in candidates)
-    categorical = {column_of(name, candidates) for name in categories}
-    numeric = [name for name in features if name in candidates and name not in categorical]
-    return numeric, categories
+    categorical_columns = {column_of(name, candidates) for name in categories}
+    numeric_columns = [
+        name for name in features if name in candidates and name not in categorical_columns
+    ]
+    return numeric_columns, categories
 
 
 def without_unique_text(roles: C, named_roles: Columns) -> C:
@@ -306,7 +322,7 @@ def feature_matrix(rows: Rows, names: Sequence[str]) -> F64:
                 f"{rows.path}: there is no column {shown(column)} in {listed(rows.columns)}"
             )
         if column == name:
-            matrix[:, k] = _finite(rows, name)
+            matrix[:, k] = _finite_numbers(rows, name)
             continue
         # Features of the same column follow each other, so only one column's texts are in memory.
         if column not in texts:
@@ -316,7 +332,7 @@ def feature_matrix(rows: Rows, names: Sequence[str]) -> F64:
     return matrix
 
 
-def _finite(rows: Rows, name: str) -> F64:
+def _finite_numbers(rows: Rows, name: str) -> F64:
     """Convert a column to numbers; raise DataError for a text, or a number infinite in float32."""
     cells = rows.columns[name]
     numbers, is_text = numbers_of(cells)
@@ -362,14 +378,17 @@ def _notes(rows: Rows, columns: dict[str, Cells], named_roles: Columns) -> tuple
     kinds = {"images": (named_roles.image, IMAGES), "sounds": (named_roles.audio, AUDIO)}
     notes = []
     for kind, (named_column, suffixes) in kinds.items():
-        if named_column or _media(columns, suffixes):
+        if named_column or _find_media_column(columns, suffixes):
             continue
         for name, cells in columns.items():
-            values = {row: v for row, v in enumerate(cells) if v is not None and v != ""}
-            n_files = sum(str(v).strip().lower().endswith(suffixes) for v in values.values())
-            if 2 * n_files < max(len(values), 1):
+            value_of_row = {
+                row: cell for row, cell in enumerate(cells) if cell is not None and cell != ""
+            }
+            values = value_of_row.values()
+            n_with_suffix = sum(str(value).strip().lower().endswith(suffixes) for value in values)
+            if 2 * n_with_suffix < max(len(values), 1):
                 continue
-            row = next(row for row, v in values.items() if not _is_file(v, suffixes))
+            row = next(row for row, value in value_of_row.items() if not _is_file(value, suffixes))
             fault = f"is none of {' '.join(suffixes)}"
             if "://" in str(cells[row]):
                 fault = "is a URL"
@@ -381,7 +400,7 @@ def _notes(rows: Rows, columns: dict[str, Cells], named_roles: Columns) -> tuple
 
 
 def _group_notes(rows: Rows, named_roles: Columns, ignore: Collection[str]) -> list[str]:
-    """Write a note about the first column that has the name of a group and repeats its values.
+    """Write a note about the first column with repeated values and a name that groups often have.
 
     The list has no note or one note.
     """
@@ -404,11 +423,11 @@ def _strings(cells: Cells) -> list[str]:
     return values if all(isinstance(v, str) for v in values) else []
 
 
-def _media(columns: dict[str, Cells], suffixes: tuple[str, ...]) -> str | None:
-    """Find the first column whose values are all names of files with these suffixes."""
+def _find_media_column(columns: dict[str, Cells], suffixes: tuple[str, ...]) -> str | None:
+    """Find the first column whose values are all names of files with these suffixes, or None."""
     for name, cells in columns.items():
         values = _strings(cells)
-        if values and all(_is_file(v, suffixes) for v in values):
+        if values and all(_is_file(value, suffixes) for value in values):
             return name
     return None
 
@@ -426,12 +445,13 @@ def _named_id(columns: Mapping[str, Cells]) -> str | None:
     A column called `id`, in capital or small letters, is always the id. A column with another name
     in `IDS` is the id if its values are unique.
     """
-    by_name = {name.lower(): name for name in reversed([*columns])}
-    if "id" in by_name:
-        return by_name["id"]
+    # Among columns that differ only in case, the first counts.
+    by_lower_name = {name.lower(): name for name in reversed([*columns])}
+    if "id" in by_lower_name:
+        return by_lower_name["id"]
     for name in IDS:
-        if name in by_name and _is_unique(columns[by_name[name]]):
-            return by_name[name]
+        if name in by_lower_name and _is_unique(columns[by_lower_name[name]]):
+            return by_lower_name[name]
     return None
 
 
@@ -449,7 +469,7 @@ def _unique_short_text(columns: dict[str, Cells]) -> str | None:
     return None
 
 
-def _text(columns: dict[str, Cells]) -> str | None:
+def _find_text_column(columns: dict[str, Cells]) -> str | None:
     """Find the column of texts: by a name in `TEXTS`, else the column with most words per text.
 
     Without such a name, a column with less than three words per text on average is no text.

@@ -49,12 +49,16 @@ _CELLS_AT_ONCE = 1 << 19
 _LONGEST_LINE = 64 << 20  # characters
 _PIECE = 1 << 24  # bytes of a JSON file that are read at a time
 _BYTES_PER_JSON_BYTE = 16  # estimate of the memory that parsed JSON takes
+_BYTES_PER_PARQUET_CELL = 16  # estimate of the memory that a cell takes
+_BYTES_PER_REFERENCE = 8  # memory that a list takes for each of its cells, at least
 _LISTED = 20  # largest number of names of columns that a message shows
 _COMPARED = 1000  # largest number of names with which a misspelt name is compared
-_NO_UTF8 = re.compile(
-    "[\udc80-\udcff]"
-)  # what "surrogateescape" writes for bytes that are no UTF-8
+# For a byte b that is no UTF-8, "surrogateescape" writes the character with the number 0xDC00 + b.
+_FIRST_SURROGATE = 0xDC00
+_NO_UTF8 = re.compile("[\udc80-\udcff]")
 _FIELD_LIMIT = threading.Lock()  # csv has one limit for the whole process
+_DATE_KIND = "M"
+_NUMBER_KINDS = "biufmM"  # booleans, whole numbers, real numbers, durations and dates
 
 Chunk: TypeAlias = tuple[dict[str, Cells], Sequence[int]]  # some rows by column, and their lines
 Keep: TypeAlias = Callable[[str], bool]  # whether the cells of a column are kept as read
@@ -88,7 +92,7 @@ class Rows:
         return len(self.lines)
 
     def place(self, row: int) -> str:
-        """Write the file and the line of a row for messages; a negative row counts from the end."""
+        """Write where a row is, for messages: `FILE, line 7`; row -1 is the last row."""
         path = self.path
         if self.files:
             first_rows = [first for first, _ in self.files]
@@ -158,7 +162,9 @@ def read_rows(
             raise DataError(
                 f"{table.path}: its columns are {listed(table.columns)}; {first_columns}"
             )
-    columns = {name: _joined([table.columns[name] for table in tables]) for name in first.columns}
+    columns = {
+        name: _join_cells([table.columns[name] for table in tables]) for name in first.columns
+    }
     lines = [line for table in tables for line in table.lines]
     dates = frozenset(name for table in tables for name in table.dates)
     *first_rows, _ = np.cumsum([0, *map(len, tables)]).tolist()
@@ -178,15 +184,18 @@ def rows_of_frame(frame: Any, source: str, keep: Keep = lambda column: True) -> 
     dates = set[str]()
     for k, name in enumerate(map(str, frame.columns)):
         column = frame.iloc[:, k]
-        if column.dtype.kind == "M":
+        kind = column.dtype.kind  # numpy's letter for the kind of dtype
+        is_categorical = hasattr(column.array, "categories")
+        if kind == _DATE_KIND:
             dates.add(name)
-        if not keep(name) and column.dtype.kind in "biufmM":
-            columns[name] = numbers_of(column)[0]
-        elif hasattr(column.array, "categories") and not keep(name):
+        if kind in _NUMBER_KINDS and not keep(name):
+            numbers, _ = numbers_of(column)
+            columns[name] = numbers
+        elif is_categorical and not keep(name):
             columns[name] = column.array
         else:
-            with_none = column.astype(object).where(column.notna(), None)
-            cells = [*map(_simple, with_none)]
+            missing_as_none = column.astype(object).where(column.notna(), None)
+            cells = [_convert_cell(value) for value in missing_as_none]
             columns[name] = cells if keep(name) else _as_numbers_if_all_are(cells)
             if are_dates(cells):
                 dates.add(name)
@@ -203,10 +212,12 @@ def as_pandas(frame: Any) -> pd.DataFrame:
     if hasattr(frame, "collect") and not hasattr(frame, "iloc"):
         frame = frame.collect()
     if hasattr(frame, "iloc"):
-        sparse = [k for k, dtype in enumerate(frame.dtypes) if isinstance(dtype, pd.SparseDtype)]
-        if sparse:
-            frame = frame.copy(deep=False)
-        for k in sparse:
+        sparse_columns = [
+            k for k, dtype in enumerate(frame.dtypes) if isinstance(dtype, pd.SparseDtype)
+        ]
+        if sparse_columns:
+            frame = frame.copy(deep=False)  # the caller's frame stays as it is
+        for k in sparse_columns:
             frame.isetitem(k, frame.iloc[:, k].sparse.to_dense())
         return frame  # type: ignore[no-any-return]
 
@@ -268,33 +279,46 @@ def decoded(path: Path, data: bytes) -> str:
 
 
 def _read_file(path: Path, kind: str, may_be_empty: bool, keep: Keep) -> Rows:
-    """Read one file; the arguments are described at `read_rows`."""
+    """Read one file.
+
+    Args:
+        path: the file.
+        kind: the suffix of its format, such as `.csv`.
+        may_be_empty: whether a file without columns is allowed.
+        keep: says whether the cells of a column are kept as read.
+    """
     if not path.exists():
         raise DataError(f"{path}: no such file or folder")
     if kind not in (*TABLES, ".json"):
         raise DataError(f"{path}: is none of {', '.join(TABLES)} nor a folder")
     with reading(path):
         if kind == ".parquet":
-            return _rows_of_chunks(path, _parquet(path), keep, "row")
+            return _rows_of_chunks(path, _parquet_chunks(path), keep, "row")
         lines = _Lines(path)
         if kind == ".json" and lines.first().lstrip().startswith("["):
-            rows = _rows_of_chunks(path, _array(path), keep, "record")
+            rows = _rows_of_chunks(path, _json_array_chunks(path), keep, "record")
         else:
-            rows = _text(lines, kind, keep)
+            rows = _read_text(lines, kind, keep)
         if not rows.columns and not may_be_empty:
             raise DataError(f"{path}: the file is empty: it has no rows")
         return rows
 
 
-def _text(lines: _Lines, kind: str, keep: Keep) -> Rows:
-    """Read CSV or JSON lines; log a note if the last row may be cut."""
+def _read_text(lines: _Lines, kind: str, keep: Keep) -> Rows:
+    """Read CSV or JSON lines; log a note if the file seems to end within its last row.
+
+    Args:
+        lines: the lines of the file.
+        kind: `.csv`, `.tsv`, or a suffix of JSON lines.
+        keep: says whether the cells of a column are kept as read.
+    """
     if kind in (".csv", ".tsv"):
         separator = "\t" if kind == ".tsv" else None
-        rows = _csv(lines, keep, separator)
+        rows = _read_csv(lines, keep, separator)
         # A missing line end alone is no sign of a cut: many programs write CSV files without it.
         may_be_cut = lines.cut and lines.last_record_is_shortest
     else:
-        rows = _rows_of_chunks(lines.path, _jsonl(lines), keep, "line", text=lines)
+        rows = _rows_of_chunks(lines.path, _json_line_chunks(lines), keep, "line", text=lines)
         may_be_cut = lines.cut
     if may_be_cut and len(rows):
         note_unfinished(rows.place(-1))
@@ -317,16 +341,17 @@ def _rows_of_chunks(
     has_dates: dict[str, bool | None] = {}  # None until the column has a cell that is not missing
     lines: list[int] = []
     for columns, chunk_lines in chunks:
+        n_rows_before = len(lines)
         for name in columns:
             if name not in chunks_of_columns:
-                chunks_of_columns[name] = [[None] * len(lines)] if lines else []
+                chunks_of_columns[name] = [[None] * n_rows_before] if n_rows_before else []
         for name, chunks_of_column in chunks_of_columns.items():
             cells = columns.get(name, [None] * len(chunk_lines))
             if has_dates.get(name) is None:
                 has_dates[name] = are_dates(cells)
             chunks_of_column.append(cells if keep(name) else _as_numbers_if_all_are(cells))
         lines += chunk_lines
-    columns = {name: _joined(cells) for name, cells in chunks_of_columns.items()}
+    columns = {name: _join_cells(cells) for name, cells in chunks_of_columns.items()}
     is_unfinished = text is not None and text.cut
     date_columns = frozenset(name for name in has_dates if has_dates[name])
     return Rows(path, columns, lines, unit, is_unfinished, dates=date_columns)
@@ -347,10 +372,12 @@ def _as_numbers_if_all_are(cells: Cells) -> Cells:
     return numbers
 
 
-def _joined(chunks: Sequence[Cells]) -> Cells:
+def _join_cells(chunks: Sequence[Cells]) -> Cells:
     """Join the cells of several chunks: to an array if all chunks are arrays, else to a list."""
-    not_empty = [chunk for chunk in chunks if len(chunk)]
-    chunks = not_empty or chunks[:1]
+    chunks_with_cells = [chunk for chunk in chunks if len(chunk)]
+    if not chunks_with_cells:
+        return chunks[0]
+    chunks = chunks_with_cells
     if len(chunks) == 1:
         return chunks[0]
     if all(isinstance(chunk, np.ndarray) for chunk in chunks):
@@ -395,7 +422,7 @@ class _Lines:
                     raise DataError(f"{self.path}: has a line longer than {_LONGEST_LINE >> 20} MB")
                 surrogate = None if line.isascii() else _NO_UTF8.search(line)
                 if surrogate:
-                    wrong_byte = ord(surrogate[0]) - 0xDC00
+                    wrong_byte = ord(surrogate[0]) - _FIRST_SURROGATE
                     fault = f"byte {wrong_byte:#04x} is not UTF-8"
                     raise DataError(f"{self.path}, line {number}: {fault}")
                 self.cut = not line.endswith(("\n", "\r"))
@@ -404,11 +431,11 @@ class _Lines:
                 yield line
 
 
-class _Quotes(DataError):
+class _MisplacedQuote(DataError):
     """Raised when a CSV file has a misplaced quote."""
 
 
-def _csv(lines: _Lines, keep: Keep, separator: str | None) -> Rows:
+def _read_csv(lines: _Lines, keep: Keep, separator: str | None) -> Rows:
     """Read a CSV file; if `separator` is None, the separator is found in the header."""
     if separator is None:
         # In many countries spreadsheets separate by semicolons.
@@ -416,6 +443,7 @@ def _csv(lines: _Lines, keep: Keep, separator: str | None) -> Rows:
         separator = next((character for character in ",;\t" if character in header), ",")
 
     def read(quoting: Any) -> Rows:
+        """Read all records with a rule of `csv` for quotes."""
         with _long_fields():
             reader = csv.reader(lines, delimiter=separator, quoting=quoting, strict=True)
             chunks = _csv_chunks(lines, reader, separator)
@@ -423,7 +451,7 @@ def _csv(lines: _Lines, keep: Keep, separator: str | None) -> Rows:
 
     try:
         return read(csv.QUOTE_MINIMAL)
-    except _Quotes:
+    except _MisplacedQuote:
         if separator != "\t":
             raise
     return read(csv.QUOTE_NONE)  # most TSV files have no quoting
@@ -435,7 +463,7 @@ def _csv_chunks(lines: _Lines, reader: Any, separator: str) -> Iterator[Chunk]:
     At the end, note in `lines` whether the last record is the shortest.
     """
     path = lines.path
-    records = _records(lines, reader)
+    records = _csv_records(lines, reader)
     first_record = next(records, None)
     if first_record is None:
         return
@@ -443,7 +471,7 @@ def _csv_chunks(lines: _Lines, reader: Any, separator: str) -> Iterator[Chunk]:
     _check_header(f"{path}, line {first_record.line}", header)
     yield {name: [] for name in header}, []
     records_at_once = max(1, _CELLS_AT_ONCE // len(header))
-    shortest = math.inf
+    shortest = math.inf  # length of the shortest record before the last record
     last_length = math.inf
     while batch := list(islice(records, records_at_once)):
         for line, fields, length in batch:
@@ -465,7 +493,7 @@ class _Record(NamedTuple):
     length: int
 
 
-def _records(lines: _Lines, reader: Any) -> Iterator[_Record]:
+def _csv_records(lines: _Lines, reader: Any) -> Iterator[_Record]:
     """Yield the records of a CSV reader that are not blank."""
     line = 1
     start = lines.n_characters
@@ -476,12 +504,12 @@ def _records(lines: _Lines, reader: Any) -> Iterator[_Record]:
             line = reader.line_num + 1
             start = lines.n_characters
     except csv.Error as error:
-        raise _Quotes(f"{lines.path}, line {line}: {error}") from None
+        raise _MisplacedQuote(f"{lines.path}, line {line}: {error}") from None
 
 
 @contextmanager
 def _long_fields() -> Iterator[None]:
-    """Let csv read long fields; `_Lines` refuses lines that are too long."""
+    """Let csv read fields as long as the longest line that `_Lines` accepts."""
     with _FIELD_LIMIT:
         previous_limit = csv.field_size_limit(_LONGEST_LINE)
         try:
@@ -512,8 +540,8 @@ def _first_repeated(names: Iterable[str]) -> str | None:
     return None
 
 
-def _jsonl(lines: _Lines) -> Iterator[Chunk]:
-    """Yield the records of JSON lines chunk by chunk."""
+def _json_line_chunks(lines: _Lines) -> Iterator[Chunk]:
+    """Yield the records of JSON lines in chunks of at most `_CELLS_AT_ONCE` cells or one record."""
     records: list[dict[str, Any]] = []
     line_numbers: list[int] = []
     records_at_once = _CELLS_AT_ONCE
@@ -521,18 +549,21 @@ def _jsonl(lines: _Lines) -> Iterator[Chunk]:
     for number, line in enumerate(lines, start=1):
         if line.strip():
             place = f"{lines.path}, line {number}"
-            records.append(_object(place, _value(place, line, cut=lines.cut)))
+            value = _parse_json(place, line, cut=lines.cut)
+            record = _checked_object(place, value)
+            records.append(record)
             line_numbers.append(number)
-            chunk_size = _CELLS_AT_ONCE // max(1, len(records[-1]))
-            records_at_once = max(1, min(records_at_once, chunk_size))
+            # The widest record that was read limits the number of records in a chunk.
+            records_of_this_width = _CELLS_AT_ONCE // max(1, len(record))
+            records_at_once = max(1, min(records_at_once, records_of_this_width))
         if len(records) >= records_at_once:
-            yield _table(lines.path, records), line_numbers
+            yield _columns_of_records(lines.path, records), line_numbers
             records = []
             line_numbers = []
-    yield _table(lines.path, records), line_numbers
+    yield _columns_of_records(lines.path, records), line_numbers
 
 
-def _array(path: Path) -> Iterator[Chunk]:
+def _json_array_chunks(path: Path) -> Iterator[Chunk]:
     """Yield a JSON array of objects as one chunk."""
     data = bytearray()
     with open_bytes(path) as file:
@@ -541,30 +572,30 @@ def _array(path: Path) -> Iterator[Chunk]:
             data += piece
             expected_bytes = _BYTES_PER_JSON_BYTE * len(data)
             refuse_too_large(expected_bytes, f"{path}: the table of more than {len(data)} bytes")
-    values = _value(str(path), decoded(path, bytes(data)))
-    numbers = range(1, len(values) + 1)
+    values = _parse_json(str(path), decoded(path, bytes(data)))
+    record_numbers = range(1, len(values) + 1)
     records = []
-    for number, value in zip(numbers, values, strict=True):
-        records.append(_object(f"{path}, record {number}", value))
-    yield _table(path, records), numbers
+    for number, value in zip(record_numbers, values, strict=True):
+        records.append(_checked_object(f"{path}, record {number}", value))
+    yield _columns_of_records(path, records), record_numbers
 
 
-def _table(path: Path, records: list[dict[str, Any]]) -> dict[str, list[Any]]:
+def _columns_of_records(path: Path, records: list[dict[str, Any]]) -> dict[str, list[Any]]:
     """Convert records to columns; a value that a record lacks is None."""
     names = list(dict.fromkeys(name for record in records for name in record))
     size = f"{path}: {len(records)} rows of {len(names)} columns"
-    refuse_too_large(8 * len(records) * len(names), size)
+    refuse_too_large(_BYTES_PER_REFERENCE * len(records) * len(names), size)
     return {name: [record.get(name) for record in records] for name in names}
 
 
-def _object(place: str, value: Any) -> dict[str, Any]:
+def _checked_object(place: str, value: Any) -> dict[str, Any]:
     """Return the value if it is a JSON object, else raise DataError."""
     if not isinstance(value, dict):
         raise DataError(f"{place}: is no JSON object: {shown(value)}")
     return value
 
 
-def _value(place: str, text: str, *, cut: bool = False) -> Any:
+def _parse_json(place: str, text: str, *, cut: bool = False) -> Any:
     """Parse JSON text; raise DataError if it is invalid.
 
     Args:
@@ -594,7 +625,7 @@ def _dict_of_pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return record
 
 
-def _parquet(path: Path) -> Iterator[Chunk]:
+def _parquet_chunks(path: Path) -> Iterator[Chunk]:
     """Yield the rows of a Parquet file chunk by chunk."""
     try:
         from pyarrow import parquet
@@ -602,7 +633,7 @@ def _parquet(path: Path) -> Iterator[Chunk]:
         raise DataError(
             f"{path}: Parquet files need pyarrow: pip install 'sortnet[parquet]'"
         ) from None
-    start = 1
+    first_row = 1  # number of the first row of the next chunk
     refuse_irregular(path)
     with path.open("rb") as file:
         try:
@@ -611,13 +642,13 @@ def _parquet(path: Path) -> Iterator[Chunk]:
             names = list(table.schema_arrow.names)
             _check_header(str(path), names)
             size = f"{path}: {n_rows} rows of {len(names)} columns"
-            refuse_too_large(16 * n_rows * len(names), size)
+            refuse_too_large(_BYTES_PER_PARQUET_CELL * n_rows * len(names), size)
             rows_at_once = max(1, _CELLS_AT_ONCE // max(1, len(names)))
             for batch in table.iter_batches(batch_size=rows_at_once):
-                columns = {name: _plain(batch.column(k)) for k, name in enumerate(names)}
-                yield columns, range(start, start + batch.num_rows)
-                start += batch.num_rows
-            if start == 1:
+                columns = {name: _convert_column(batch.column(k)) for k, name in enumerate(names)}
+                yield columns, range(first_row, first_row + batch.num_rows)
+                first_row += batch.num_rows
+            if first_row == 1:  # there are no rows, but there are columns
                 yield {name: [] for name in names}, []
         except (DataError, MemoryError):
             raise
@@ -626,15 +657,15 @@ def _parquet(path: Path) -> Iterator[Chunk]:
             raise DataError(f"{path}: is damaged or no Parquet file: {reason}") from None
 
 
-def _plain(column: Any) -> Any:
+def _convert_column(column: Any) -> Any:
     """Convert a column of pyarrow to an array if all its values are numbers, else to a list."""
     kind = str(column.type)
     if not column.null_count and kind.startswith(("int", "uint", "float", "double")):
         return column.to_numpy(zero_copy_only=False)
-    return [_simple(value) for value in column.to_pylist()]
+    return [_convert_cell(value) for value in column.to_pylist()]
 
 
-def _simple(value: Any) -> Any:
+def _convert_cell(value: Any) -> Any:
     """Convert a decimal number to a float and a date to text; return other values as they are."""
     if isinstance(value, Decimal):
         return float(value)

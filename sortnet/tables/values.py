@@ -25,6 +25,9 @@ _MINUTES = 5  # times are rounded to 5 minutes, because float32 has days since 1
 
 _TRUTH_VALUES = {"true": 1.0, "false": 0.0}
 _PLAIN = (str, int, float, np.number, np.bool_)
+# numpy's letters for kinds of dtypes.
+_TIME_KINDS = "mM"  # durations and dates
+_NUMBER_KINDS = "biuf"  # booleans, whole numbers and real numbers
 
 Cells: TypeAlias = Any  # a list, a numpy array, or a categorical array of pandas
 
@@ -46,17 +49,18 @@ def numbers_of(cells: Cells) -> tuple[F64, Bool]:
     import pandas as pd
 
     dtype = getattr(cells, "dtype", None)
-    if dtype is not None and dtype.kind in "mM":
+    if dtype is not None and dtype.kind in _TIME_KINDS:
         return _days(pd.Series(cells)), np.zeros(len(cells), bool)
-    if dtype is not None and dtype.kind in "biuf":
+    if dtype is not None and dtype.kind in _NUMBER_KINDS:
         numbers = pd.Series(cells).to_numpy(np.float64, na_value=np.nan)
         return np.asarray(numbers, np.float64), np.zeros(len(cells), bool)
     numbers = _plain_numbers(cells)
     not_numeric = np.flatnonzero(np.isnan(numbers))
     dates = [k for k in not_numeric if is_date(cells[k])]
     if dates:
-        stamps = pd.Series([cells[k].strip() for k in dates])
-        numbers[dates] = _days(pd.to_datetime(stamps, format="ISO8601", errors="coerce", utc=True))
+        date_texts = pd.Series([cells[k].strip() for k in dates])
+        times = pd.to_datetime(date_texts, format="ISO8601", errors="coerce", utc=True)
+        numbers[dates] = _days(times)
     for k in not_numeric:
         if isinstance(cells[k], str):
             text = cells[k].strip().lower()

@@ -82,13 +82,9 @@ class BatchRows(AnnotatorRows):
 
     def cancel_batch(self, name: str) -> int:
         """Take back the open questions of a batch, and return their number."""
-        is_open_question = (
-            LeaseRow.collection == self.number,
-            LeaseRow.batch == name,
-            LeaseRow.open,
-        )
+        conditions = (LeaseRow.collection == self.number, LeaseRow.batch == name, LeaseRow.open)
         with self.locked() as connection:
-            close = update(LeaseRow).where(*is_open_question).values(open=False)
+            close = update(LeaseRow).where(*conditions).values(open=False)
             n_closed = int(connection.execute(close).rowcount)
             cancel = update(BatchRow).where(*self._is_batch(name)).values(cancelled=self.clock())
             connection.execute(cancel)

@@ -131,7 +131,7 @@ class Collection(DecisionRows, JudgementRows, ServerRows, BatchRows):
         """
         with self.locked() as connection:
             is_removed = CollectionRow.number.in_(with_criteria(self.number))
-            # Foreign keys remove the rows of all other tables.
+            # The foreign keys of all other tables remove the rows that belong to the collection.
             connection.execute(delete(CollectionRow).where(is_removed))
 
     def decide(self, *decisions: Decision) -> list[Decision]:
@@ -177,14 +177,12 @@ class Collection(DecisionRows, JudgementRows, ServerRows, BatchRows):
         """
         kinds = {decision.kind for decision in decisions}
         if kinds & ABOUT_ONE:
-            self.check_one_question()
+            self.check_one_question()  # raises the error
         names = {decision.annotator for decision in decisions if decision.annotator is not None}
-        annotators = {
-            annotator.name
-            for collection in (self, *criteria)
-            for annotator in collection.annotators()
-        }
-        for unknown_name in names - annotators:
+        known_names: set[str] = set()
+        for collection in (self, *criteria):
+            known_names.update(annotator.name for annotator in collection.annotators())
+        for unknown_name in names - known_names:
             self.annotator(unknown_name, create=False)  # raises the error
         numbered: list[Decision] = []
         faults: list[StudyError] = []
@@ -265,19 +263,24 @@ class Collection(DecisionRows, JudgementRows, ServerRows, BatchRows):
             now = self.clock()
             keys = self._annotator_keys([annotator])
             key = keys[annotator]
-            if self._is_closed(key):
+            if self._is_excluded_or_paused(key):
                 return []
             if questions and after is not None:
-                answered_pairs: set[Pair] = set()
-                for judgement in self._judgements(after):
-                    if judgement.annotator == annotator:
-                        answered_pairs.update(judgement.pairs)
+                answered_pairs = self._pairs_answered_since(annotator, after)
                 questions = [
                     question for question in questions if answered_pairs.isdisjoint(question.pairs)
                 ]
             return self._take_leases(
                 annotator, key, questions, renew, now=now, expires=now + seconds, batch=batch
             )
+
+    def _pairs_answered_since(self, annotator: str, after: int) -> set[Pair]:
+        """Return the pairs of an annotator's judgements with numbers above `after`."""
+        pairs: set[Pair] = set()
+        for judgement in self._judgements(after):
+            if judgement.annotator == annotator:
+                pairs.update(judgement.pairs)
+        return pairs
 
     def release(self, annotator: str, leases: Sequence[str] | None = None) -> None:
         """Release leases of an annotator, so that their questions can be leased again.
@@ -310,21 +313,37 @@ class Collection(DecisionRows, JudgementRows, ServerRows, BatchRows):
         annotator = judgement.annotator
         with self.locked():
             now = self.clock()
-            stored = None
+            earlier_answer = None
             if may_be_lease_id(lease) and is_name(annotator):
-                stored = self._answer_under(lease, annotator)
-            is_new = stored is None
+                earlier_answer = self._answer_under(lease, annotator)
+            stored = earlier_answer
             if stored is None:
-                question = self._live_lease_of(lease, annotator, now).question
-                answer = replace(judgement, **vars(question), at=now)
-                keys = self._annotator_keys([annotator])
-                self._close_answered(lease)
-                (stored,) = self._insert_judgements([answer], keys, lease=lease)
+                stored = self._insert_answer(lease, judgement, now)
             if after is None or stored.number == after + 1:
-                since = Judgements.of([stored])
+                later_judgements = Judgements.of([stored])
             else:
-                since = self._judgements(after)
-            return Stored(stored, is_new, since)
+                later_judgements = self._judgements(after)
+            is_new = earlier_answer is None
+            return Stored(stored, is_new, later_judgements)
+
+    def _insert_answer(self, lease: str, judgement: Judgement, now: float) -> Judgement:
+        """Store the first answer to a leased question, close the lease, and return the judgement.
+
+        Args:
+            lease: id of the lease, which has the question.
+            judgement: the answer and its annotator. The question is taken from the lease.
+            now: the present time, in seconds since 1970.
+
+        Raises:
+            LeaseError: on a lease that is unknown, expired, released or another annotator's.
+        """
+        annotator = judgement.annotator
+        question = self._live_lease_of(lease, annotator, now).question
+        answer = replace(judgement, **vars(question), at=now)
+        keys = self._annotator_keys([annotator])
+        self._close_answered(lease)
+        (stored,) = self._insert_judgements([answer], keys, lease=lease)
+        return stored
 
     def undo(self, annotator: str, number: int) -> Judgement:
         """Undo a judgement of an annotator, and return the undo, which is stored as a judgement.
@@ -344,7 +363,8 @@ class Collection(DecisionRows, JudgementRows, ServerRows, BatchRows):
     ) -> list[Judgement]:
         """Append all judgements, or none after an error, and return them with their new numbers.
 
-        An undo refers to the number of a judgement among `judgements`, else to a stored number.
+        An undo names the judgement that it undoes by a number. This is the number of one of
+        `judgements`, or else the number of a stored judgement.
 
         Args:
             judgements: the judgements.

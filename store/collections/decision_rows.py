@@ -24,7 +24,7 @@ _DECISIONS = (
     .order_by(DecisionRow.number)
 )
 # The decisions that stop questions to an annotator or to all annotators, or allow them again.
-_CLOSING = _DECISIONS.where(
+_EXCLUDING_OR_PAUSING = _DECISIONS.where(
     DecisionRow.kind.in_(("exclude", "include", "pause", "resume")),
     or_(DecisionRow.annotator == bindparam("annotator"), DecisionRow.annotator.is_(None)),
 )
@@ -63,27 +63,28 @@ class DecisionRows(AnnotatorRows, ItemRows, LeaseRows):
             study = study_of(earlier)
             is_about_items = any(decision.item is not None for decision in decisions)
             ids = list(self._item_groups()) if is_about_items else []
+            next_number = len(earlier) + 1
             numbered: list[Decision] = []
             rows: list[dict[str, Any]] = []
             for decision in decisions:
                 if _is_known_gold(decision, study):
                     continue
-                check_decision(study, decision, _subject(decision, ids))
-                if decision.kind == "retire" and len(ids) - len(study.retired) <= 2:
-                    raise StudyError("two items must stay to compare: restore another one first")
-                with_number = replace(decision, number=len(earlier) + len(numbered) + 1)
+                _check_decision(decision, study, ids)
+                numbered_decision = replace(decision, number=next_number)
+                next_number += 1
+                study = study_of([numbered_decision], study)
                 name = decision.annotator
                 key = None if name is None else annotators[name]
-                numbered.append(with_number)
-                rows.append({**vars(with_number), "collection": self.number, "annotator": key})
-                study = study_of([with_number], study)
-                self._carry_out(with_number, key)
+                self._carry_out(numbered_decision, key)
+                numbered.append(numbered_decision)
+                columns = vars(numbered_decision)
+                rows.append({**columns, "collection": self.number, "annotator": key})
             if rows:
                 connection.execute(insert(DecisionRow), rows)
         return numbered
 
-    def _is_closed(self, annotator: int) -> bool:
-        """Whether an annotator must not be asked, by the decisions so far.
+    def _is_excluded_or_paused(self, annotator: int) -> bool:
+        """Whether an annotator is excluded or paused, so that no question may be asked.
 
         Decisions about this annotator and about all annotators count.
 
@@ -92,8 +93,9 @@ class DecisionRows(AnnotatorRows, ItemRows, LeaseRows):
         """
         parameters = {"of": self.number, "after": 0, "annotator": annotator}
         with self.transaction() as connection:
-            rows = connection.execute(_CLOSING, parameters)
+            rows = connection.execute(_EXCLUDING_OR_PAUSING, parameters)
             study = study_of([Decision(*row) for row in rows])
+        # The decisions that were read are about this annotator or about all annotators.
         return bool(study.excluded or study.paused)
 
     def _carry_out(self, decision: Decision, annotator: int | None) -> None:
@@ -101,18 +103,34 @@ class DecisionRows(AnnotatorRows, ItemRows, LeaseRows):
 
         Args:
             decision: the decision.
-            annotator: the key of the annotator it is about; None if it is about all or an item.
+            annotator: the key of the decision's annotator. If None, the decision is about an item,
+                or about all annotators.
         """
-        if decision.kind in _ENDS_LEASES:
-            if decision.item is not None:
-                item = decision.item
-                self._close_leases(or_(LeaseRow.low == item, LeaseRow.high == item))
-            elif annotator is not None:
-                self._close_leases(LeaseRow.annotator == annotator)
-            else:
-                self._close_leases()
         if decision.kind == "renew":
             self._renew_token(annotator)
+        if decision.kind not in _ENDS_LEASES:
+            return
+        if decision.item is not None:
+            item = decision.item
+            self._close_leases(or_(LeaseRow.low == item, LeaseRow.high == item))
+        elif annotator is not None:
+            self._close_leases(LeaseRow.annotator == annotator)
+        else:
+            self._close_leases()  # the leases of all annotators
+
+
+def _check_decision(decision: Decision, study: Study, ids: Sequence[str]) -> None:
+    """Raise a StudyError if a decision changes nothing, or cannot be made.
+
+    Args:
+        decision: the decision.
+        study: the state after all earlier decisions.
+        ids: the ids of all items; may be empty if the decision is about no item.
+    """
+    check_decision(study, decision, _subject(decision, ids))
+    n_items = len(ids) - len(study.retired)
+    if decision.kind == "retire" and n_items <= 2:
+        raise StudyError("two items must stay to compare: restore another one first")
 
 
 def _is_known_gold(decision: Decision, study: Study) -> bool:

@@ -87,14 +87,14 @@ class ItemRows(CollectionRows):
         with self.locked() as connection:
             collection = self._collection_row()
             stored_ids = list(self._item_groups())
-            # If all stored items are replaced, the new items may have another folder and features.
-            stored_items_stay = not {*stored_ids} <= {*items.ids}
             feature_names = list(items.feature_names)
             features = items.features
-            root = items.root
+            root = items.root  # the folder of the items' images and sounds
             try:
-                numbers = places_of(stored_ids, items, update=replace)
-                if stored_items_stay:
+                number_of_id = places_of(stored_ids, items, update=replace)
+                # If all stored items are replaced, the new items may have another folder and other
+                # features.
+                if not {*stored_ids} <= {*items.ids}:
                     feature_names = collection.feature_names
                     features = features[:, columns_of(feature_names, items)]
                     stored_root = None if collection.root is None else Path(collection.root)
@@ -108,12 +108,12 @@ class ItemRows(CollectionRows):
                 root=collection.root if root is None else str(root),
             )
             connection.execute(change)
-            self._write_items(items, features, numbers)
-            self._refuse_mixed(items.source)
+            self._write_items(items, features, number_of_id)
+            self._check_groups(items.source)
 
-    def _write_items(self, items: Items, features: F32, numbers: dict[str, int]) -> None:
+    def _write_items(self, items: Items, features: F32, number_of_id: dict[str, int]) -> None:
         """Insert items, or replace stored items with the same numbers; see `_rows_of_items`."""
-        rows = _rows_of_items(self.number, items, features, numbers)
+        rows = _rows_of_items(self.number, items, features, number_of_id)
         if not rows:
             return
         replaced = list(_REPLACED)
@@ -143,23 +143,27 @@ class ItemRows(CollectionRows):
             last = connection.execute(_LAST, {"of": self.items_of}).scalar()
         return 0 if last is None else int(last) + 1
 
-    def _refuse_mixed(self, source: str) -> None:
-        """Refuse groups that only some items have, or that separate two items of a stored pair.
+    def _check_groups(self, source: str) -> None:
+        """Check the groups of all items after items were added or replaced.
 
         Open questions about items that are in different groups now are taken back.
 
         Args:
             source: the file of the items, for messages.
+
+        Raises:
+            StoreError: if only some items have a group, or if groups separate two items of a judged
+                pair or of an allowed pair.
         """
         counts = select(func.count(), func.count(ItemRow.group_name))
+        query = counts.where(ItemRow.collection == self.number)
         with self.locked() as connection:
-            of_collection = counts.where(ItemRow.collection == self.number)
-            n_items, n_grouped = connection.execute(of_collection).one()
-            if n_grouped == 0:
-                return
+            n_items, n_grouped = connection.execute(query).one()
+        if n_grouped == 0:
+            return
+        if n_grouped < n_items:
             try:
-                if n_grouped < n_items:
-                    all_grouped(["", None], source)  # raises the error about missing groups
+                all_grouped(["", None], source)  # raises the error about missing groups
             except DataError as error:
                 raise StoreError(f"collection {self.name!r}: {error}") from None
         self._refuse_separated_pairs(source)
@@ -169,7 +173,7 @@ class ItemRows(CollectionRows):
         """Refuse groups that separate two items of a judged pair or of an allowed pair."""
         separated_pairs = (
             ("judged", _pairs_across_groups(JudgementRow, self.number)),
-            ("judged", _pairs_of_sets_across_groups(JudgementItemRow, self.number)),
+            ("judged", _judged_sets_across_groups(self.number)),
             ("listed", _pairs_across_groups(AllowedPairRow, self.number)),
         )
         with self.locked() as connection:
@@ -185,7 +189,7 @@ class ItemRows(CollectionRows):
         """Close the leases of open questions about items that are in different groups."""
         leases_of_pairs = _pairs_across_groups(LeaseRow, self.number)
         leases_of_pairs = leases_of_pairs.with_only_columns(LeaseRow.number)
-        leases_of_sets = _pairs_of_sets_across_groups(LeaseItemRow, self.number)
+        leases_of_sets = _leased_sets_across_groups(self.number)
         with self.locked() as connection:
             for numbers in (leases_of_pairs, leases_of_sets):
                 take_back = update(LeaseRow).where(LeaseRow.number.in_(numbers))
@@ -218,7 +222,8 @@ def _pairs_across_groups(table: Any, collection: int) -> Any:
     The pairs of the collection and of its criteria are searched.
 
     Args:
-        table: the class of a table whose rows are about two items.
+        table: the class of a table whose rows are about two items. The columns with the numbers of
+            the items are `left` and `right`, or `low` and `high` in `AllowedPairRow`.
         collection: the key of the collection.
     """
     first, second = aliased(ItemRow), aliased(ItemRow)
@@ -238,46 +243,67 @@ def _pairs_across_groups(table: Any, collection: int) -> Any:
     )
 
 
-def _pairs_of_sets_across_groups(table: Any, collection: int) -> Any:
-    """Make a query of the ids of two items that are in one question, but in different groups.
+def _judged_sets_across_groups(collection: int) -> Any:
+    """Make a query of the ids of two items that are in one judgement, but in different groups.
 
-    Questions about more than two items are searched, of the collection and of its criteria.
+    The query searches the judgements about more than two items, which the collection or its
+    criteria have.
 
     Args:
-        table: `JudgementItemRow` to search judgements, or `LeaseItemRow` to search open leases.
-            For leases, the query returns the leases' numbers in place of the items' ids.
         collection: the key of the collection.
     """
-    first, second = aliased(ItemRow), aliased(ItemRow)
-    first_in_set, second_in_set = aliased(table), aliased(table)
-    collections = with_criteria(collection)
-    if table is JudgementItemRow:
-        in_collection = first_in_set.collection.in_(collections)
-        in_one_set = (first_in_set.collection == second_in_set.collection) & (
-            first_in_set.number == second_in_set.number
-        )
-    else:
-        leases = select(LeaseRow.number).where(LeaseRow.collection.in_(collections), LeaseRow.open)
-        in_collection = first_in_set.lease.in_(leases)
-        in_one_set = first_in_set.lease == second_in_set.lease
-    is_first = (first.collection == collection) & (first.number == first_in_set.item)
-    is_second = (second.collection == collection) & (second.number == second_in_set.item)
-    pairs = (
-        select(first.id, second.id)
-        .select_from(first_in_set)
-        .join(second_in_set, in_one_set & (first_in_set.place < second_in_set.place))
-        .join(first, is_first)
-        .join(second, is_second)
-        .where(in_collection)
-        .where(first.group_name != second.group_name)
+    first, second = aliased(JudgementItemRow), aliased(JudgementItemRow)
+    is_one_judgement = (first.collection == second.collection) & (first.number == second.number)
+    is_searched = first.collection.in_(with_criteria(collection))
+    return _sets_across_groups(collection, first, second, is_one_judgement, is_searched)
+
+
+def _leased_sets_across_groups(collection: int) -> Any:
+    """Make a query of the numbers of open leases whose question has items of different groups.
+
+    The query searches the questions about more than two items, which the collection or its criteria
+    ask.
+
+    Args:
+        collection: the key of the collection.
+    """
+    first, second = aliased(LeaseItemRow), aliased(LeaseItemRow)
+    is_of_collection = LeaseRow.collection.in_(with_criteria(collection))
+    open_leases = select(LeaseRow.number).where(is_of_collection, LeaseRow.open)
+    is_one_lease = first.lease == second.lease
+    is_searched = first.lease.in_(open_leases)
+    pairs = _sets_across_groups(collection, first, second, is_one_lease, is_searched)
+    return pairs.with_only_columns(first.lease)
+
+
+def _sets_across_groups(
+    collection: int, first: Any, second: Any, is_one_question: Any, is_searched: Any
+) -> Any:
+    """Make a query of the ids of two items that are in one question, but in different groups.
+
+    Args:
+        collection: the key of the collection.
+        first: an alias of the table that has the items of the questions.
+        second: another alias of this table.
+        is_one_question: the condition that both rows are of one question.
+        is_searched: the condition that the question is searched.
+    """
+    first_item, second_item = aliased(ItemRow), aliased(ItemRow)
+    is_first = (first_item.collection == collection) & (first_item.number == first.item)
+    is_second = (second_item.collection == collection) & (second_item.number == second.item)
+    return (
+        select(first_item.id, second_item.id)
+        .select_from(first)
+        .join(second, is_one_question & (first.place < second.place))
+        .join(first_item, is_first)
+        .join(second_item, is_second)
+        .where(is_searched)
+        .where(first_item.group_name != second_item.group_name)
     )
-    if table is LeaseItemRow:
-        return pairs.with_only_columns(first_in_set.lease)
-    return pairs
 
 
 def _rows_of_items(
-    collection: int, items: Items, features: F32, numbers: dict[str, int]
+    collection: int, items: Items, features: F32, number_of_id: dict[str, int]
 ) -> list[dict[str, Any]]:
     """Make a table row {column: value} for each item.
 
@@ -285,7 +311,7 @@ def _rows_of_items(
         collection: the key of the collection.
         items: the items.
         features: the features to store, in the order of the collection's feature names.
-        numbers: {id: number} of the items.
+        number_of_id: {id: number} of the items.
     """
     no_values = (None,) * len(items)
     columns = {
@@ -301,5 +327,5 @@ def _rows_of_items(
     rows: list[dict[str, Any]] = []
     for values in zip(*columns.values(), strict=True):
         row = dict(zip(columns, values, strict=True))
-        rows.append({"collection": collection, "number": numbers[row["id"]], **row})
+        rows.append({"collection": collection, "number": number_of_id[row["id"]], **row})
     return rows

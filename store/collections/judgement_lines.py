@@ -102,9 +102,9 @@ def read_lines(
     """
     rows = read_rows(path, _table_suffix(path, form), may_be_empty=True)
     is_export = set(rows.columns) >= _EXPORTED_ALWAYS
+    if is_export and rows.lines and rows.unfinished:
+        refuse(rows.place(-1), "half a line, the file was cut")
     if is_export:
-        if rows.lines and rows.unfinished:
-            refuse(rows.place(-1), "half a line, the file was cut")
         rows = without_escapes(rows)
     foreign_form = form if form in FOREIGN_COLUMNS else None
     rows = votes_of_foreign_rows(rows, items, foreign_form, sides)
@@ -143,23 +143,26 @@ def _table_suffix(path: Path, form: Form | None) -> str:
 
 
 def _column_names(rows: Rows, number_of_id: Mapping[str, int]) -> list[str]:
-    """Return the names of the columns, with `left`, `right` and `answer` in place of aliases."""
-    names = list(rows.columns)
-    if set(names) >= _WINNER_COLUMNS:
-        return names
-    positions: dict[str, int] = {}
-    for position, name in enumerate(names):
-        positions.setdefault(name.lower(), position)
+    """Return the names of the columns; other names for left, right and answer are replaced."""
+    names_in_file = list(rows.columns)
+    if set(names_in_file) >= _WINNER_COLUMNS:
+        return names_in_file
+    name_of_lower_case: dict[str, str] = {}
+    for name in names_in_file:
+        name_of_lower_case.setdefault(name.lower(), name)
+    column_of_name: dict[str, str] = {}  # {name in the file: `left`, `right` or `answer`}
     for column, aliases in _COLUMN_ALIASES.items():
-        aliases_in_file = [alias for alias in aliases if alias in positions]
-        if column not in names and aliases_in_file:
-            position = positions[aliases_in_file[0]]
-            names[position] = column
-    if "answer" in names:
-        names_in_file = list(rows.columns)
-        name_in_file = names_in_file[names.index("answer")]
-        _refuse_zero_and_one(rows, name_in_file, number_of_id)
-    return names
+        if column in names_in_file:
+            column_of_name[column] = column
+            continue
+        aliases_in_file = [alias for alias in aliases if alias in name_of_lower_case]
+        if aliases_in_file:
+            name = name_of_lower_case[aliases_in_file[0]]
+            column_of_name[name] = column
+    for name, column in column_of_name.items():
+        if column == "answer":
+            _refuse_zero_and_one(rows, name, number_of_id)
+    return [column_of_name.get(name, name) for name in names_in_file]
 
 
 def _refuse_zero_and_one(rows: Rows, column: str, number_of_id: Mapping[str, int]) -> None:
@@ -178,16 +181,17 @@ class _EarlierLines:
     """The lines read so far, by their ids and numbers, with the judgements that they undo."""
 
     def __init__(self) -> None:
+        """Begin without lines."""
         self._place_of_id: dict[str, str] = {}
         self._n_lines_of_content: dict[str, int] = {}
         self._line_of_number: dict[int, Line] = {}
         self._undone_numbers: set[int] = set()
 
-    def id_of(self, cells: Mapping[str, Any]) -> str:
-        """Make an id of the content of a line, which is the same in every file.
+    def make_id(self, cells: Mapping[str, Any]) -> str:
+        """Make an id from the content of a line, and count the lines with this content.
 
-        Lines with equal content get different ids, because the number of equal lines so far is a
-        part of the id.
+        A line gets the same id in every file. Lines with equal content get different ids, because
+        the number of equal lines so far is a part of the id.
         """
         content = json.dumps([[str(column), str(cells[column])] for column in sorted(cells)])
         n_equal = self._n_lines_of_content.get(content, 0) + 1
@@ -248,14 +252,16 @@ def _read_line(
         # The annotator is set first, because an id is made of all cells of the line.
         cells.setdefault("annotator", annotator)
     if not any(cells.keys() >= columns for columns in _COLUMNS_OF_ANSWERS):
-        columns = listed(map(str, record)) or "nothing"
+        columns_of_row = listed(map(str, record)) or "nothing"
         needed = "left, right and answer, or winner and loser, or items and best"
-        refuse(place, f"needs {needed}; there is {columns}")
-    id = read_id(place, cells["id"]) if "id" in cells else earlier.id_of(cells)
+        refuse(place, f"needs {needed}; there is {columns_of_row}")
+    id = read_id(place, cells["id"]) if "id" in cells else earlier.make_id(cells)
     answer_cells = _read_answer(place, cells, number_of_id, id)
     is_undo = answer_cells.answer == "undo"
-    if is_undo != ("undoes" in cells):
+    has_undone_number = "undoes" in cells
+    if is_undo != has_undone_number:
         refuse(place, '`undoes` must be set if and only if answer is "undo"')
+    # All further columns, such as comments and times, are fields of the judgement.
     facts = {
         column: CELL_READERS[column](place, column, cell)
         for column, cell in cells.items()
@@ -296,7 +302,8 @@ def _read_winner(
     """
     if "answer" in cells:
         refuse(place, "has both answer and winner, loser: leave out one or the other")
-    is_winner_left = int(id[-1:], 36) % 2 == 1
+    last_digit = int(id[-1:], base=36)  # an id has letters and digits
+    is_winner_left = last_digit % 2 == 1
     if is_winner_left:
         items = _read_pair(place, cells, number_of_id, ("winner", "loser"))
         return _AnswerCells(items, "left")
@@ -319,7 +326,7 @@ def _read_sides(
         elif named_item == right:
             answer = "right"
         else:
-            answer = _ANSWER_OF_WORD.get(word.lower())
+            answer = _ANSWER_OF_WORD.get(word.lower())  # None if the word is unknown
     if answer is None:
         answers = ", ".join(ANSWERS)
         refuse(place, f"unknown answer {shown(cells['answer'])}; known are {answers}")

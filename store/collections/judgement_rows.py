@@ -115,25 +115,42 @@ class JudgementRows(CollectionRows):
         Returns rows with the fields of `Judgement`. The rows lack `SET_FIELDS` if all judgements
         are about pairs.
         """
+        # A judgement about more than two items has no left and right in its row.
         numbers_of_sets = [row[_NUMBER] for row in rows if row[_LEFT] is None]
         if not numbers_of_sets:
             return rows
-        parameters = {"of": self.number, "first": numbers_of_sets[0], "last": numbers_of_sets[-1]}
-        item_rows = connection.execute(_ITEMS, parameters)
-        item_rows_of_number = {
-            number: list(rows_of_judgement)
-            for number, rows_of_judgement in groupby(item_rows, lambda item_row: item_row.number)
-        }
-        if len(item_rows_of_number) != len(numbers_of_sets):
-            raise StoreError(f"{self.database.name}: a judgement in it has no items")
+        item_rows_of_number = self._item_rows_of_judgements(connection, numbers_of_sets)
         complete_rows: list[Sequence[Any]] = []
         for row in rows:
             if row[_LEFT] is None:
-                number = row[_NUMBER]
-                complete_rows.append(_row_of_set(row, item_rows_of_number[number]))
+                item_rows = item_rows_of_number[row[_NUMBER]]
+                complete_rows.append(_row_of_set(row, item_rows))
             else:
                 complete_rows.append((*row, (), None, None))  # no further items, best or worst
         return complete_rows
+
+    def _item_rows_of_judgements(
+        self, connection: Connection, numbers: Sequence[int]
+    ) -> dict[int, list[Any]]:
+        """Return {number of a judgement: rows of its items, in the order in which they were shown}.
+
+        Args:
+            connection: an open transaction.
+            numbers: the numbers of judgements about more than two items, ascending. They must be
+                all such numbers between the first and the last.
+
+        Raises:
+            StoreError: if a judgement has no items.
+        """
+        parameters = {"of": self.number, "first": numbers[0], "last": numbers[-1]}
+        item_rows = connection.execute(_ITEMS, parameters)
+        item_rows_of_number: dict[int, list[Any]] = {
+            number: list(rows_of_judgement)
+            for number, rows_of_judgement in groupby(item_rows, lambda item_row: item_row.number)
+        }
+        if len(item_rows_of_number) != len(numbers):
+            raise StoreError(f"{self.database.name}: a judgement in it has no items")
+        return item_rows_of_number
 
     def _judgement_to_undo(self, number: int) -> Judgement:
         """Read the judgement with a number; raise a JudgementError if there is none."""
@@ -172,13 +189,14 @@ class JudgementRows(CollectionRows):
                 ids = [secrets.token_hex(8) for _ in judgements]
             else:
                 number_of_stored_id = self._numbers_by_id(ids)
-            with_ids = zip(ids, judgements, strict=True)
-            numbered_with_ids = list(_renumbered(with_ids, number_of_stored_id, first_number))
-            numbered = [judgement for _, judgement in numbered_with_ids]
-            self._check_undoes(numbered, first_number)
+            judgements_with_ids = zip(ids, judgements, strict=True)
+            new_with_ids = list(
+                _number_new_judgements(judgements_with_ids, number_of_stored_id, first_number)
+            )
+            new_judgements = [judgement for _, judgement in new_with_ids]
+            self._check_undoes(new_judgements, first_number)
             rows: list[dict[str, Any]] = []
-            item_rows: list[dict[str, Any]] = []
-            for id, judgement in numbered_with_ids:
+            for id, judgement in new_with_ids:
                 row = {
                     **_columns_of_judgement(judgement),
                     "collection": self.number,
@@ -187,13 +205,21 @@ class JudgementRows(CollectionRows):
                     "lease": lease,
                 }
                 rows.append(row)
-                if judgement.further:
-                    item_rows += self._item_rows(judgement)
             if rows:
                 connection.execute(insert(JudgementRow), rows)
-            if item_rows:
-                connection.execute(insert(JudgementItemRow), item_rows)
-        return numbered
+            self._insert_items_of_sets(connection, new_judgements)
+        return new_judgements
+
+    def _insert_items_of_sets(
+        self, connection: Connection, judgements: Sequence[Judgement]
+    ) -> None:
+        """Store the items of the judgements that are about more than two items."""
+        item_rows: list[dict[str, Any]] = []
+        for judgement in judgements:
+            if judgement.further:
+                item_rows += self._item_rows(judgement)
+        if item_rows:
+            connection.execute(insert(JudgementItemRow), item_rows)
 
     def _item_rows(self, judgement: Judgement) -> list[dict[str, Any]]:
         """Make a table row for each item of a judgement about more than two items."""
@@ -210,7 +236,10 @@ class JudgementRows(CollectionRows):
         ]
 
     def _numbers_by_id(self, ids: Sequence[str]) -> dict[str, int]:
-        """Return {id: number} of the stored judgements with these ids, and perhaps of others."""
+        """Return {id: number} of the stored judgements with these ids.
+
+        If there are many ids, the result has all judgements of the collection.
+        """
         if len(ids) > _MOST_LOOKED_UP:
             # Numbers count from 1 without gaps, in the order of the ids.
             return dict(zip(self.judgement_ids(), count(1)))
@@ -229,19 +258,21 @@ class JudgementRows(CollectionRows):
         """
         if all(judgement.undoes is None for judgement in judgements):
             return
-        judgement_of_number: dict[int, Judgement] = {}
+        new_judgement_of_number: dict[int, Judgement] = {}
         query = select(JudgementRow.undoes).where(JudgementRow.collection == self.number)
         with self.transaction() as connection:
             undone_numbers = set(connection.execute(query).scalars())
             for judgement in judgements:
-                undoes = judgement.undoes
-                if undoes is not None:
-                    if undoes < first_number:
-                        judgement_of_number[undoes] = self._judgement_to_undo(undoes)
-                    is_undone = undoes in undone_numbers
-                    check_undo(judgement, judgement_of_number.get(undoes), undone=is_undone)
-                    undone_numbers.add(undoes)
-                judgement_of_number[judgement.number] = judgement
+                number = judgement.undoes
+                if number is not None:
+                    undone: Judgement | None
+                    if number < first_number:
+                        undone = self._judgement_to_undo(number)
+                    else:
+                        undone = new_judgement_of_number.get(number)
+                    check_undo(judgement, undone, undone=number in undone_numbers)
+                    undone_numbers.add(number)
+                new_judgement_of_number[judgement.number] = judgement
 
 
 def _columns_of_judgement(judgement: Judgement) -> dict[str, Any]:
@@ -271,30 +302,32 @@ def _row_of_set(row: Sequence[Any], item_rows: Sequence[Any]) -> tuple[Any, ...]
     return (*values, tuple(further), item_of_choice.get("best"), item_of_choice.get("worst"))
 
 
-def _renumbered(
-    judgements: Iterable[tuple[str, Judgement]],
+def _number_new_judgements(
+    judgements_with_ids: Iterable[tuple[str, Judgement]],
     number_of_stored_id: Mapping[str, int],
-    first: int,
+    first_number: int,
 ) -> Iterator[tuple[str, Judgement]]:
-    """Yield the judgements that are not stored yet, with new numbers, and with their ids.
+    """Yield (id, judgement) of the judgements that are not stored yet, with new numbers.
 
-    Undos get the stored number of the judgement that they undo.
+    The judgements may come from a file, with the numbers that they have in the file. There, an undo
+    names the judgement that it undoes by the number in the file. Such an undo gets the number in
+    the store instead.
 
     Args:
-        judgements: (id, judgement) of all judgements. A judgement may have a number that only undos
-            among these judgements refer to.
+        judgements_with_ids: (id, judgement) of all judgements.
         number_of_stored_id: {id: number} of stored judgements.
-        first: the first new number.
+        first_number: the first new number.
     """
-    stored_number_of: dict[int, int] = {}  # {number among `judgements`: stored number}
-    new_numbers = count(first)
-    for id, judgement in judgements:
-        stored_number = number_of_stored_id.get(id)
-        if stored_number is None:
-            stored_number = next(new_numbers)
+    number_in_store: dict[int, int] = {}  # {number in the file: number in the store}
+    next_number = first_number
+    for id, judgement in judgements_with_ids:
+        number = number_of_stored_id.get(id)
+        if number is None:
+            number = next_number
+            next_number += 1
             undoes = judgement.undoes
             if undoes is not None:
-                undoes = stored_number_of.get(undoes, undoes)
-            yield id, replace(judgement, number=stored_number, undoes=undoes)
+                undoes = number_in_store.get(undoes, undoes)
+            yield id, replace(judgement, number=number, undoes=undoes)
         if judgement.number:
-            stored_number_of[judgement.number] = stored_number
+            number_in_store[judgement.number] = number

@@ -42,16 +42,19 @@ class Lease:
     process: Process = field(default=Process(None, None, None), compare=False)
     batch: str | None = None
 
-    def may_be_taken_over(self, by: Process) -> bool:
-        """Whether the process `by` may ask the question in place of the process that leased it.
+    def may_be_taken_over(self, new_process: Process) -> bool:
+        """Whether another process may ask the question in place of the process that leased it.
 
-        It may if the other process has ended. A process of another host counts as alive until the
-        lease expires. The lease of a batch is never taken over.
+        The other process may ask if the first process has ended. A process of another host counts
+        as alive until the lease expires. The lease of a batch is never taken over.
+
+        Args:
+            new_process: the process that wants to ask; it may also be the first process itself.
         """
         if self.batch is not None:
             return False
         is_process_unknown = self.process.pid is None  # in leases of older versions
-        return is_process_unknown or self.process == by or self.process.has_ended()
+        return is_process_unknown or self.process == new_process or self.process.has_ended()
 
 
 _LEASES = select(LeaseRow.__table__, AnnotatorRow.name).join(
@@ -134,7 +137,7 @@ class LeaseRows(CollectionRows):
         """Renew leases of an annotator, and lease questions whose pairs are in no live lease.
 
         Expired leases are closed first. A lease is not renewed if another process asks its
-        question. If this process was killed, the first process that renews the lease gets it.
+        question. If that other process was killed, the first process that renews the lease gets it.
 
         Args:
             annotator: name of the annotator.
@@ -149,7 +152,6 @@ class LeaseRows(CollectionRows):
         with self.locked() as connection:
             connection.execute(_CLOSE_EXPIRED, parameters)
             live = self._live_leases(now)
-            leased_pairs = {pair for lease in live for pair in lease.question.pairs}
             process = Process.here()
             renewed: list[Lease] = []
             for lease in live:
@@ -161,14 +163,15 @@ class LeaseRows(CollectionRows):
                 change = update(LeaseRow).where(*_LIVE, is_renewed)
                 change = change.values(expires=expires, **process._asdict())
                 connection.execute(change, parameters)
-            added: list[Lease] = []
+            leased_pairs = {pair for lease in live for pair in lease.question.pairs}
+            new_leases: list[Lease] = []
             for question in questions:
                 if leased_pairs.isdisjoint(question.pairs):
                     leased_pairs.update(question.pairs)
                     id = secrets.token_urlsafe(16)
-                    added.append(Lease(id, question, annotator, expires, process, batch))
-            self._insert_leases(added, key, now)
-        return renewed + added
+                    new_leases.append(Lease(id, question, annotator, expires, process, batch))
+            self._insert_leases(new_leases, key, now)
+        return renewed + new_leases
 
     def _insert_leases(self, leases: Sequence[Lease], annotator: int, now: float) -> None:
         """Store new leases of an annotator, with the items of questions about more than two items.
@@ -238,10 +241,13 @@ def _read_leases(
     """
     rows = connection.execute(queries.leases, parameters).all()
     items_of_lease: dict[int, list[int]] = {}
+    has_sets = False
     for row in rows:
+        # The row of a lease about more than two items has no items: they are in another table.
         is_pair = row.low is not None
         items_of_lease[row.number] = [row.left, row.right] if is_pair else []
-    if any(row.low is None for row in rows):
+        has_sets |= not is_pair
+    if has_sets:
         for lease_number, item in connection.execute(queries.items, parameters):
             items_of_lease[lease_number].append(item)
     return [(_lease_of_row(row, items_of_lease[row.number]), row.open) for row in rows]

@@ -40,7 +40,10 @@ class ServerRows(CollectionRows):
         query = select(ServerRow.__table__).where(ServerRow.collection == self.number)
         with self.transaction() as connection:
             server = connection.execute(query).first()
-        if server is None or now - server.heartbeat > SILENT or Process.of(server).has_ended():
+        if server is None:
+            return None
+        is_silent = now - server.heartbeat > SILENT
+        if is_silent or Process.of(server).has_ended():
             return None
         return server
 
@@ -74,6 +77,11 @@ class ServerClaim:
     """
 
     def __init__(self, rows: ServerRows, beat: float | None = BEAT) -> None:
+        """Claim to serve a collection, and start to send heartbeats.
+
+        Raises:
+            StoreError: if another process serves the collection.
+        """
         self._database = rows.database
         self._clock = rows.clock
         id = secrets.token_hex(8)

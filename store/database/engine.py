@@ -48,10 +48,11 @@ class Database:
     """
 
     def __init__(self, url: str | Path | URL | None = None, *, write: bool = True) -> None:
+        """Make the engine of the database; see `parse_url` for the URL."""
         self.url = parse_url(url)
         self.name = _name_in_messages(self.url)
         self._retry_seconds = RETRY_SECONDS
-        with self._faults():
+        with self._as_store_errors():
             self.engine = _engine(self.url, write=write)
 
     @property
@@ -90,7 +91,7 @@ class Database:
         cut. The next durable transaction saves earlier transactions too, so their order is kept.
         """
         engine = self.engine.execution_options(sortnet_write=write, sortnet_durable=durable)
-        with self._faults(), engine.begin() as connection:
+        with self._as_store_errors(), engine.begin() as connection:
             if not durable and self.dialect == "postgresql":
                 connection.exec_driver_sql("SET LOCAL synchronous_commit = off")
             yield connection
@@ -129,8 +130,11 @@ class Database:
         self.engine.dispose()
 
     @contextmanager
-    def _faults(self) -> Iterator[None]:
-        """Raise errors of the `with` block as a StoreError that names the database."""
+    def _as_store_errors(self) -> Iterator[None]:
+        """Raise errors of the database and its driver in the `with` block as a StoreError.
+
+        The message names the database.
+        """
         try:
             yield
         except ImportError as error:
@@ -140,7 +144,7 @@ class Database:
         except SQLAlchemyError as error:
             raise StoreError(f"{self.name}: {self._message(error)}") from error
         except SortNetError:
-            raise
+            raise  # an error of SortNet may be a ValueError too, and keeps its message
         except (ValueError, TypeError, RecursionError) as error:  # such as a damaged date or JSON
             message = _one_line(error)[:120]
             raise StoreError(f"{self.name} holds data SortNet does not write: {message}") from error
@@ -183,33 +187,42 @@ def parse_url(url: str | Path | URL | None = None) -> URL:
     """
     if isinstance(url, URL):
         return url
-    if url is None:
-        home = os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share"
-        url = os.environ.get("SORTNET_STORE") or Path(home, "sortnet", "sortnet.db")
-    if isinstance(url, Path):
-        return URL.create("sqlite", database=str(url))
-    if "://" not in url:
-        if _KEYWORDS.match(url):
-            raise StoreError(
-                "a store is a file or a URL, not keywords as host=...: write "
-                "postgresql://USER@HOST/DATABASE, and leave the password to PGPASSWORD or ~/.pgpass"
-            )
-        return URL.create("sqlite", database=url)
-    scheme, _, _ = url.partition("://")
+    path_or_text = _default_store() if url is None else url
+    if isinstance(path_or_text, Path):
+        return URL.create("sqlite", database=str(path_or_text))
+    if "://" in path_or_text:
+        return _parse_text(path_or_text)
+    if _KEYWORDS.match(path_or_text):
+        raise StoreError(
+            "a store is a file or a URL, not keywords as host=...: write "
+            "postgresql://USER@HOST/DATABASE, and leave the password to PGPASSWORD or ~/.pgpass"
+        )
+    return URL.create("sqlite", database=path_or_text)
+
+
+def _default_store() -> Path | str:
+    """Return the store that the environment names, else the file in the user's data folder."""
+    data_folder = os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share"
+    return os.environ.get("SORTNET_STORE") or Path(data_folder, "sortnet", "sortnet.db")
+
+
+def _parse_text(text: str) -> URL:
+    """Parse a text such as `sqlite:///...` or `postgresql://...`; see `parse_url` for errors."""
+    scheme, _, _ = text.partition("://")
     try:
-        parsed = make_url(url)
+        url = make_url(text)
     except (ArgumentError, ValueError):
         raise StoreError(f"store URL {scheme}://...: cannot be read as a URL") from None
-    if parsed.drivername in POSTGRESQL:
-        _refuse_unescaped(url, parsed)
-        return parsed.set(drivername="postgresql+psycopg")
-    if parsed.drivername != "sqlite":
+    if url.drivername in POSTGRESQL:
+        _refuse_unescaped(text, url)
+        return url.set(drivername="postgresql+psycopg")
+    if url.drivername != "sqlite":
         raise StoreError(
             f"store URL {scheme}://...: a store is a file, sqlite:///FILE or postgresql://..."
         )
-    if parsed.database in (None, "", ":memory:"):
-        raise StoreError(f"store URL {url}: names no file; in memory, use MemoryPairs")
-    return parsed
+    if url.database in (None, "", ":memory:"):
+        raise StoreError(f"store URL {text}: names no file; in memory, use MemoryPairs")
+    return url
 
 
 def stored_url(url: URL) -> str:
@@ -360,7 +373,8 @@ def _make_file(path: Path, name: str) -> None:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         if not path.exists():
-            os.close(os.open(path, os.O_CREAT | os.O_WRONLY, 0o600))
+            descriptor = os.open(path, os.O_CREAT | os.O_WRONLY, 0o600)
+            os.close(descriptor)
     except OSError as error:
         failed_path = error.filename or path
         raise StoreError(f"{name}: cannot make {failed_path}: {error.strerror}") from error

@@ -64,14 +64,14 @@ def in_words(status: str, host: str | None) -> str:
     >>> in_words("running", "another-host"), in_words("done", "another-host")
     ('running on another-host', 'done')
     """
-    elsewhere = status == "running" and host not in (None, socket.gethostname())
-    return f"{status} on {host}" if elsewhere else status
+    is_on_other_host = status == "running" and host not in (None, socket.gethostname())
+    return f"{status} on {host}" if is_on_other_host else status
 
 
 def is_process(pid: int) -> bool:
     """Whether a process with this number runs on this machine."""
     try:
-        os.kill(pid, 0)
+        os.kill(pid, 0)  # the signal 0 only checks that the process exists
     except ProcessLookupError:
         return False
     except PermissionError:

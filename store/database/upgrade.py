@@ -10,7 +10,6 @@ import os
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
-from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -34,27 +33,31 @@ LOCK = 0x536F72744E6574  # "SortNet" as a number, which names the advisory lock 
 def upgrade(connection: Connection, *, name: str) -> Path | None:
     """Upgrade the database within the open transaction to the newest schema.
 
+    Args:
+        connection: an open transaction that writes.
+        name: the name of the database in messages.
+
     Returns the path of a copy of the old SQLite file; None if nothing was copied.
     """
     is_sqlite = connection.dialect.name == "sqlite"
     if not is_sqlite:
+        # Another process that upgrades the same database must have ended first.
         connection.execute(text(f"SELECT pg_advisory_xact_lock({LOCK})"))
-    stored_revision = look(connection, name=name)
+    stored_revision = checked_revision(connection, name=name)
     if stored_revision == NEWEST:
         return None
     copy = None
-    if stored_revision is not None and is_sqlite:
-        copy = _copy_file(Path(connection.engine.url.database or ""), stored_revision)
-    # `_let_be_null` may create a table again. This happens before new tables are created, because
-    # these may refer to the table.
-    for schema_table, names in _columns_to_let_be_null(connection).items():
-        _let_be_null(connection, schema_table, names)
-    Base.metadata.create_all(connection)
-    _add_missing_columns(connection)
     if stored_revision is None:
+        # `checked_revision` has seen that the database is empty, so no table is there to compare
+        # with.
+        Base.metadata.create_all(connection, checkfirst=False)
         connection.execute(text(f"CREATE TABLE {VERSION_TABLE} (version_num VARCHAR(32) NOT NULL)"))
         connection.execute(text(f"INSERT INTO {VERSION_TABLE} VALUES ('{NEWEST}')"))
-    connection.execute(text(f"UPDATE {VERSION_TABLE} SET version_num = '{NEWEST}'"))
+    else:
+        if is_sqlite:
+            copy = _copy_file(Path(connection.engine.url.database or ""), stored_revision)
+        _upgrade_tables(connection)
+        connection.execute(text(f"UPDATE {VERSION_TABLE} SET version_num = '{NEWEST}'"))
     if is_sqlite:
         connection.exec_driver_sql(f"PRAGMA application_id = {APPLICATION_ID}")
     else:
@@ -64,10 +67,24 @@ def upgrade(connection: Connection, *, name: str) -> Path | None:
     return copy
 
 
-def look(connection: Connection, *, name: str) -> str | None:
+def _upgrade_tables(connection: Connection) -> None:
+    """Add the tables and columns that the schema has and the database lacks."""
+    # `_make_nullable` may create a table again. This happens before new tables are created, because
+    # these may refer to the table.
+    for schema_table, names in _columns_to_make_nullable(connection).items():
+        _make_nullable(connection, schema_table, names)
+    Base.metadata.create_all(connection)
+    _add_missing_columns(connection)
+
+
+def checked_revision(connection: Connection, *, name: str) -> str | None:
     """Read the revision of the database's schema and check that it can be used; change nothing.
 
     Returns None if the database is empty.
+
+    Args:
+        connection: an open transaction.
+        name: the name of the database in messages.
 
     Raises:
         StoreError: if the database is another program's, or of an unknown revision.
@@ -99,6 +116,7 @@ def as_newest(connection: Connection) -> Iterator[str]:
     """
     name_of_schema = inspect(connection).default_schema_name
     for schema_table, stored_names in _incomplete_tables(connection):
+        # With the name of its schema, the query reads the stored table, not the view of its name.
         stored_table = table(schema_table.name, *map(column, stored_names), schema=name_of_schema)
         columns: list[Any] = []
         for schema_column in schema_table.columns:
@@ -149,7 +167,7 @@ def _add_missing_columns(connection: Connection) -> None:
                 connection.execute(text(add))
 
 
-def _columns_to_let_be_null(connection: Connection) -> dict[Table, list[str]]:
+def _columns_to_make_nullable(connection: Connection) -> dict[Table, list[str]]:
     """Return {table: its columns that may be NULL in the schema, but not in the database}."""
     columns_of_table: dict[Table, list[str]] = {}
     for schema_table, may_be_null in _stored_columns(connection):
@@ -163,30 +181,37 @@ def _columns_to_let_be_null(connection: Connection) -> dict[Table, list[str]]:
     return columns_of_table
 
 
-def _let_be_null(connection: Connection, schema_table: Table, names: list[str]) -> None:
-    """Let columns of a table be NULL.
+def _make_nullable(connection: Connection, schema_table: Table, names: list[str]) -> None:
+    """Change columns of a table, so that they may be NULL.
 
-    SQLite cannot change a column, so the table is created again by the schema, and filled. No other
-    table may refer to the old table at this time, because its rows would be removed too.
+    Args:
+        connection: an open transaction that writes.
+        schema_table: the table.
+        names: the names of the columns.
     """
-    table_name = schema_table.name
-    if connection.dialect.name != "sqlite":
-        for name in names:
-            change = f"ALTER TABLE {table_name} ALTER COLUMN {name} DROP NOT NULL"
-            connection.execute(text(change))
+    if connection.dialect.name == "sqlite":
+        _create_again(connection, schema_table)  # SQLite cannot change a column
         return
+    for name in names:
+        change = f"ALTER TABLE {schema_table.name} ALTER COLUMN {name} DROP NOT NULL"
+        connection.execute(text(change))
+
+
+def _create_again(connection: Connection, schema_table: Table) -> None:
+    """Create a table again as the schema has it, with the rows of the old table.
+
+    No other table may refer to the old table at this time, because its rows would be removed too.
+    """
+    name = schema_table.name
     create = str(CreateTable(schema_table).compile(dialect=connection.dialect))
-    create = create.replace(f"CREATE TABLE {table_name} ", f"CREATE TABLE new_{table_name} ", 1)
-    stored_names = {column["name"] for column in inspect(connection).get_columns(table_name)}
-    shared = ", ".join(
-        column.name for column in schema_table.columns if column.name in stored_names
-    )
-    connection.execute(text(create))
-    connection.execute(
-        text(f"INSERT INTO new_{table_name} ({shared}) SELECT {shared} FROM {table_name}")
-    )
-    connection.execute(text(f"DROP TABLE {table_name}"))
-    connection.execute(text(f"ALTER TABLE new_{table_name} RENAME TO {table_name}"))
+    create_new = create.replace(f"CREATE TABLE {name} ", f"CREATE TABLE new_{name} ", 1)
+    stored_names = {column["name"] for column in inspect(connection).get_columns(name)}
+    shared_names = [column.name for column in schema_table.columns if column.name in stored_names]
+    shared = ", ".join(shared_names)
+    connection.execute(text(create_new))
+    connection.execute(text(f"INSERT INTO new_{name} ({shared}) SELECT {shared} FROM {name}"))
+    connection.execute(text(f"DROP TABLE {name}"))
+    connection.execute(text(f"ALTER TABLE new_{name} RENAME TO {name}"))
     for index in schema_table.indexes:
         index.create(connection)
 
@@ -201,13 +226,14 @@ def revision(connection: Connection) -> str | None:
 def _copy_file(file: Path, stored_revision: str) -> Path:
     """Copy a SQLite file into its folder, under an unused name that ends in the revision."""
     to = file.with_name(f"{file.name}.{stored_revision}")
-    for number in count(1):
-        if not to.exists():
-            break
+    number = 0
+    while to.exists():
+        number += 1
         to = file.with_name(f"{file.name}.{stored_revision}-{number}")
     try:
         # Only the owner may read the copy, because it has the annotators' secret tokens.
-        os.close(os.open(to, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+        descriptor = os.open(to, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
+        os.close(descriptor)
         with (
             closing(sqlite3.connect(reading_uri(file), uri=True)) as source,
             closing(sqlite3.connect(to)) as copy,

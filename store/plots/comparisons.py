@@ -32,6 +32,16 @@ _NOT_SIGNIFICANT = "#f2f2f2"
 _COLOURS = (draw.BLUE, draw.ORANGE, "#009E73", "#CC79A7", "#E69F00", "#56B4E9", INK)
 _DASHES = ("-", "--", ":", "-.")
 _MARKS = "os^DvPX"
+# Layout of the diagram of mean ranks. x is a mean rank. y is 0 at the axis of ranks and counts
+# lines of text downwards: first the bars that join rankers, then the names. Above the axis, where y
+# is negative, is the bar of the critical difference (CD).
+_SIDE_MARGIN = 0.2  # distance between the first or last rank and the names
+_FIRST_BAR_Y = 0.5
+_BAR_DISTANCE = 0.55
+_FIRST_NAME_Y = 0.7  # without bars
+_CD_Y = -2.1
+_CD_TEXT_Y = -2.3
+_TOP_Y = -2.9
 
 
 def p_value_matrix(p: ArrayLike, names: Sequence[str], means: ArrayLike) -> Figure:
@@ -56,12 +66,12 @@ def p_value_matrix(p: ArrayLike, names: Sequence[str], means: ArrayLike) -> Figu
     side = 0.9 + 0.46 * n_rankers + 0.07 * max(map(len, labels))
     title = "p values of the differences between rankers"
     remark = f"an arrow points to the better one where p < {_SIGNIFICANT:g}"
-    figure, (axes,) = draw.new_figure(max(side, 4.6), side, 1, 1, title, remark)
+    figure, axes = draw.one_panel(max(side, 4.6), side, title, remark)
     # The matrix is symmetric, so only the cells below its diagonal are drawn.
     for row in range(1, n_rankers):
         for column in range(row):
             is_row_better = mean_values[row] > mean_values[column]
-            _draw_p(axes, column, row, p_values[row, column], is_row_better)
+            _draw_p_cell(axes, column, row, p_values[row, column], is_row_better)
     axes.set_xticks(range(n_rankers - 1), labels[:-1], fontsize=8, rotation=90)
     axes.set_yticks(range(1, n_rankers), labels[1:], fontsize=8)
     axes.set(xlim=(-0.5, n_rankers - 1.5), ylim=(n_rankers - 0.5, 0.5), aspect="equal")
@@ -88,23 +98,25 @@ def critical_difference_diagram(mean_ranks: ArrayLike, names: Sequence[str], cd:
     order = np.argsort(ranks, kind="stable")
     bars = indistinguishable_runs(ranks[order], cd)
     n_left = (n_rankers + 1) // 2
-    # Rows count downwards from the axis: first the bars, then the names.
-    first_row_of_names = 0.7 + 0.55 * len(bars)
-    n_rows = first_row_of_names + 0.5 + n_left
+    first_name_y = _FIRST_NAME_Y + _BAR_DISTANCE * len(bars)
+    bottom_y = first_name_y + 0.5 + n_left
     remark = "a bar joins rankers that do not differ significantly"
-    figure, (axes,) = draw.new_figure(7.4, 1.4 + 0.23 * (n_rows + 1.5), 1, 1, "Mean ranks", remark)
+    height = 1.4 + 0.23 * (bottom_y + 1.5)  # in inches
+    figure, axes = draw.one_panel(7.4, height, "Mean ranks", remark)
     for position, ranker in enumerate(order):
         is_left = position < n_left
-        row = first_row_of_names + (position if is_left else n_rankers - 1 - position)
-        _draw_rank(axes, ranks[ranker], row, draw.literal(names[ranker]), is_left, n_rankers)
+        # On the left, the best ranker is at the top. On the right, the worst ranker is at the top.
+        n_names_above = position if is_left else n_rankers - 1 - position
+        y = first_name_y + n_names_above
+        _draw_ranker(axes, ranks[ranker], y, draw.literal(names[ranker]), is_left, n_rankers)
     for bar, (first, last) in enumerate(bars):
-        # The ends stand out a little, so that they cover the lines of both rankers.
+        # The bar is a little longer than needed, so that it covers the lines of both rankers.
         ends = ranks[order[first]] - 0.04, ranks[order[last]] + 0.04
-        row = 0.5 + 0.55 * bar
-        axes.plot(ends, [row, row], color=INK, linewidth=3.2, gid="alike",
+        y = _FIRST_BAR_Y + _BAR_DISTANCE * bar
+        axes.plot(ends, [y, y], color=INK, linewidth=3.2, gid="alike",
                   solid_capstyle="butt")  # fmt: skip
-    _draw_cd(axes, cd)
-    _rank_axis(axes, n_rankers, n_rows)
+    _draw_critical_difference(axes, cd)
+    _set_rank_axis(axes, n_rankers, bottom_y)
     return figure
 
 
@@ -135,7 +147,7 @@ def curves(
     check(frame, [name for name in (x, y, by) if name], "run the study first")
     groups = _groups(frame, by)
     height = max(4.2, 1.6 + 0.22 * len(groups))
-    figure, (axes,) = draw.new_figure(7, height, 1, 1, title or f"{y} by {x}", remark)
+    figure, axes = draw.one_panel(7, height, title or f"{y} by {x}", remark)
     axes.set(xlabel=x, ylabel=y)
     if frame[x].dtype.kind in "iufb":
         _draw_lines(axes, groups, x, y)
@@ -178,7 +190,7 @@ def _draw_lines(
         positions = points[x].tolist()
         heights = points[y].to_numpy(np.float64)
         axes.plot(positions, heights, **style)
-        error = _errors(points, y)
+        error = _standard_errors(points, y)
         if error is not None:
             axes.fill_between(positions, heights - error, heights + error, color=style["color"],
                               alpha=band_alpha, linewidth=0, gid=style["gid"])  # fmt: skip
@@ -192,24 +204,26 @@ def _draw_marks(
     x_names: Sequence[str],
 ) -> None:
     """Draw marks with error bars; no line joins marks, because no value is between two names."""
+    middle = (len(groups) - 1) / 2
     for number, (points, style) in enumerate(groups):
         # The groups stand side by side, so that their error bars do not cover each other.
-        shift = 0.12 * (number - (len(groups) - 1) / 2)
+        shift = 0.12 * (number - middle)
         positions = [x_names.index(x_name) + shift for x_name in points[x]]
         heights = points[y].to_numpy(np.float64)
-        errors = _errors(points, y)
+        errors = _standard_errors(points, y)
         style_of_marks = {**style, "linestyle": "none"}
         axes.errorbar(positions, heights, yerr=errors, capsize=2, elinewidth=1.0, **style_of_marks)
 
 
-def _errors(points: pd.DataFrame, y: str) -> F64 | None:
-    """Return the standard errors of the points; a missing error is 0.
+def _standard_errors(points: pd.DataFrame, y: str) -> F64 | None:
+    """Return the standard errors of the points from the column `<y>_error`; a missing error is 0.
 
-    Return None if the frame has no column of errors.
+    Return None if the frame has no such column.
     """
-    if f"{y}_error" not in points:
+    column = f"{y}_error"
+    if column not in points:
         return None
-    return points[f"{y}_error"].fillna(0).to_numpy(np.float64)
+    return points[column].fillna(0).to_numpy(np.float64)
 
 
 def _label_names(axes: Axes, names: Sequence[str]) -> None:
@@ -232,7 +246,7 @@ def indistinguishable_runs(ranks: F64, cd: float) -> list[tuple[int, int]]:
     >>> indistinguishable_runs(np.array([1.0, 2.0, 2.5, 4.0]), 1.6)
     [(0, 2), (2, 3)]
     """
-    # The last position of the run that begins at each position.
+    # For each position, the last position of the run that begins there.
     last = np.searchsorted(ranks, ranks + cd, side="right") - 1
     # If two runs end at the same position, the second run is a part of the first run.
     is_longest = np.diff(last, prepend=-1) > 0
@@ -254,8 +268,8 @@ def _check_sizes(names: Sequence[str], values: F64, p: F64 | None = None) -> int
     return n_rankers
 
 
-def _draw_p(axes: Axes, x: int, y: int, p: float, is_row_better: bool) -> None:
-    """Draw a cell of the table of p values.
+def _draw_p_cell(axes: Axes, column: int, row: int, p: float, is_row_better: bool) -> None:
+    """Draw a cell of the table of p values: a coloured square with the value.
 
     If the p value is significant, an arrow points left to the name of the row's ranker, or down to
     the name of the column's ranker, whichever is better.
@@ -264,15 +278,18 @@ def _draw_p(axes: Axes, x: int, y: int, p: float, is_row_better: bool) -> None:
     cell_colour = _NOT_SIGNIFICANT
     text = _p_text(p)
     if p < _SIGNIFICANT:
-        # The bounds fall, so the last bound above p is the lowest of them.
+        # `_LEVELS` begins with the highest bound, so the last bound above p is the closest bound.
         cell_colour = [colour for bound, colour in _LEVELS if p < bound][-1]
         _, darkest_colour = _LEVELS[-1]
         text_colour = "white" if cell_colour == darkest_colour else INK
         text_style = {"color": text_colour, "fontweight": "bold"}
         arrow = "←" if is_row_better else "↓"
         text = f"{arrow}\n{text}"
-    axes.bar(x, 0.94, 0.94, y - 0.47, color=cell_colour, gid="p")
-    axes.text(x, y, text, ha="center", va="center", fontsize=7.5, linespacing=0.95, **text_style)
+    # Cells are 1 wide and high. Narrow gaps divide the squares.
+    axes.bar(column, height=0.94, width=0.94, bottom=row - 0.47, color=cell_colour, gid="p")
+    axes.text(
+        column, row, text, ha="center", va="center", fontsize=7.5, linespacing=0.95, **text_style
+    )
 
 
 def _p_text(p: float) -> str:
@@ -284,25 +301,36 @@ def _p_text(p: float) -> str:
     return f"{p:.3f}".lstrip("0")
 
 
-def _draw_rank(
-    axes: Axes, rank: float, row: float, name: str, is_left: bool, n_rankers: int
+def _draw_ranker(
+    axes: Axes, rank: float, y: float, name: str, is_left: bool, n_rankers: int
 ) -> None:
-    """Draw a ranker: a line from its rank on the axis down to its row, and aside to its name."""
+    """Draw a ranker of the diagram of mean ranks: its name, and a line from its rank to the name.
+
+    The line leads from the axis of ranks down to the height of the name, and then to the side.
+
+    Args:
+        axes: the diagram.
+        rank: the mean rank of the ranker.
+        y: the vertical position of the name.
+        name: the name of the ranker.
+        is_left: whether the name is on the left side of the diagram.
+        n_rankers: the number of all rankers, which is the last rank of the axis.
+    """
     if is_left:
-        side = 0.8
+        side_x = 1 - _SIDE_MARGIN
         label = f"{name}  {rank:.2f}"
         alignment = "right"
-        shift = -3
+        points_to_label = -3
     else:
-        side = n_rankers + 0.2
+        side_x = n_rankers + _SIDE_MARGIN
         label = f"{rank:.2f}  {name}"
         alignment = "left"
-        shift = 3
-    axes.plot([rank, rank, side], [0, row, row], color=FAINT, linewidth=0.8, gid=name)
+        points_to_label = 3
+    axes.plot([rank, rank, side_x], [0, y, y], color=FAINT, linewidth=0.8, gid=name)
     axes.annotate(
         label,
-        (side, row),
-        (shift, 0),
+        xy=(side_x, y),
+        xytext=(points_to_label, 0),
         textcoords="offset points",
         fontsize=8,
         va="center",
@@ -312,17 +340,19 @@ def _draw_rank(
     )
 
 
-def _draw_cd(axes: Axes, cd: float) -> None:
+def _draw_critical_difference(axes: Axes, cd: float) -> None:
     """Draw a bar as long as the critical difference above the axis, beginning at rank 1."""
-    axes.annotate("", (1 + cd, -2.1), (1, -2.1), annotation_clip=False,
+    axes.annotate("", xy=(1 + cd, _CD_Y), xytext=(1, _CD_Y), annotation_clip=False,
                   arrowprops={"arrowstyle": "|-|,widthA=0.25,widthB=0.25", "color": INK,
                               "shrinkA": 0, "shrinkB": 0})  # fmt: skip
-    axes.text(1 + cd / 2, -2.3, f"CD {cd:.2f}", ha="center", va="bottom", fontsize=8, color=INK)
+    axes.text(
+        1 + cd / 2, _CD_TEXT_Y, f"CD {cd:.2f}", ha="center", va="bottom", fontsize=8, color=INK
+    )
 
 
-def _rank_axis(axes: Axes, n_rankers: int, n_rows: float) -> None:
-    """Set the axis of ranks 1 to `n_rankers`, above `n_rows` rows of bars and names."""
-    axes.set(xlim=(0.8, n_rankers + 0.2), ylim=(n_rows, -2.9))
+def _set_rank_axis(axes: Axes, n_rankers: int, bottom_y: float) -> None:
+    """Set the limits of the diagram of mean ranks, and its axis with the ranks 1 to `n_rankers`."""
+    axes.set(xlim=(1 - _SIDE_MARGIN, n_rankers + _SIDE_MARGIN), ylim=(bottom_y, _TOP_Y))
     axes.xaxis.set_ticks_position("top")
     axes.spines[:].set_visible(False)
     axes.spines["top"].set(visible=True, position=("data", 0))

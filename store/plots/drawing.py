@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -30,6 +30,12 @@ BARS: Mapping[str, Mapping[str, Any]] = {
 }
 LEADER: dict[str, Any] = {"arrowstyle": "-", "color": FAINT, "linewidth": 0.5, "relpos": (0, 0.5)}
 PARTS = {"train": "training", "vali": "validation"}
+# Sizes of the figures of `grid`, in inches.
+_PANEL_WIDTH = 2.9
+_PANEL_HEIGHT = 2.2
+_LEAST_WIDTH = 5
+_TITLE_AND_LEGEND_HEIGHT = 1.4
+_CHARACTERS_PER_INCH = 13  # of a title, about
 
 
 def check(frame: pd.DataFrame, columns: Sequence[str], next_step: str) -> None:
@@ -66,20 +72,12 @@ def new_figure(
 
     Returns the figure, and its panels row by row.
     """
-    import textwrap
-
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(width, height), dpi=110, layout="constrained", facecolor="white")
     FigureCanvasAgg(figure)  # attaches itself to the figure, as pyplot would do with global state
-    n_characters = int(width * 13)  # length of a line: an inch has about 13 characters
-    # Lines are broken between clauses, and within a clause only if it is longer than a line.
-    clauses = [
-        clause.replace(" ", "\N{NO-BREAK SPACE}") if len(clause) < n_characters else clause
-        for clause in (remark or "").split("; ")
-    ]
-    lines = textwrap.wrap("; ".join(clauses), n_characters)
+    lines = _lines_of_clauses(remark or "", n_characters=int(width * _CHARACTERS_PER_INCH))
     figure.suptitle("\n".join([title, *lines]), fontsize=10, color=INK)
     panels = list(figure.subplots(rows, columns, squeeze=False, sharex=share, sharey=share).flat)
     for axes in panels:
@@ -92,19 +90,44 @@ def new_figure(
     return figure, panels
 
 
+def _lines_of_clauses(text: str, *, n_characters: int) -> list[str]:
+    """Break a text of clauses, separated by "; ", into lines of at most `n_characters`.
+
+    A line ends between two clauses. A clause itself is broken only if it is longer than a line.
+    """
+    import textwrap
+
+    clauses: list[str] = []
+    for clause in text.split("; "):
+        fits_in_line = len(clause) < n_characters
+        clauses.append(clause.replace(" ", "\N{NO-BREAK SPACE}") if fits_in_line else clause)
+    return textwrap.wrap("; ".join(clauses), n_characters)
+
+
+def one_panel(
+    width: float, height: float, title: str, remark: str | None = None
+) -> tuple[Figure, Axes]:
+    """Make a figure with a single panel; return the figure and the panel, see `new_figure`."""
+    figure, (axes,) = new_figure(width, height, rows=1, columns=1, title=title, remark=remark)
+    return figure, axes
+
+
 def grid(
     n_panels: int, most_in_row: int, title: str, remark: str | None = None, share: bool = False
 ) -> tuple[Figure, list[Axes]]:
     """Make a figure with a number of panels, at most `most_in_row` in a row; see `new_figure`."""
-    columns = min(n_panels, most_in_row)
-    rows = -(-n_panels // columns)  # rounded up
-    width = max(2.9 * columns, 5)
-    height = 1.4 + 2.2 * rows
-    figure, panels = new_figure(width, height, rows, columns, title, remark, share)
-    for empty in range(n_panels, len(panels)):
-        panels[empty].remove()
-        # Shared axes have labels in the last row only. Here, the panel above is the last one.
-        panels[empty - columns].tick_params(labelbottom=True)
+    n_columns = min(n_panels, most_in_row)
+    n_rows = -(-n_panels // n_columns)  # rounded up
+    width = max(_PANEL_WIDTH * n_columns, _LEAST_WIDTH)
+    height = _TITLE_AND_LEGEND_HEIGHT + _PANEL_HEIGHT * n_rows
+    figure, panels = new_figure(width, height, n_rows, n_columns, title, remark, share)
+    # The last row may have fewer panels than columns.
+    for surplus in range(n_panels, len(panels)):
+        panels[surplus].remove()
+        # With shared axes, only panels of the last row have labels. In this column, the panel above
+        # is the last panel now.
+        panel_above = panels[surplus - n_columns]
+        panel_above.tick_params(labelbottom=True)
     return figure, panels[:n_panels]
 
 
@@ -114,15 +137,41 @@ def line(axes: Axes, frame: pd.DataFrame, column: str, split: str, label: str | 
     axes.plot(frame["iteration"], values, label=label, gid=column, **LINES[split])
 
 
-def by_iteration(axes: Axes, frame: pd.DataFrame) -> None:
-    """Label the axis of iterations, and mark the iteration whose comparator is kept by a line."""
+def label_iterations(axes: Axes, frame: pd.DataFrame) -> None:
+    """Label the x axis as iterations, and draw a vertical line at the iteration that was kept.
+
+    The kept iteration is the one whose comparator the run kept, `frame.attrs["kept"]`.
+    """
     axes.set_xlabel("iteration")
     axes.xaxis.set_major_locator(whole_numbers())
     kept = frame.attrs.get("kept")
-    if kept is not None:
-        axes.axvline(kept, color=FAINT, linestyle=":", linewidth=1.2, zorder=0, gid="kept")
-        axes.annotate("kept", (kept, 1), (4, -1), xycoords=axes.get_xaxis_transform(),
-                      textcoords="offset points", fontsize=7.5, va="top", color=FAINT)  # fmt: skip
+    if kept is None:
+        return
+    axes.axvline(kept, color=FAINT, linestyle=":", linewidth=1.2, zorder=0, gid="kept")
+    # The word stands at the top of the panel, a few points to the right of the line.
+    axes.annotate("kept", xy=(kept, 1), xycoords=axes.get_xaxis_transform(), xytext=(4, -1),
+                  textcoords="offset points", fontsize=7.5, va="top", color=FAINT)  # fmt: skip
+
+
+def label_bars(
+    axes: Axes,
+    rows: Iterable[int],
+    lengths: Iterable[float],
+    labels: Iterable[str],
+    fontsize: float,
+) -> None:
+    """Write a label beside the end of each horizontal bar.
+
+    Args:
+        axes: the panel with the bars.
+        rows: the vertical position of each bar.
+        lengths: the length of each bar.
+        labels: the label of each bar.
+        fontsize: the size of the labels, in points.
+    """
+    for row, length, label in zip(rows, lengths, labels, strict=True):
+        axes.annotate(label, xy=(length, row), xytext=(4, 0), textcoords="offset points",
+                      fontsize=fontsize, va="center", color=INK)  # fmt: skip
 
 
 def legend(figure: Figure, axes: Axes) -> None:
@@ -134,7 +183,7 @@ def legend(figure: Figure, axes: Axes) -> None:
     )  # fmt: skip
 
 
-def some_of(iterations: list[int], kept: int | None, most: int) -> list[int]:
+def choose_iterations(iterations: list[int], kept: int | None, most: int) -> list[int]:
     """Choose at most `most` evenly spaced iterations, which include the kept iteration.
 
     They also include the first and the last iteration, if `most` is 3 or more.
@@ -144,7 +193,8 @@ def some_of(iterations: list[int], kept: int | None, most: int) -> list[int]:
     positions = np.linspace(0, len(iterations) - 1, most)
     chosen = {iterations[round(position)] for position in positions}
     if kept in iterations and kept not in chosen:
-        # The kept iteration replaces the nearest one, but not the first or the last if possible.
+        # The kept iteration replaces the nearest chosen iteration. The first and the last iteration
+        # are replaced only if no other was chosen.
         ordered = sorted(chosen)
         inner = ordered[1:-1]
         replaceable = inner if inner else ordered[:1]

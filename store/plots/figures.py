@@ -47,27 +47,28 @@ def pair_growth(iterations: pd.DataFrame) -> Figure:
     ]
     check(iterations, ("iteration", "tp", "vp", *counts), TRAIN_FIRST)
     title = _title_of_pairs(iterations.attrs.get("pairs"))
-    figure, (sizes, new, wrong) = draw.new_figure(9.6, 3.6, 1, 3, title)
+    figure, panels = draw.new_figure(9.6, 3.6, rows=1, columns=3, title=title)
+    size_panel, new_panel, wrong_panel = panels
     shares = iterations.copy()
     for split in PARTS:
         compared = iterations[f"comparisons_{split}"]
         miscompared = iterations[f"miscompared_{split}"]
         shares[f"wrong_{split}"] = miscompared / compared.where(compared > 0)
     for split, size in (("train", "tp"), ("vali", "vp")):
-        draw.line(sizes, iterations, size, split, f"{PARTS[split]} ({size.upper()})")
-        draw.line(new, iterations, f"new_{split}", split, None)
-        draw.line(wrong, shares, f"wrong_{split}", split, None)
-    sizes.set_title("kept so far", fontsize=9)
-    sizes.set_ylabel("pairs")
-    new.set_title("new in the iteration", fontsize=9)
-    new.set_ylabel("pairs an iteration")
-    wrong.set_title("comparisons that were wrong", fontsize=9)
-    wrong.yaxis.set_major_formatter(draw.percent())
-    for axes in (sizes, new, wrong):
+        draw.line(size_panel, iterations, size, split, f"{PARTS[split]} ({size.upper()})")
+        draw.line(new_panel, iterations, f"new_{split}", split, None)
+        draw.line(wrong_panel, shares, f"wrong_{split}", split, None)
+    size_panel.set_title("kept so far", fontsize=9)
+    size_panel.set_ylabel("pairs")
+    new_panel.set_title("new in the iteration", fontsize=9)
+    new_panel.set_ylabel("pairs an iteration")
+    wrong_panel.set_title("comparisons that were wrong", fontsize=9)
+    wrong_panel.yaxis.set_major_formatter(draw.percent())
+    for axes in panels:
         axes.margins(y=0.12)  # leaves space for the word that marks the kept iteration
         axes.set_ylim(bottom=0)
-        draw.by_iteration(axes, iterations)
-    draw.legend(figure, sizes)
+        draw.label_iterations(axes, iterations)
+    draw.legend(figure, size_panel)
     return figure
 
 
@@ -104,7 +105,7 @@ def measures(iterations: pd.DataFrame, *, conventions: str | None = None) -> Fig
                 draw.line(axes, iterations, f"{split}_{name}", split, PARTS[split])
         axes.set_title(name, fontsize=9)
         axes.margins(y=0.12)
-        draw.by_iteration(axes, iterations)
+        draw.label_iterations(axes, iterations)
     draw.legend(figure, panels[0])
     return figure
 
@@ -123,7 +124,7 @@ def margins(margins: pd.DataFrame, *, split: str = "vali", most: int = 6) -> Fig
     check(margins, ("iteration", "split", "outcome", "low", "high", "pairs"), OBSERVE_FIRST)
     frame = draw.of_split(margins, split)
     kept = margins.attrs.get("kept")
-    chosen = draw.some_of(frame["iteration"].unique().tolist(), kept, most)
+    chosen = draw.choose_iterations(frame["iteration"].unique().tolist(), kept, most)
     title = f"Margins of compared {PARTS[split]} pairs with a known order"
     n_columns = 3
     figure, panels = draw.grid(len(chosen), n_columns, title, share=True)
@@ -156,13 +157,14 @@ def mistakes_by_rank(
     frame = draw.of_split(mistakes, split)
     iteration = _iteration_to_draw(frame, iteration, mistakes.attrs.get("kept"))
     of_iteration = frame[frame["iteration"] == iteration]
+    # Tables with a row for each bin of the upper rank, and a column for each bin of the lower rank.
     wrong_table = of_iteration.pivot(index="upper", columns="lower", values="wrong").fillna(0)
     compared_table = of_iteration.pivot(index="upper", columns="lower", values="compared")
     n_wrong = wrong_table.to_numpy()
     n_compared = compared_table.fillna(0).to_numpy()
     title = f"Mistakes by rank, {PARTS[split]}, iteration {iteration}"
     remark = "colour: share of the pairs compared that were wrong; figures: how many were"
-    figure, (axes,) = draw.new_figure(6.4, 5.4, 1, 1, title, remark)
+    figure, axes = draw.one_panel(6.4, 5.4, title, remark)
     share = n_wrong / np.where(n_compared > 0, n_compared, np.nan)
     image = axes.imshow(share, cmap="Blues", vmin=0)
     figure.colorbar(image, ax=axes, format=draw.percent(), shrink=0.8)
@@ -207,31 +209,47 @@ def hard_queries(pairs: pd.DataFrame, *, top: int = 20) -> Figure:
     counted = after_the_first(pairs)
     if counted.empty:
         raise DataError("nothing to draw: no pair was wrong after iteration 0")
-    grouped = counted.groupby(["split", "qid"], observed=True)["times"].agg(["sum", "size"])
-    worst = grouped.sort_values("sum", ascending=False, kind="stable").head(top).reset_index()
+    worst = _queries_with_most_mistakes(counted, top)
     labels = [
         f"{_count(n_times, 'time')}, {_count(n_pairs, 'pair')}"
-        for n_times, n_pairs in zip(worst["sum"], worst["size"], strict=True)
+        for n_times, n_pairs in zip(worst["n_times"], worst["n_pairs"], strict=True)
     ]
     names = worst["qid"].astype(str).tolist()
     height = 1.4 + 0.22 * max(len(names), 4)
-    figure, (axes,) = draw.new_figure(6.4, height, 1, 1, f"The {len(worst)} hardest queries")
+    figure, axes = draw.one_panel(6.4, height, f"The {len(worst)} hardest queries")
     for split in SPLITS:
-        of_part = worst[worst["split"] == split]
-        if len(of_part):
-            axes.barh(of_part.index, of_part["sum"], 0.75, label=PARTS[split], **BARS[split])
-    for row, n_times, label in zip(worst.index, worst["sum"], labels, strict=True):
-        axes.annotate(label, (n_times, row), (4, 0), textcoords="offset points", fontsize=7,
-                      va="center", color=INK)  # fmt: skip
+        of_split = worst[worst["split"] == split]
+        if len(of_split):
+            axes.barh(of_split.index, of_split["n_times"], 0.75, label=PARTS[split], **BARS[split])
+    draw.label_bars(axes, worst.index, worst["n_times"], labels, fontsize=7)
     axes.set_yticks(worst.index, [draw.brief(name) for name in names], fontsize=7.5)
     iterations = counted_iterations(counted)
     # The label has two lines, because long names of queries leave too little space for one line.
     axes.set(xlabel=f"times wrong, summed over the query's pairs,\n{iterations}", ylabel="query")
-    axes.set(xlim=(0, float(worst["sum"].max()) * 1.25), ylim=(len(names) - 0.4, -0.6))
+    longest_bar = float(worst["n_times"].max())
+    # The bars leave space for their labels at the right. The first row is at the top.
+    axes.set(xlim=(0, longest_bar * 1.25), ylim=(len(names) - 0.4, -0.6))
     axes.xaxis.set_major_locator(draw.whole_numbers())
     axes.grid(visible=False, axis="y")
     draw.legend(figure, axes)
     return figure
+
+
+def _queries_with_most_mistakes(counted: pd.DataFrame, top: int) -> pd.DataFrame:
+    """Select the `top` queries whose pairs were wrong most often, the worst query first.
+
+    Args:
+        counted: the wrong pairs, as `after_the_first` returns them.
+        top: the number of queries.
+
+    Returns a frame with the columns `split`, `qid`, `n_times`, which is the sum of `times` over the
+    query's pairs, and `n_pairs`, the number of these pairs.
+    """
+    times_of_pairs = counted.groupby(["split", "qid"], observed=True)["times"]
+    sums = times_of_pairs.agg(["sum", "size"])
+    queries = sums.rename(columns={"sum": "n_times", "size": "n_pairs"})
+    ordered = queries.sort_values("n_times", ascending=False, kind="stable")
+    return ordered.head(top).reset_index()
 
 
 def _count(number: int, noun: str) -> str:
@@ -250,9 +268,7 @@ def cycles(cycles: pd.DataFrame) -> Figure:
     check(cycles, ("iteration", "split", "share", "sampled"), OBSERVE_FIRST)
     sampled = int(cycles["sampled"].max())
     remark = f"share of {sampled:,} sampled triples; tossing coins: 25 %"
-    figure, (axes,) = draw.new_figure(
-        5.6, 3.7, 1, 1, "Circles a before b before c before a", remark
-    )
+    figure, axes = draw.one_panel(5.6, 3.7, "Circles a before b before c before a", remark)
     for split in SPLITS:
         part = cycles[cycles["split"] == split]
         if len(part):
@@ -260,7 +276,7 @@ def cycles(cycles: pd.DataFrame) -> Figure:
     axes.set_ylim(0, max(0.01, 1.15 * float(cycles["share"].max())))
     axes.set_ylabel("cyclic triples")
     axes.yaxis.set_major_formatter(draw.percent())
-    draw.by_iteration(axes, cycles)
+    draw.label_iterations(axes, cycles)
     draw.legend(figure, axes)
     return figure
 
@@ -268,7 +284,7 @@ def cycles(cycles: pd.DataFrame) -> Figure:
 def before_after(order: pd.DataFrame, *, top: int = 30) -> Figure:
     """Draw the documents of a query in two rankings; a line joins both ranks of a document.
 
-    The style of a line is that of the document's grade.
+    The style of a line shows the document's grade.
 
     Args:
         order: frame of `store.frames.order_frame`.
@@ -283,9 +299,10 @@ def before_after(order: pd.DataFrame, *, top: int = 30) -> Figure:
     if len(documents) < len(order):
         remark = f"the first {len(documents)} of {len(order)} documents"
     lowest_rank = int(documents[["before", "after"]].to_numpy().max())
+    # If a document comes from a very low rank, the ranks are drawn closer to each other.
     n_lines = max(min(lowest_rank, 2 * top), 4)
     height = _FRAME_INCHES + _RANK_INCHES * n_lines
-    figure, (axes,) = draw.new_figure(5.6, height, 1, 1, title, remark)
+    figure, axes = draw.one_panel(5.6, height, title, remark)
     styles = draw.grade_styles(order["grade"].unique().tolist())
     for row in documents.to_dict("records"):
         ranks = [row["before"], row["after"]]
@@ -299,7 +316,7 @@ def before_after(order: pd.DataFrame, *, top: int = 30) -> Figure:
     axes.grid(visible=False)
     if len(styles) > 1:
         for grade, style in styles.items():
-            axes.plot([], [], label=f"grade {grade}", **style)
+            axes.plot([], [], label=f"grade {grade}", **style)  # a line for the legend only
         draw.legend(figure, axes)
     return figure
 
@@ -332,7 +349,7 @@ def seconds(iterations: pd.DataFrame) -> Figure:
     check(iterations, ("iteration", "seconds_sort", "seconds_train"), TRAIN_FIRST)
     total = float(iterations[["seconds_sort", "seconds_train"]].sum().sum())
     remark = f"{total:,.1f} seconds in all"
-    figure, (axes,) = draw.new_figure(5.6, 3.7, 1, 1, "Time of an iteration", remark)
+    figure, axes = draw.one_panel(5.6, 3.7, "Time of an iteration", remark)
     number = iterations["iteration"].to_numpy()
     sort = iterations["seconds_sort"].fillna(0).to_numpy()
     train = iterations["seconds_train"].fillna(0).to_numpy()
@@ -340,7 +357,7 @@ def seconds(iterations: pd.DataFrame) -> Figure:
     axes.bar(number, sort, 0.7, bottom=train, label="sorting", **BARS["vali"])
     axes.set_ylabel("seconds")
     axes.margins(y=0.12)
-    draw.by_iteration(axes, iterations)
+    draw.label_iterations(axes, iterations)
     draw.legend(figure, axes)
     return figure
 
@@ -353,8 +370,10 @@ def _margins_panel(axes: Axes, margins_of_iteration: pd.DataFrame) -> None:
     }
     for outcome, style in styles.items():
         bins = margins_of_iteration[margins_of_iteration["outcome"] == outcome]
-        axes.stairs(bins["pairs"], np.arange(len(bins) + 1), label=outcome, gid=outcome, **style)  # type: ignore[arg-type]
+        edges = np.arange(len(bins) + 1)  # all bins are drawn with the width 1
+        axes.stairs(bins["pairs"], edges, label=outcome, gid=outcome, **style)  # type: ignore[arg-type]
     low = bins["low"].to_numpy()  # the bins are the same for both outcomes
-    # Bins double their width, so every fourth bin is labelled by its lower bound, as a fraction.
+    # Each bin is twice as wide as the bin before. The lower bound of every fourth bin is written
+    # below the axis, as a fraction.
     ticks = np.arange(1, len(low), 4)
     axes.set_xticks(ticks, [str(Fraction(low[tick])) for tick in ticks])

@@ -56,7 +56,7 @@ def _interval_band(ordered: pd.DataFrame) -> Figure:
         low = _medians(low, n_items_a_point)
         high = _medians(high, n_items_a_point)
         remark = f"the 90 % interval of the ranks, medians of {n_items_a_point} items each"
-    figure, (axes,) = draw.new_figure(7.4, 4.6, 1, 1, _INTERVAL_TITLE, remark)
+    figure, axes = draw.one_panel(7.4, 4.6, _INTERVAL_TITLE, remark)
     axes.fill_between(rank, low, high, color=BLUE, alpha=0.25, linewidth=0, gid="interval")
     axes.plot(rank, low, color=BLUE, linewidth=0.8)
     axes.plot(rank, high, color=BLUE, linewidth=0.8)
@@ -72,7 +72,7 @@ def _intervals_of_named_items(ordered: pd.DataFrame) -> Figure:
     low = ordered["low"].to_numpy()
     high = ordered["high"].to_numpy()
     height = 1.4 + 0.19 * max(len(ordered), 4)
-    figure, (axes,) = draw.new_figure(7.4, height, 1, 1, _INTERVAL_TITLE, _INTERVAL_REMARK)
+    figure, axes = draw.one_panel(7.4, height, _INTERVAL_TITLE, _INTERVAL_REMARK)
     axes.hlines(rank, low, high, color=BLUE, linewidth=3.0, alpha=0.5, gid="interval")
     axes.plot(rank, rank, "o", color=INK, markersize=3.5, gid="rank")
     names = [draw.brief(name) for name in ordered["id"].astype(str)]
@@ -108,9 +108,8 @@ def certainty_growth(fits: pd.DataFrame, *, goal: float | None = None) -> Figure
     check(fits, ("answers", "expected", "holdout"), LABEL_FIRST)
     if len(fits) < 2:
         raise DataError("one fit is no growth: it takes more answers")
-    figure, (axes,) = draw.new_figure(
-        5.6, 3.7, 1, 1, "Growth of certainty", "share in the right order, by the number of answers"
-    )
+    remark = "share in the right order, by the number of answers"
+    figure, axes = draw.one_panel(5.6, 3.7, "Growth of certainty", remark)
     for column, split, label in (
         ("expected", "train", "expected"),
         ("holdout", "vali", "of the hold-out"),
@@ -145,14 +144,12 @@ def answers_by_annotator(annotators: pd.DataFrame, *, most: int = ANNOTATORS) ->
         names.append(f"{len(other_counts)} others")
         counts.append(sum(other_counts))
     rows = np.arange(len(counts))
-    figure, (axes,) = draw.new_figure(
-        5.6, 1.3 + 0.24 * max(len(counts), 2), 1, 1, "Who answered how many"
-    )
+    height = 1.3 + 0.24 * max(len(counts), 2)
+    figure, axes = draw.one_panel(5.6, height, "Who answered how many")
     axes.barh(rows, counts, 0.7, color=BLUE)
-    for row, n_answers in zip(rows, counts, strict=True):
-        axes.annotate(f"{n_answers:,}", (n_answers, row), (4, 0), textcoords="offset points",
-                      fontsize=7.5, va="center", color=INK)  # fmt: skip
+    draw.label_bars(axes, rows, counts, [f"{n_answers:,}" for n_answers in counts], fontsize=7.5)
     axes.set_yticks(rows, names, fontsize=7.5)
+    # The bars leave space for their labels at the right. The first row is at the top.
     axes.set(xlabel="answers", xlim=(0, 1.15 * max(max(counts), 1)))
     axes.set_ylim(len(counts) - 0.4, -0.6)
     axes.xaxis.set_major_locator(draw.whole_numbers())

@@ -23,7 +23,8 @@ def simulation_figure(frame: pd.DataFrame, measures: Mapping[str, str], title: s
         measures: {name of the measure: title of its panel}.
         title: title of the figure.
     """
-    figure, panels = new_figure(3.4 * len(measures) + 1, 3.7, 1, len(measures), title)
+    width = 3.4 * len(measures) + 1
+    figure, panels = new_figure(width, 3.7, rows=1, columns=len(measures), title=title)
     for axes, (measure, measure_title) in zip(panels, measures.items(), strict=True):
         for number, (strategy, rows) in enumerate(frame.groupby("strategy", sort=False)):
             style = _STYLES[number % len(_STYLES)]

@@ -63,22 +63,14 @@ def draw(
     columns = min(COLUMNS, len(numbers))
     n_lines = -(-len(numbers) // columns)  # rounded up
     # The subplots from top to bottom: all panels but one, the strips together, the last panel.
+    n_panels_above = len(panels) - 1
     heights = [n_lines * _LINE] * len(panels)
     if strips:
-        heights.insert(len(panels) - 1, len(strips) * _STRIP)
-    width = columns + 0.4
-    height = 2 + sum(heights) + 0.9 * len(panels)
-    figure = Figure(figsize=(_INCHES * width, _INCHES * height), dpi=150, facecolor="white")
-    figure.set_layout_engine("constrained", w_pad=0.1, h_pad=0.1, hspace=0)
-    FigureCanvasAgg(figure)
-    figure.suptitle(title, fontsize=14, fontweight="bold")
-    subplots = figure.subplots(len(heights), squeeze=False, height_ratios=heights)[:, 0]
-    for axes, height_of_subplot in zip(subplots, heights, strict=True):
-        axes.set(xlim=(0, columns), ylim=(height_of_subplot, 0))
-        axes.axis("off")
+        heights.insert(n_panels_above, len(strips) * _STRIP)
+    figure, subplots = _figure_of_subplots(columns, heights, len(panels), title)
     if strips:
-        _draw_strips(subplots[len(panels) - 1], images, numbers, strips, columns)
-    subplots_of_panels = [*subplots[: len(panels) - 1], subplots[-1]]
+        _draw_strips(subplots[n_panels_above], images, numbers, strips, columns)
+    subplots_of_panels = [*subplots[:n_panels_above], subplots[-1]]
     for axes, panel in zip(subplots_of_panels, panels, strict=True):
         axes.set_title(panel.caption, loc="left")
         axes.set_title(panel.remark, loc="right")
@@ -88,6 +80,32 @@ def draw(
     figure.savefig(path, format="png", metadata={"Software": None})
 
 
+def _figure_of_subplots(
+    columns: int, heights: Sequence[float], n_panels: int, title: str
+) -> tuple[Figure, list[Axes]]:
+    """Make a figure with a title and one subplot below the other, without lines of axes.
+
+    Widths and heights are measured in widths of an image.
+
+    Args:
+        columns: the number of images beside each other, which is the width of a subplot.
+        heights: the height of each subplot, from top to bottom.
+        n_panels: the number of subplots that will have a caption above them.
+        title: the text above all subplots.
+    """
+    width = columns + 0.4
+    height = 2 + sum(heights) + 0.9 * n_panels  # with the title, the key and the captions
+    figure = Figure(figsize=(_INCHES * width, _INCHES * height), dpi=150, facecolor="white")
+    figure.set_layout_engine("constrained", w_pad=0.1, h_pad=0.1, hspace=0)
+    FigureCanvasAgg(figure)  # attaches itself to the figure
+    figure.suptitle(title, fontsize=14, fontweight="bold")
+    subplots = list(figure.subplots(len(heights), squeeze=False, height_ratios=heights)[:, 0])
+    for axes, height_of_subplot in zip(subplots, heights, strict=True):
+        axes.set(xlim=(0, columns), ylim=(height_of_subplot, 0))  # y counts downwards
+        axes.axis("off")
+    return figure, subplots
+
+
 def _draw_panel(axes: Axes, images: F32, numbers: I32, order: I64, columns: int) -> None:
     """Draw the images in an order, line by line, each with its number below."""
     is_misplaced = misplaced(numbers, order)
@@ -95,9 +113,10 @@ def _draw_panel(axes: Axes, images: F32, numbers: I32, order: I64, columns: int)
         # The upper left corner of a cell for the image and its number; each cell is 1 wide.
         x = position % columns
         y = position // columns * _LINE
+        extent = (x + 0.06, x + 0.94, y + 0.88, y)  # left, right, bottom, top
         axes.imshow(
-            _on_paper(images[image], is_wrong), extent=(x + 0.06, x + 0.94, y + 0.88, y),
-            interpolation="bicubic", aspect="equal",
+            _on_paper(images[image], is_wrong), extent=extent, interpolation="bicubic",
+            aspect="equal",
         )  # fmt: skip
         text = axes.text(x + 0.5, y + 1.1, str(numbers[image]), ha="center", va="center")
         if is_wrong:
@@ -119,31 +138,47 @@ def _on_paper(image: F32, is_wrong: bool) -> NDArray[np.float64]:
 def _draw_strips(
     axes: Axes, images: F32, numbers: I32, strips: Sequence[Panel], columns: int
 ) -> None:
-    """Draw each order as a line of small images between its caption and its remark."""
-    start, end = _MARGINS
-    side = min((columns - start - end) / len(numbers), 0.9 * _STRIP)
+    """Draw each order as a line of small images between its caption and its remark.
+
+    Args:
+        axes: the subplot of all strips; x and y are in widths of a large image.
+        images: (n, height, width), from 0 (paper) to 1 (ink).
+        numbers: (n,) the number written on each image.
+        strips: the orders with their captions and remarks.
+        columns: the width of the subplot.
+    """
+    left_margin, right_margin = _MARGINS
+    widest = (columns - left_margin - right_margin) / len(numbers)
+    side = min(widest, 0.9 * _STRIP)  # length of the sides of a small image
+    right = left_margin + side * len(numbers)
     for row, strip in enumerate(strips):
         top = row * _STRIP
         middle = top + side / 2
         axes.text(0, middle, strip.caption, va="center", fontsize=9.5)
         axes.text(columns, middle, strip.remark, va="center", ha="right", fontsize=9.5)
-        # A line is drawn as one picture, because drawing each image takes longer than the training.
-        blocks = []
-        is_misplaced = misplaced(numbers, strip.order)
-        for image, is_wrong in zip(strip.order, is_misplaced, strict=True):
-            block = _on_paper(images[image], bool(is_wrong))
-            # A white column at the right of each image divides it from the next image.
-            blocks.append(np.pad(block, ((0, 0), (0, 1), (0, 0)), constant_values=1))
         axes.imshow(
-            np.concatenate(blocks, axis=1),
-            extent=(start, start + side * len(numbers), top + side, top),
+            _joined_images(images, numbers, strip.order),
+            extent=(left_margin, right, top + side, top),
             interpolation="bicubic",
             aspect="auto",
         )
 
 
+def _joined_images(images: F32, numbers: I32, order: I64) -> NDArray[np.float64]:
+    """Join the images in an order to one picture of colours, (height, total width, 3).
+
+    Drawing one picture is much faster: drawing each image would take longer than the training.
+    """
+    blocks = []
+    for image, is_wrong in zip(order, misplaced(numbers, order), strict=True):
+        block = _on_paper(images[image], bool(is_wrong))
+        # A white column at the right of each image divides it from the next image.
+        blocks.append(np.pad(block, ((0, 0), (0, 1), (0, 0)), constant_values=1))
+    return np.concatenate(blocks, axis=1)
+
+
 def misplaced(numbers: I32, order: I64) -> NDArray[np.bool_]:
-    """Find the positions of an order that have another number than in the right order.
+    """Find the positions at which an order has another number than the right order.
 
     In the right order, the numbers written on the images descend.
 

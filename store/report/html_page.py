@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 from datetime import UTC, datetime
+from functools import cache
 from importlib.resources import files
 from pathlib import Path
 from typing import IO, Any, TypeAlias
@@ -33,16 +34,21 @@ def render_template(template: str, *, script: str | None = None, **values: Any) 
     if code is not None:
         policy += f"script-src '{_policy_hash(code)}'; "
     policy += "base-uri 'none'; form-action 'none'"
-    environment = Environment(
+    written = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
+    page = _templates().get_template(template)
+    return page.render(style=style, script=code, policy=policy, written=written, **values)
+
+
+@cache
+def _templates() -> Environment:
+    """Return the templates of the pages, which escape HTML and refuse undefined variables."""
+    return Environment(
         loader=PackageLoader("store.report"),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    written = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
-    page = environment.get_template(template)
-    return page.render(style=style, script=code, policy=policy, written=written, **values)
 
 
 def write_page(file: PageFile, page: str) -> None:

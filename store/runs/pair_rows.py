@@ -11,19 +11,22 @@ from sqlalchemy import ColumnElement, Connection, Text, cast, func, select, tupl
 from sortnet.core import I64, NEVER_ADDED, NEVER_WRONG, ComparedPairs, Split
 from sortnet.core.pairs import packed
 from store.database.schema import PairRow
-from store.runs.postgresql_pairs import COLUMNS, AddedPairs, changes, copy_pairs
+from store.runs.postgresql_pairs import COLUMNS, AddedPairs, copy_pairs, sql_of_update
 
 # SQLite allows 32,766 variables in a statement; more rows in a statement were no faster.
 ROWS_A_STATEMENT = 2000
 DOCS_A_CHUNK = 10_000
 NOT_COUNTED = -2  # stands for NULL in `first_wrong`, which stores before m0011 did not count
-# Numbers of columns in the tables of `read_table`.
+# Positions of the columns in the tables that `read_table` yields.
+_WINNER = 0
+_LOSER = 1
 _FIRST_ITERATION = 2
 _FIRST_WRONG = 3
 _LAST_WRONG = 4
+N_COLUMNS = 6
 
 INSERT = f"INSERT INTO pairs ({COLUMNS}) "
-_CHANGED_VALUES, _IS_CHANGED = changes("excluded")
+_CHANGED_VALUES, _IS_CHANGED = sql_of_update("excluded")
 UPSERT = (
     f" ON CONFLICT (run, split, winner, loser) DO UPDATE SET {_CHANGED_VALUES} WHERE {_IS_CHANGED}"
 )
@@ -42,7 +45,7 @@ def add_pairs(connection: Connection, added: AddedPairs) -> int:
     if not len(added.pairs):
         return 0
     if connection.dialect.name == "sqlite":
-        return _insert(connection, added)
+        return _add_in_sqlite(connection, added)
     return copy_pairs(connection, added)
 
 
@@ -77,33 +80,56 @@ def read_pairs(
     Cost: one statement for 10,000 documents. The database joins all numbers to one text, because
     numpy parses this text in a fifth of the time that a driver takes to make rows.
     """
-    of_split = (PairRow.run == run, PairRow.split == split)
-    extremes = select(
-        func.min(PairRow.winner),
-        func.max(PairRow.winner),
-        func.min(PairRow.loser),
-        func.max(PairRow.loser),
-    ).where(*of_split, *_within(docs))
-    first, last, lowest_loser, highest_loser = connection.execute(extremes).one()
-    if first is None:
+    winners = _range_of_winners(connection, run, split, docs)
+    if winners is None:
         return ComparedPairs.empty()
-    for document in (first, last, lowest_loser, highest_loser):
-        if not 0 <= document < 2**31:
-            raise ValueError(f"{split} pairs of run {run} have a document {document}")
+    first_winner, last_winner = winners
     key = PairRow.winner * 2**32 + PairRow.loser  # the key of `ComparedPairs`
-    joined = select(func.aggregate_strings(cast(key, Text), ",")).where(*of_split, *conditions)
+    joined_keys = select(func.aggregate_strings(cast(key, Text), ",")).where(
+        PairRow.run == run, PairRow.split == split, *conditions
+    )
     chunks = [np.empty(0, np.int64)]
-    for start in range(first, last + 1, DOCS_A_CHUNK):
+    for start in range(first_winner, last_winner + 1, DOCS_A_CHUNK):
         # Each statement has a single range of winners, because SQLite might search the wider of two
         # ranges.
-        docs_of_chunk = (start, min(start + DOCS_A_CHUNK, last + 1))
-        text = connection.execute(joined.where(*_within(docs_of_chunk))).scalar()
+        docs_of_chunk = (start, min(start + DOCS_A_CHUNK, last_winner + 1))
+        query = joined_keys.where(*_has_winner_in(docs_of_chunk))
+        text = connection.execute(query).scalar()
         if text:
             keys = np.fromstring(text, np.int64, sep=",")
             # A database may join numbers in any order. Sorting takes little time if the numbers
             # are in order already.
             chunks.append(np.sort(keys))
     return ComparedPairs.of_keys(np.concatenate(chunks))
+
+
+def _range_of_winners(
+    connection: Connection, run: int, split: Split, docs: tuple[int, int] | None
+) -> tuple[int, int] | None:
+    """Return the lowest and the highest winner of the pairs of a split; None without pairs.
+
+    Args:
+        connection: an open transaction.
+        run: the number of the run.
+        split: the split.
+        docs: only pairs whose winner is from docs[0] to docs[1] - 1 count. If None, all pairs.
+
+    Raises:
+        ValueError: on a winner or loser that is no document number.
+    """
+    extremes = select(
+        func.min(PairRow.winner),
+        func.max(PairRow.winner),
+        func.min(PairRow.loser),
+        func.max(PairRow.loser),
+    ).where(PairRow.run == run, PairRow.split == split, *_has_winner_in(docs))
+    first_winner, last_winner, lowest_loser, highest_loser = connection.execute(extremes).one()
+    if first_winner is None:
+        return None
+    for document in (first_winner, last_winner, lowest_loser, highest_loser):
+        if not 0 <= document < 2**31:
+            raise ValueError(f"{split} pairs of run {run} have a document {document}")
+    return first_winner, last_winner
 
 
 def read_table(
@@ -135,24 +161,27 @@ def read_table(
         .order_by(PairRow.winner, PairRow.loser)
         .limit(chunk)
     )
-    last_pair = (-1, -1)
+    last_pair = (-1, -1)  # is before all pairs
     while True:
         is_later = tuple_(PairRow.winner, PairRow.loser) > tuple_(*last_pair)
-        text = connection.execute(_joined(rows.where(is_later))).scalar()
+        query = _as_one_text(rows.where(is_later))
+        text = connection.execute(query).scalar()
         if not text:
             return
-        table = np.fromstring(text, np.int64, sep=",").reshape(-1, 6)
-        key = packed(table[:, 0], table[:, 1])
+        table = np.fromstring(text, np.int64, sep=",").reshape(-1, N_COLUMNS)
+        key = packed(table[:, _WINNER], table[:, _LOSER])
         if np.any(np.diff(key) < 0):  # a database may join rows in any order
             table = table[np.argsort(key)]
         yield table
         if len(table) < chunk:
             return
-        last_pair = (int(table[-1, 0]), int(table[-1, 1]))
+        last_pair = (int(table[-1, _WINNER]), int(table[-1, _LOSER]))
 
 
 def without_older_counts(table: I64, *, has_mistakes_only: bool) -> I64:
-    """Replace iterations that old stores did not count, and that have the number NOT_COUNTED.
+    """Fill in the iterations with mistakes where an old store did not record them.
+
+    In such rows the first iteration with a mistake is NOT_COUNTED.
 
     Args:
         table: pairs, as `read_table` yields them; changed in place.
@@ -171,7 +200,7 @@ def without_older_counts(table: I64, *, has_mistakes_only: bool) -> I64:
     return table
 
 
-def _joined(rows: Any) -> Any:
+def _as_one_text(rows: Any) -> Any:
     """Make a statement that returns all rows of a query as one text, with commas between numbers.
 
     numpy parses this text faster than a driver makes rows.
@@ -183,7 +212,7 @@ def _joined(rows: Any) -> Any:
     return select(func.aggregate_strings(text_of_row, ","))
 
 
-def _within(docs: tuple[int, int] | None) -> list[ColumnElement[bool]]:
+def _has_winner_in(docs: tuple[int, int] | None) -> list[ColumnElement[bool]]:
     """Return conditions that a winner's number is from docs[0] to docs[1] - 1.
 
     The list is empty if `docs` is None.
@@ -193,31 +222,32 @@ def _within(docs: tuple[int, int] | None) -> list[ColumnElement[bool]]:
     return [PairRow.winner >= docs[0], PairRow.winner < docs[1]]
 
 
-def _insert(connection: Connection, added: AddedPairs) -> int:
+def _add_in_sqlite(connection: Connection, added: AddedPairs) -> int:
     """Do `add_pairs` in SQLite, where no other transaction writes at the same time."""
     pairs = added.pairs
     iteration = added.iteration
     rows = np.stack([added.query, pairs.i, pairs.j], 1)
+    wrong_rows = rows[pairs.wrong]
+    right_rows = rows[~pairs.wrong]
     if not added.in_set:
-        _upsert(connection, added, rows[pairs.wrong], NEVER_ADDED, iteration)
+        _upsert(connection, added, wrong_rows, first_iteration=NEVER_ADDED, wrong_in=iteration)
         return 0
     docs = int(pairs.i[0]), int(pairs.i[-1]) + 1  # the pairs ascend by their winners
     was_added_now = PairRow.first_iteration == iteration
-    n_before = count_pairs(connection, added.run, added.split, was_added_now, *_within(docs))
-    _upsert(connection, added, rows[pairs.wrong], iteration, iteration)
-    _upsert(connection, added, rows[~pairs.wrong], iteration, NEVER_WRONG)
-    if n_before:
-        # An earlier call or another process has added pairs in this iteration. Only pairs of this
-        # call are counted, so they are compared one by one.
-        pairs_of_iteration = read_pairs(
-            connection, added.run, added.split, was_added_now, docs=docs
-        )
-        return int(np.count_nonzero(pairs.is_in(pairs_of_iteration)))
-    return count_pairs(connection, added.run, added.split, was_added_now, *_within(docs))
+    conditions = (was_added_now, *_has_winner_in(docs))
+    n_before = count_pairs(connection, added.run, added.split, *conditions)
+    _upsert(connection, added, wrong_rows, first_iteration=iteration, wrong_in=iteration)
+    _upsert(connection, added, right_rows, first_iteration=iteration, wrong_in=NEVER_WRONG)
+    if n_before == 0:
+        return count_pairs(connection, added.run, added.split, *conditions)
+    # An earlier call or another process has added pairs in this iteration. Only pairs of this call
+    # are counted, so they are compared one by one.
+    pairs_of_iteration = read_pairs(connection, added.run, added.split, was_added_now, docs=docs)
+    return int(np.count_nonzero(pairs.is_in(pairs_of_iteration)))
 
 
 def _upsert(
-    connection: Connection, added: AddedPairs, rows: I64, first_iteration: int, wrong_in: int
+    connection: Connection, added: AddedPairs, rows: I64, *, first_iteration: int, wrong_in: int
 ) -> None:
     """Insert or update pairs of an iteration that are equal in all but query, winner and loser.
 
@@ -231,11 +261,13 @@ def _upsert(
     times = int(wrong_in != NEVER_WRONG)
     # Values that all rows share are written into the statement: binding them per row is slow.
     # `wrong_in` is the last iteration with a mistake and, in a new row, also the first one.
-    row = (
+    # The parameters "?" are query, winner and loser.
+    values_of_row = (
         f"({int(added.run)}, '{added.split}', ?, ?, ?, {int(first_iteration)}, {int(wrong_in)}, "
         f"{times}, {int(wrong_in)})"
     )
     for start in range(0, len(rows), ROWS_A_STATEMENT):
         part = rows[start : start + ROWS_A_STATEMENT]
-        values = f"VALUES {', '.join([row] * len(part))}"
-        connection.exec_driver_sql(INSERT + values + UPSERT, tuple(part.ravel().tolist()))
+        values_of_rows = ", ".join([values_of_row] * len(part))
+        statement = f"{INSERT}VALUES {values_of_rows}{UPSERT}"
+        connection.exec_driver_sql(statement, tuple(part.ravel().tolist()))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,6 +14,8 @@ from sortnet.core import I32, I64, NEVER_ADDED, NEVER_WRONG, ComparedPairs, Spli
 
 ROWS_A_CHUNK = 100_000
 UNIQUE_VIOLATION = "23505"
+_HEADER = b"PGCOPY\n\xff\r\n\0" + bytes(8)  # the signature, no flags, and no extension
+_TRAILER = b"\xff\xff"
 COLUMNS = "run, split, query, winner, loser, first_iteration, last_iteration, times, first_wrong"
 
 
@@ -38,15 +40,20 @@ class AddedPairs(NamedTuple):
     in_set: bool
 
 
-def changes(new: str) -> tuple[str, str]:
+def sql_of_update(new: str) -> tuple[str, str]:
     """Return SQL that updates a stored pair from an iteration: the assignments and the condition.
 
-    A mistake is counted once per iteration, so adding the same iteration again changes nothing.
+    The columns of a stored pair are the iteration that added the pair to a set
+    (`first_iteration`), the first and the last iteration in which the pair was wrong (`first_wrong`
+    and `last_iteration`), and the number of these iterations (`times`). A mistake is counted once
+    per iteration, so adding the same iteration again changes nothing.
 
     Args:
-        new: name of the table that has the iteration's pairs.
+        new: name of the table that has the iteration's pairs. Its `last_iteration` is the iteration
+            for a wrong pair, and lower than all iterations for a right pair.
     """
-    # A pair that was only counted so far has the highest number as its first iteration.
+    # A pair that no iteration has added to a set so far has NEVER_ADDED as its first iteration,
+    # which is higher than all iterations.
     is_added_now = f"{new}.first_iteration < pairs.first_iteration"
     is_wrong_again = f"{new}.last_iteration > pairs.last_iteration"
     values = (
@@ -67,38 +74,50 @@ def copy_pairs(connection: Connection, added: AddedPairs) -> int:
     Writers of different pairs do not wait for each other. If two writers add the same new pair, the
     second writer waits until the first writer commits, and then starts again to update the pair.
     """
+    while True:
+        try:
+            with connection.begin_nested():
+                n_older = _update_and_copy(connection, added)
+        except IntegrityError as error:
+            if getattr(error.orig, "sqlstate", None) != UNIQUE_VIOLATION:
+                raise
+        else:
+            return len(added.pairs) - n_older if added.in_set else 0
+
+
+def _update_and_copy(connection: Connection, added: AddedPairs) -> int:
+    """Update the stored pairs of an iteration, and copy its new pairs into the table.
+
+    Return how many of the pairs another iteration added to TP or VP.
+    """
     pairs = added.pairs
     iteration = np.int32(added.iteration)
     first_iteration = iteration if added.in_set else np.int32(NEVER_ADDED)
     wrong_in = np.where(pairs.wrong, iteration, np.int32(NEVER_WRONG))
-    while True:
-        try:
-            with connection.begin_nested():
-                stored, n_older = _update_stored(connection, added, first_iteration, wrong_in)
-                is_new = ~np.isin(pairs.key, stored, assume_unique=True)
-                _copy(
-                    connection,
-                    f"pairs ({COLUMNS})",
-                    np.int32(added.run),
-                    np.bytes_(added.split),
-                    added.query[is_new].astype(np.int32),
-                    pairs.i[is_new].astype(np.int64),
-                    pairs.j[is_new].astype(np.int64),
-                    first_iteration,
-                    wrong_in[is_new],
-                    pairs.wrong[is_new].astype(np.int32),
-                    wrong_in[is_new],
-                )
-            return len(pairs) - n_older if added.in_set else 0
-        except IntegrityError as error:
-            if getattr(error.orig, "sqlstate", None) != UNIQUE_VIOLATION:
-                raise
+    stored_keys, n_older = _update_stored(connection, added, first_iteration, wrong_in)
+    is_new = ~np.isin(pairs.key, stored_keys, assume_unique=True)
+    columns: dict[str, NDArray[Any] | np.generic] = {
+        "run": np.int32(added.run),
+        "split": np.bytes_(added.split),
+        "query": added.query[is_new].astype(np.int32),
+        "winner": pairs.i[is_new].astype(np.int64),
+        "loser": pairs.j[is_new].astype(np.int64),
+        "first_iteration": first_iteration,
+        "last_iteration": wrong_in[is_new],
+        "times": pairs.wrong[is_new].astype(np.int32),
+        "first_wrong": wrong_in[is_new],
+    }
+    _copy(connection, "pairs", columns)
+    return n_older
 
 
 def _update_stored(
     connection: Connection, added: AddedPairs, first_iteration: np.int32, wrong_in: I32
 ) -> tuple[I64, int]:
     """Update the pairs of an iteration that are stored already.
+
+    The pairs of the iteration are copied into a temporary table `given`, which is joined with the
+    stored pairs.
 
     Args:
         connection: an open transaction.
@@ -112,69 +131,93 @@ def _update_stored(
     execute = connection.exec_driver_sql
     winner = added.pairs.i.astype(np.int64)
     loser = added.pairs.j.astype(np.int64)
-    of_run = f"pairs.run = {int(added.run)} AND pairs.split = '{added.split}'"
-    docs = f"pairs.winner BETWEEN {winner[0]} AND {winner[-1]}"
-    if execute(f"SELECT 1 FROM pairs WHERE {of_run} AND {docs} LIMIT 1").first() is None:
+    # The pairs ascend by their winners.
+    is_of_split = f"pairs.run = {int(added.run)} AND pairs.split = '{added.split}'"
+    has_winner = f"pairs.winner BETWEEN {winner[0]} AND {winner[-1]}"
+    any_pair = f"SELECT 1 FROM pairs WHERE {is_of_split} AND {has_winner} LIMIT 1"
+    if execute(any_pair).first() is None:
         return np.empty(0, np.int64), 0
-    columns = "winner bigint, loser bigint, first_iteration int, last_iteration int"
-    execute(f"CREATE TEMPORARY TABLE given ({columns}) ON COMMIT DROP")
-    _copy(
-        connection,
-        "given (winner, loser, first_iteration, last_iteration)",
-        winner,
-        loser,
-        first_iteration,
-        wrong_in,
-    )
-    same_pair = f"{of_run} AND pairs.winner = given.winner AND pairs.loser = given.loser"
-    values, condition = changes("given")
-    execute(f"UPDATE pairs SET {values} FROM given WHERE {same_pair} AND {condition}")
+    types = "winner bigint, loser bigint, first_iteration int, last_iteration int"
+    execute(f"CREATE TEMPORARY TABLE given ({types}) ON COMMIT DROP")
+    columns: dict[str, NDArray[Any] | np.generic] = {
+        "winner": winner,
+        "loser": loser,
+        "first_iteration": first_iteration,
+        "last_iteration": wrong_in,
+    }
+    _copy(connection, "given", columns)
+
+    is_same_pair = f"{is_of_split} AND pairs.winner = given.winner AND pairs.loser = given.loser"
+    assignments, is_changed = sql_of_update("given")
+    execute(f"UPDATE pairs SET {assignments} FROM given WHERE {is_same_pair} AND {is_changed}")
+
+    # The key of a pair has the winner in its upper 32 bits, and the loser in its lower 32 bits.
     iteration = int(added.iteration)
-    older = f"given.first_iteration = {iteration} AND pairs.first_iteration <> {iteration}"
+    is_older = f"given.first_iteration = {iteration} AND pairs.first_iteration <> {iteration}"
     keys, n_older = execute(
         "SELECT string_agg(((given.winner << 32) + given.loser)::text, ','),"
-        f" count(*) FILTER (WHERE {older}) FROM given JOIN pairs ON {same_pair}"
+        f" count(*) FILTER (WHERE {is_older}) FROM given JOIN pairs ON {is_same_pair}"
     ).one()
     # The next part of the pairs is added in the same transaction, and creates the table again.
     execute("DROP TABLE given")
     return np.fromstring(keys or "", np.int64, sep=","), n_older
 
 
-def _copy(connection: Connection, into: str, *columns: NDArray[Any] | np.generic) -> None:
-    """Copy columns into a table in PostgreSQL's binary format; a single value fills a column.
+def _copy(
+    connection: Connection, table: str, columns: Mapping[str, NDArray[Any] | np.generic]
+) -> None:
+    """Copy columns into a table in PostgreSQL's binary format.
+
+    The format is a header, then the rows, then a trailer, which is -1 in place of the number of
+    fields.
 
     Args:
         connection: an open transaction.
-        into: the table with the names of its columns, in SQL.
-        columns: the arrays or single values of the columns.
+        table: the name of the table.
+        columns: {name: array} of the columns. A single value in place of an array fills a column.
     """
-    arrays = np.broadcast_arrays(*columns)
-    fields: list[tuple[str, Any]] = [("n_fields", ">i2")]
-    for k, array in enumerate(arrays):
-        fields.append((f"size{k}", ">i4"))
-        fields.append((f"value{k}", array.dtype.newbyteorder(">")))
-    row = np.dtype(fields)
-    statement = f"COPY {into} FROM STDIN (FORMAT BINARY)"
+    arrays = np.broadcast_arrays(*columns.values())
+    row_type = _type_of_rows(arrays)
+    statement = f"COPY {table} ({', '.join(columns)}) FROM STDIN (FORMAT BINARY)"
     driver: Any = connection.connection.driver_connection
-    error_of: Any = connection.dialect.loaded_dbapi
+    driver_module: Any = connection.dialect.loaded_dbapi
+    driver_error = driver_module.Error
     try:
         with driver.cursor() as cursor, cursor.copy(statement) as copy:
-            copy.write(b"PGCOPY\n\xff\r\n\0" + bytes(8))
+            copy.write(_HEADER)
             for start in range(0, len(arrays[0]), ROWS_A_CHUNK):
                 stop = start + ROWS_A_CHUNK
-                copy.write(_binary_rows(row, [array[start:stop] for array in arrays]))
-            copy.write(b"\xff\xff")
-    except error_of.Error as error:  # callers expect the errors of SQLAlchemy
+                chunk = [array[start:stop] for array in arrays]
+                copy.write(_binary_rows(row_type, chunk))
+            copy.write(_TRAILER)
+    except driver_error as error:  # callers expect the errors of SQLAlchemy
         raise DBAPIError.instance(
-            statement, None, error, error_of.Error, hide_parameters=True, dialect=connection.dialect
+            statement, None, error, driver_error, hide_parameters=True, dialect=connection.dialect
         ) from error
 
 
-def _binary_rows(row: np.dtype[Any], columns: Sequence[NDArray[Any]]) -> bytes:
-    """Encode rows for COPY: the number of fields, then the size and the value of each field."""
-    rows = np.empty(len(columns[0]), row)
+def _type_of_rows(arrays: Sequence[NDArray[Any]]) -> np.dtype[Any]:
+    """Make the type of a binary row, in big-endian order: `n_fields`, then `size` and `value`.
+
+    Size and value occur once for each array, with the number of the array in their names.
+    """
+    fields: list[tuple[str, Any]] = [("n_fields", ">i2")]
+    for number, array in enumerate(arrays):
+        fields.append((f"size{number}", ">i4"))
+        fields.append((f"value{number}", array.dtype.newbyteorder(">")))
+    return np.dtype(fields)
+
+
+def _binary_rows(row_type: np.dtype[Any], columns: Sequence[NDArray[Any]]) -> bytes:
+    """Encode rows for COPY, see `_type_of_rows`.
+
+    Args:
+        row_type: the type of a row.
+        columns: the values of each column, arrays of one length.
+    """
+    rows = np.empty(len(columns[0]), row_type)
     rows["n_fields"] = len(columns)
-    for k, values in enumerate(columns):
-        rows[f"size{k}"] = values.dtype.itemsize
-        rows[f"value{k}"] = values
+    for number, values in enumerate(columns):
+        rows[f"size{number}"] = values.dtype.itemsize
+        rows[f"value{number}"] = values
     return rows.tobytes()

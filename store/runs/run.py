@@ -21,6 +21,7 @@ from store.database.process import in_words, status_of, this_process
 from store.database.schema import AnswerRow, IterationRow, PairRow, QueryRow, RunRow, upsert
 from store.runs.judge_answers import JudgeAnswer
 from store.runs.pair_rows import (
+    N_COLUMNS,
     add_pairs,
     count_pairs,
     read_pairs,
@@ -58,6 +59,7 @@ class Run:
     """
 
     def __init__(self, database: Database, number: int) -> None:
+        """Read the run whose key in the tables is `number`."""
         self.database = database
         self.number = number
         with database.transaction() as connection:
@@ -140,21 +142,38 @@ class Run:
             is_counted_in_pairs = wrong.is_in(pairs.where(pairs.wrong))
             only_counted = wrong.where(wrong.wrong & ~is_counted_in_pairs)
 
-        def add_in_parts(connection: Connection, compared: ComparedPairs, *, in_set: bool) -> int:
-            n_new = 0
-            for start in range(0, len(compared), _ADDED_AT_ONCE):
-                part = compared.where(slice(start, start + _ADDED_AT_ONCE))
-                query = self._queries[split].of_pairs(part)
-                added = AddedPairs(self.number, split, iteration, part, query, in_set)
-                n_new += add_pairs(connection, added)
-            return n_new
-
         def add_all(connection: Connection) -> int:
-            n_new = add_in_parts(connection, pairs, in_set=True)
-            add_in_parts(connection, only_counted, in_set=False)
+            n_new = self._add_in_parts(connection, split, iteration, pairs, in_set=True)
+            self._add_in_parts(connection, split, iteration, only_counted, in_set=False)
             return n_new
 
         return self.database.retrying(add_all, write=True)
+
+    def _add_in_parts(
+        self,
+        connection: Connection,
+        split: Split,
+        iteration: int,
+        pairs: ComparedPairs,
+        *,
+        in_set: bool,
+    ) -> int:
+        """Add an iteration's pairs in parts of `_ADDED_AT_ONCE`, and return how many are new.
+
+        Args:
+            connection: an open transaction.
+            split: the split of the pairs.
+            iteration: the number of the iteration.
+            pairs: the pairs.
+            in_set: whether the pairs are added to TP or VP, or only their mistakes are counted.
+        """
+        n_new = 0
+        for start in range(0, len(pairs), _ADDED_AT_ONCE):
+            part = pairs.where(slice(start, start + _ADDED_AT_ONCE))
+            query = self._queries[split].query_of_pairs(part)
+            added = AddedPairs(self.number, split, iteration, part, query, in_set)
+            n_new += add_pairs(connection, added)
+        return n_new
 
     def pairs(
         self, split: Split, before: int | None = None, docs: tuple[int, int] | None = None
@@ -302,7 +321,7 @@ class Run:
         measured = frames.measure_names(frame)
         frame.attrs["conventions"] = frames.conventions(self.config, measured)
         frame.attrs["pairs"] = self._strategy
-        return self._with_facts(frame)
+        return self._with_attributes(frame)
 
     def margins_frame(self) -> pd.DataFrame:
         """Make a frame with one row per iteration, split, outcome and bin of |margin|.
@@ -361,8 +380,9 @@ class Run:
         names, codes = self._query_names()
         conditions = self._conditions(split, qid, iteration, min_times)
         # An empty part comes first, so that a frame without pairs has all columns.
+        empty_table = np.empty((0, N_COLUMNS), np.int64)
         empty_part = frames.pair_columns(
-            np.empty((0, 6), np.int64), "train", self._queries["train"].first, codes["train"]
+            empty_table, "train", self._queries["train"].first, codes["train"]
         )
         parts = chain([empty_part], self._pair_columns(codes, READ_AT_ONCE, conditions))
         with self.database.transaction() as connection:
@@ -370,7 +390,7 @@ class Run:
                 count_pairs(connection, self.number, split_of_pairs, *conditions_on_split)
                 for split_of_pairs, conditions_on_split in conditions.items()
             )
-        return self._with_facts(frames.pairs_frame(parts, names, n_rows=n_rows))
+        return self._with_attributes(frames.pairs_frame(parts, names, n_rows=n_rows))
 
     def iter_pairs(
         self,
@@ -407,7 +427,7 @@ class Run:
         for part in splits:
             conditions[part] = [*common]
             if qid is not None:
-                conditions[part] += self._queries[part].is_of_query(qid)
+                conditions[part] += self._queries[part].conditions_on_query(qid)
         return conditions
 
     def _pair_columns(
@@ -425,11 +445,12 @@ class Run:
         """
         has_mistakes_only = self._strategy == "wrong"
         for split, conditions_on_split in conditions.items():
-            first = self._queries[split].first
+            first_documents = self._queries[split].first
             with self.database.transaction() as connection:
-                for rows in read_table(connection, self.number, split, chunk, *conditions_on_split):
-                    table = without_older_counts(rows, has_mistakes_only=has_mistakes_only)
-                    yield frames.pair_columns(table, split, first, codes[split])
+                tables = read_table(connection, self.number, split, chunk, *conditions_on_split)
+                for stored_table in tables:
+                    table = without_older_counts(stored_table, has_mistakes_only=has_mistakes_only)
+                    yield frames.pair_columns(table, split, first_documents, codes[split])
 
     def _row(self) -> Any:
         """Read the run's row."""
@@ -445,17 +466,17 @@ class Run:
     def _observed(self, make_frame: Callable[[Sequence[Any]], pd.DataFrame]) -> pd.DataFrame:
         """Make a frame of the diagnostics of all iterations."""
         rows = self._iterations(IterationRow.iteration, IterationRow.observed)
-        return self._with_facts(make_frame(rows))
+        return self._with_attributes(make_frame(rows))
 
-    def _with_facts(self, frame: pd.DataFrame) -> pd.DataFrame:
+    def _with_attributes(self, frame: pd.DataFrame) -> pd.DataFrame:
         """Return a frame after setting the `attrs` that plots need."""
         rows = self._iterations(IterationRow.iteration, IterationRow.best)
         best_iterations = [row.iteration for row in rows if row.best]
-        facts = self.kept
-        is_from_iteration = facts is None or facts["kind"] == "sortnet"
+        kept_ranker = self.kept
+        keeps_comparator = kept_ranker is None or kept_ranker["kind"] == "sortnet"
         frame.attrs["run"] = self.id
         frame.attrs["kept"] = None
-        if best_iterations and is_from_iteration:
+        if best_iterations and keeps_comparator:
             frame.attrs["kept"] = best_iterations[-1]
         frame.attrs["iterations"] = len(rows)
         return frame
@@ -510,6 +531,7 @@ class _QueryTable:
     """
 
     def __init__(self, connection: Connection, run: int, split: Split) -> None:
+        """Read the queries of a split of the run with the number `run`."""
         query = (
             select(QueryRow.qid, QueryRow.first, QueryRow.size)
             .where(QueryRow.run == run, QueryRow.split == split)
@@ -523,7 +545,7 @@ class _QueryTable:
         # The documents of a split are numbered query by query, without gaps.
         self.n_docs = int(rows[-1].first + rows[-1].size) if rows else 0
 
-    def of_pairs(self, pairs: ComparedPairs) -> I64:
+    def query_of_pairs(self, pairs: ComparedPairs) -> I64:
         """Return an array (m,) with the number of the query that each of m pairs belongs to.
 
         Raises:
@@ -541,8 +563,12 @@ class _QueryTable:
             )
         return query_of_winner.astype(np.int64, copy=False)
 
-    def is_of_query(self, qid: str) -> list[ColumnElement[bool]]:
-        """Return the conditions that a pair belongs to a query, as a range of the table's key."""
+    def conditions_on_query(self, qid: str) -> list[ColumnElement[bool]]:
+        """Return conditions that select the pairs of a query by the number of the winner.
+
+        The documents of a query have consecutive numbers. If the split does not have the query, no
+        pair meets the conditions.
+        """
         if qid not in self.qids:
             return [false()]
         query = self.qids.index(qid)

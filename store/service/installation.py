@@ -206,7 +206,7 @@ def _add_facts_of_tables(url: URL, facts: dict[str, Any]) -> None:
         if database.dialect == "postgresql":
             size = select(func.pg_database_size(func.current_database()))
             facts["bytes"] = connection.execute(size).scalar_one()
-        facts["schema"] = upgrade.look(connection, name=database.name)
+        facts["schema"] = upgrade.checked_revision(connection, name=database.name)
         if facts["schema"] is None:  # the database has no tables of SortNet yet
             return
         tables = {"runs": RunRow.__table__, "collections": CollectionRow.__table__}

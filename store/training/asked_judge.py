@@ -160,7 +160,7 @@ class AskedJudge:
     def again(self, folder: Path) -> str | None:
         """Return the Python call that resumes a run whose judge must be passed again.
 
-        None if the judge is stored, so that the command line can resume the run.
+        Return None if the judge is stored, so that the command line can resume the run.
         """
         record = self.record()
         if record is None or is_stored_whole(record):
@@ -201,7 +201,8 @@ class AskedJudge:
         refuse_without_content(documents.items["train"], judge, self.names)
         assert job.config.judgements is not None
         argument = _ARGUMENT_OF_JUDGE[type(judge)]
-        connection = judge.connect(self.names.get(argument, ""), documents.value_of_id)
+        name_in_messages = self.names.get(argument, "")
+        connection = judge.connect(name_in_messages, documents.value_of_id)
         run_judge = RunJudge(
             connection,
             training.run,
@@ -220,9 +221,9 @@ class AskedJudge:
     def _judge_and_question(
         self, training: TrainingRun, *, is_own_store: bool
     ) -> tuple[MachineJudge, str]:
-        """Return the stored judge and question of a run, with the changes passed now.
+        """Return the stored judge and question of a run, after the changes that the caller passed.
 
-        If the store has no judge of the run, return the judge passed now.
+        If the store has no judge of the run, return the judge that the caller passed.
         """
         stored = training.run.judge
         if stored is None:
@@ -236,16 +237,21 @@ class AskedJudge:
         if training.finished and not is_changed:
             return judge, question  # a finished run asks nothing, so that nothing is checked
         record = record_of(judge, question)
-        argument = other_argument(record, stored)
-        if argument is not None:
-            # "another judge" is a phrase, in which `judge` is not the name of an argument.
-            name = "judge" if argument == "judge" else self._name(argument)
-            raise _other_than_before(name)
+        self._refuse_other_judge(record, stored)
         if not training.finished:
             self._check_passed_again(judge, stored, training.folder, is_own_store)
             if is_changed:
                 training.run.set_judge(record)
         return judge, question
+
+    def _refuse_other_judge(self, record: Mapping[str, Any], stored: Mapping[str, Any]) -> None:
+        """Raise a SortNetError if a judge's record differs from the stored record of the judge."""
+        argument = other_argument(record, stored)
+        if argument is None:
+            return
+        # "another judge" is a phrase, in which `judge` is not the name of an argument.
+        name = "judge" if argument == "judge" else self._name(argument)
+        raise _other_than_before(name)
 
     def _check_passed_again(
         self,
@@ -256,7 +262,8 @@ class AskedJudge:
     ) -> None:
         """Raise a SortNetError if the judge must be passed again before it is asked.
 
-        It must be if it is not stored completely, or if only another user's store names it.
+        It must be passed again if it is not stored completely, or if only another user's store
+        names it.
         """
         if self.is_judge_passed:
             return
@@ -271,7 +278,7 @@ class AskedJudge:
             )
 
     def _resumed(self, stored: Mapping[str, Any]) -> tuple[MachineJudge, str]:
-        """Return the judge and the question of a resumed run, with the changes passed now.
+        """Return the judge and question of a resumed run, after the changes the caller passed.
 
         Args:
             stored: the stored record of the judge.
@@ -306,7 +313,7 @@ def _other_than_before(name: str) -> SortNetError:
 
 
 def _not_stored(judge: str, folder: Path) -> SortNetError:
-    """Make the error that a judge, described in words by `judge`, must be passed again."""
+    """Make the error that a judge must be passed again; `judge` describes it in words."""
     call = resume_call(str(folder))
     return SortNetError(f"the run asks {judge}, which is not stored: pass it again, {call}")
 

@@ -21,7 +21,7 @@ from sortnet.metrics import parse_metric, per_query
 from sortnet.rankers.sortnet import Model
 from sortnet.tables.letor_writer import write_letor
 from store.service.existing_store import open_to_write
-from store.training.job import checked_job
+from store.training.job import TrainingJob, checked_job
 from store.training.run_folder import Folder
 from store.training.training_run import TrainingRun, begin, store_url
 from store.training.watcher import Watcher
@@ -128,20 +128,18 @@ def run_demo(
     watcher.progress("starting")
     url, recorded_url = store_url(store, None)
     with open_to_write(url) as opened, folder.held():
-        # All pixels have one scale, so no trials are needed to choose the scaling. Spearman's
-        # correlation measures the whole order, while other measures depend on its top alone.
-        config = Config(quality="spearman", scaling="normal", seed=seed, max_iter=max_iter)
         fold = digits_fold(seed, times=TIMES)
-        fingerprint = f"scikit-learn's digits, seed {seed}"
-        job = checked_job(
-            fold.train,
-            fold.vali,
-            config,
-            lambda part: {"path": part.source, "fingerprint": fingerprint},
-        )
+        job = _demo_job(fold, seed, max_iter)
         # An interrupted demo is not resumed but run again, so `again` is the demo's own command.
         training = begin(
-            job, folder, opened, None, command, recorded_url, watcher.progress, again=command
+            job,
+            folder,
+            store=opened,
+            record=None,
+            command=command,
+            recorded_url=recorded_url,
+            progress=watcher.progress,
+            again=command,
         )
         watcher.demo_begun(training, fold)
         comparators: list[TrainableComparator] = []
@@ -153,6 +151,19 @@ def run_demo(
         watcher.progress("drawing")
         # The last iteration only sorts and trains no further comparator.
         return _test_demo(training, cast("Model", model), comparators[:-1], fold, recorded_url)
+
+
+def _demo_job(fold: Fold, seed: int, max_iter: int) -> TrainingJob:
+    """Make the settings and data of the demo's training."""
+    # All pixels have one scale, so no trials are needed to choose the scaling. Spearman's
+    # correlation measures the whole order, while other measures depend on its top alone.
+    config = Config(quality="spearman", scaling="normal", seed=seed, max_iter=max_iter)
+    fingerprint = f"scikit-learn's digits, seed {seed}"
+
+    def facts(part: Queries) -> dict[str, Any]:
+        return {"path": part.source, "fingerprint": fingerprint}
+
+    return checked_job(fold.train, fold.vali, config, facts)
 
 
 def _refuse_other_model(folder: Folder) -> None:
@@ -183,10 +194,12 @@ def _test_demo(
     """
     test = fold.test or fold.vali
     n_pairs = {split: len(training.run.pairs(split)) for split in SPLITS}
+    # First the order before training, then the order after each iteration.
     orders = [model.order_before(test)]
     orders += [replace(model, comparator=comparator).order(test) for comparator in comparators]
     metric = parse_metric("spearman")
     correlations = [per_query(metric, test.grades[order], test.offsets) for order in orders]
+    # The comparator of an iteration learned from the pairs of all earlier iterations.
     n_pairs_learned = [0, *training.run.iterations_frame()["tp"].tolist()]
     means = [float(of_queries.mean()) for of_queries in correlations]
     demo = DigitsDemo(training, model, test, means, n_pairs, store)
@@ -216,13 +229,16 @@ def _draw(
 
     test = demo.test
     best = demo.best
-    ascending_queries = np.argsort(correlations[best], kind="stable")
-    query = int(ascending_queries[len(test) // 2])
-    documents = slice(*test.offsets[query : query + 2])
+    queries_by_correlation = np.argsort(correlations[best], kind="stable")
+    query = int(queries_by_correlation[len(test) // 2])  # the median query
+    first_document, end = test.offsets[query], test.offsets[query + 1]
+    documents = slice(first_document, end)
 
     def panel(iteration: int, caption: str) -> Panel:
+        """Make the panel of an iteration; its order numbers the images of the query from 0."""
         remark = f"Spearman {correlations[iteration][query]:.2f}"
-        return Panel(caption, remark, orders[iteration][documents] - documents.start)
+        order = orders[iteration][documents] - first_document
+        return Panel(caption, remark, order)
 
     n_iterations = count(len(orders) - 1, "iteration")
     after = (

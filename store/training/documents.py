@@ -140,9 +140,10 @@ def refuse_without_content(
         return
     has_content = any(documents.texts) or any(documents.images) or documents.shown is not None
     # Ids in a table may be names, which a model can compare. Ids in LETOR text are only codes.
-    are_named = any(not id.replace(".", "").isdigit() for id in documents.ids)
+    are_ids_names = any(not id.replace(".", "").isdigit() for id in documents.ids)
+    # LETOR text has no folder of images, and numbers its features from 1.
     is_letor = documents.root is None and documents.feature_names[:1] == ("1",)
-    if not has_content and (is_letor or not are_named):
+    if not has_content and (is_letor or not are_ids_names):
         names = names or {}
         raise DataError(
             f"{documents.source}: has numbers only, of which a language model is shown nothing: "
@@ -168,13 +169,14 @@ def _shown_roles(rows: Rows, part: Queries, train: Queries) -> Columns:
         name = getattr(train.roles, role)
         if name in rows.columns:
             content_columns[role] = name
-    hidden = {getattr(train.roles, role) for role in _ROLES_OF_ONE_COLUMN}
-    hidden |= {getattr(part.roles, role) for role in _ROLES_OF_ONE_COLUMN}
-    hidden |= {*train.columns.ignore}
+    # Columns with a role of their own, such as the grade, are not shown as further columns.
+    not_shown = {getattr(train.roles, role) for role in _ROLES_OF_ONE_COLUMN}
+    not_shown |= {getattr(part.roles, role) for role in _ROLES_OF_ONE_COLUMN}
+    not_shown |= {*train.columns.ignore}
     shown_columns = [
         name
         for name, cells in rows.columns.items()
-        if name not in hidden and name.lower() not in GRADES and not is_numeric(cells)
+        if name not in not_shown and name.lower() not in GRADES and not is_numeric(cells)
     ]
     return Columns(
         id=part.roles.id, group=part.roles.group, shown=tuple(shown_columns), **content_columns

@@ -312,7 +312,7 @@ def _facts_of_file(part: Queries) -> dict[str, Any]:
 
 
 def _column_names(part: Queries) -> dict[str, Any]:
-    """Return the fact `columns`, or no fact if no column was named."""
+    """Return {"columns": names of a part's columns}, or {} if the user named no column."""
     return {} if part.columns == UNNAMED else {"columns": part.columns.to_json()}
 
 

@@ -32,7 +32,7 @@ def refuse_changes(job: TrainingJob, record: Mapping[str, Any], folder: Folder) 
     """Refuse settings or data that differ from the settings or data at the start of the run."""
     changed = differences(job.config, Config.from_json(record["asked"]))
     for split, facts in job.data.items():
-        recorded = record["data"].get(split, facts)
+        recorded = record["data"].get(split, facts)  # a part without a record has not changed
         if facts["fingerprint"] == recorded["fingerprint"]:
             continue
         name = "data" if job.is_divided else f"{split} data"

@@ -55,7 +55,7 @@ class Folder:
 
     @property
     def has_model(self) -> bool:
-        """Whether the folder has a model, or the state of a run that writes one."""
+        """Whether the folder has a model, or the state of a run that will write a model."""
         return (self.path / "model.json").exists() or self.state.exists()
 
     def refuse_if_taken(self) -> None:
@@ -82,21 +82,7 @@ class Folder:
         if not path.exists():
             return None
         record = parse_document(read_bytes(path), path, _RUN, (FORMAT_VERSION,), _RUN_FIELDS)
-        check_fields(record["data"], dict.fromkeys(SPLITS, dict), path)
-        for facts in record["data"].values():
-            check_fields(facts, {"path": str, "fingerprint": str}, path)
-        if record["threads"] < 1:
-            raise ModelError(f"{path}: threads cannot be {record['threads']}")
-        if record.get("judged_by") not in (None, *JUDGED_BY.values()):
-            raise ModelError(f"{path}: judged_by cannot be {shown(record['judged_by'])}")
-        if "phase" in record:
-            check_fields(record, _PHASE_FIELDS, path)
-        if "from" in record:
-            check_fields(record, {"from": dict}, path)
-            check_fields(record["from"], _ORIGIN_FIELDS, path)
-        # Damaged settings are refused here, before a comparator made by them takes much memory.
-        if record["settings_sha256"] != _settings_sha256(record):
-            raise ModelError(f"{path}: its settings or trials were changed after it was written")
+        _check_record(record, path)
         # Version 0.3 recorded no phase: it wrote the record after it had chosen the settings.
         return {"phase": TRAINING, "trials": [], **record}
 
@@ -129,6 +115,30 @@ class Folder:
             if is_new:
                 with suppress(OSError):  # the folder is not empty
                     self.path.rmdir()
+
+
+def _check_record(record: Mapping[str, Any], path: Path) -> None:
+    """Raise a ModelError if the record of a run is damaged.
+
+    Args:
+        record: the record, which has the fields of `_RUN_FIELDS`.
+        path: the path of the record, for messages.
+    """
+    check_fields(record["data"], dict.fromkeys(SPLITS, dict), path)
+    for facts in record["data"].values():
+        check_fields(facts, {"path": str, "fingerprint": str}, path)
+    if record["threads"] < 1:
+        raise ModelError(f"{path}: threads cannot be {record['threads']}")
+    if record.get("judged_by") not in (None, *JUDGED_BY.values()):
+        raise ModelError(f"{path}: judged_by cannot be {shown(record['judged_by'])}")
+    if "phase" in record:
+        check_fields(record, _PHASE_FIELDS, path)
+    if "from" in record:
+        check_fields(record, {"from": dict}, path)
+        check_fields(record["from"], _ORIGIN_FIELDS, path)
+    # Damaged settings are refused here, before a comparator made by them takes much memory.
+    if record["settings_sha256"] != _settings_sha256(record):
+        raise ModelError(f"{path}: its settings or trials were changed after it was written")
 
 
 def _settings_sha256(record: Mapping[str, Any]) -> str:

@@ -32,7 +32,7 @@ def share_run(training: TrainingRun, group: Group) -> TrainingRun:
     state_bytes = b""
     if training.state is not None and group.size > 1:
         state_bytes = read_bytes(training.folder.state)
-    # `gather` joins the bytes of all processes, and the others contribute none.
+    # `gather` joins the bytes of all processes. The processes in `join_run` add no bytes.
     group.gather(np.frombuffer(state_bytes, np.uint8))
     return replace(training, group=group)
 
@@ -70,9 +70,10 @@ def check_processes(job: TrainingJob, group: Group) -> None:
         raise SortNetError("judgements are learned from by one process: leave torchrun out")
     facts = {split: facts_of_part["fingerprint"] for split, facts_of_part in job.data.items()}
     facts["device"] = resolve_device(job.config.device).type
+    facts_of_processes = every(group, facts)
     for name, value in facts.items():
         noun = "a device" if name == "device" else f"{name} data"
-        for rank, facts_of_process in enumerate(every(group, facts)):
+        for rank, facts_of_process in enumerate(facts_of_processes):
             if facts_of_process[name] != value:
                 raise SortNetError(
                     f"process {rank} has {noun} other than process {group.rank}: "

@@ -251,7 +251,7 @@ def prepare(
 
     Args:
         folder: the folder of the run.
-        data: paths of the data; empty: the recorded paths of a resumed run.
+        data: paths of the data. If empty, the paths that a resumed run has recorded.
         record: the record of the run to resume; None for a new run.
         options: the options of the run.
         settings: {name: value} given by the user.
@@ -263,12 +263,12 @@ def prepare(
     config = _requested_config(settings, record, origin)
     if not options.trials:
         config = config.with_defaults
-    paths: Sequence[str] = data
+    paths = data
     columns = options.columns
-    if record is not None:
-        paths = data or paths_to_resume(record["data"], str(folder))
-        if columns == UNNAMED:
-            columns = columns_of(record["data"], "run.json")
+    if record is not None and not paths:
+        paths = paths_to_resume(record["data"], str(folder))
+    if record is not None and columns == UNNAMED:
+        columns = columns_of(record["data"], "run.json")
     url, recorded_url = store_url(options.store, record)
     is_asked = judge.is_asked(record, folder.path)
     checks_judge = is_asked and is_asked_now
@@ -356,26 +356,27 @@ def _begin(
     """Begin or resume a prepared run, and tell the watcher before and afterwards."""
     record = prepared.record
     watcher = options.watcher
-    chooses = record is None or record["phase"] == CHOOSING
+    is_new = record is None
+    chooses_settings = record is None or record["phase"] == CHOOSING
     watcher.starting(
-        prepared.job, prepared.origin, options.group, is_new=record is None, chooses=chooses
+        prepared.job, prepared.origin, options.group, is_new=is_new, chooses=chooses_settings
     )
     training = begin(
         prepared.job,
         prepared.folder,
-        store,
-        record,
-        command,
-        prepared.store,
-        watcher.progress,
-        watcher.trial_ended,
+        store=store,
+        record=record,
+        command=command,
+        recorded_url=prepared.store,
+        progress=watcher.progress,
+        show_trial=watcher.trial_ended,
         group=options.group,
         again=options.judge.again(prepared.folder.path),
         judge=options.judge.record(),
         origin=prepared.origin,
         clear=clear,
     )
-    watcher.begun(training, chose=chooses)
+    watcher.begun(training, chose=chooses_settings)
     return training
 
 

@@ -224,7 +224,7 @@ def begin(
         clear: whether a new run removes the record of an earlier run in the folder.
     """
     if record is None:
-        # Settings that cannot be trained are refused before an earlier run is removed.
+        # Settings that cannot be trained raise an error here, before an earlier run is removed.
         Budget.of(job.train, job.config)
         if clear:
             folder.clear()
@@ -234,13 +234,15 @@ def begin(
         folder.write_run(record)
     run = _stored_run(job, folder, store, record, judge)
     if record["phase"] == CHOOSING:
-        with _store_status(run, again or resume_command(str(folder)), group):
-            config = _choose(job, folder, run, record, progress, show_trial)
+        command_to_resume = again or resume_command(str(folder))
+        with _store_status(run, command_to_resume, group):
+            config = _choose_settings(job, folder, run, record, progress, show_trial)
         return TrainingRun(job, config, folder, run, None, again=again, origin=origin)
     config = Config.from_json(record["config"])
     state: State | None = None
     if folder.state.exists():
-        state = parse_state(folder, job, config, read_bytes(folder.state), origin)
+        state_bytes = read_bytes(folder.state)
+        state = parse_state(folder, job, config, state_bytes, origin)
     training = TrainingRun(job, config, folder, run, state, again=again, origin=origin)
     if "budget" not in record and not training.finished:
         raise SortNetError(
@@ -264,7 +266,7 @@ def _new_record(
         "store": recorded_url,
         "command": command,
         "phase": CHOOSING,
-        "config": settings,
+        "config": settings,  # trials will choose the settings that are left open
         "threads": torch.get_num_threads(),
         "asked": settings,
         "data": job.data,
@@ -311,7 +313,7 @@ def _stored_run(
     )
 
 
-def _choose(
+def _choose_settings(
     job: TrainingJob,
     folder: Folder,
     run: Run,
@@ -319,10 +321,18 @@ def _choose(
     progress: Progress,
     show_trial: Callable[[Trial], None],
 ) -> Config:
-    """Choose the settings that are left open; each trial is recorded when it has ended.
+    """Choose the settings that the user left open, by trials; record each trial when it has ended.
 
     The chosen settings are stored first, and then written to the folder, which ends the phase. A
     run that is killed in between chooses the settings again from the recorded trials.
+
+    Args:
+        job: the requested settings and the data.
+        folder: the folder of the run.
+        run: the run in the store.
+        record: the record of the run, with the trials of an interrupted choice.
+        progress: called with a line about each step.
+        show_trial: called with each trial, earlier trials included.
     """
     trials = [*record["trials"]]
     for trial in trials:
@@ -342,13 +352,7 @@ def _choose(
         ended=record["trials"],
         on_trial=record_trial,
     )
-    if job.is_asked:
-        # Some of the judge's answers are spent on validation pairs, the rest on training pairs.
-        assert job.config.judgements is not None
-        n_train_judgements = job.config.judgements - len(vali_pairs_of(job))
-        config = config.changed(judgements=n_train_judgements)
-    if "from" in record:
-        config = with_epochs(job.train, config)
+    config = _settings_to_train_with(job, config, is_from_model="from" in record)
     settings = config.to_json()
     run.settle(_stored_config(record, settings, trials))
     budget = Budget.of(job.train, config)
@@ -364,10 +368,28 @@ def _choose(
     return config
 
 
+def _settings_to_train_with(job: TrainingJob, config: Config, *, is_from_model: bool) -> Config:
+    """Complete the chosen settings by the settings that depend on the judge or a first model.
+
+    Args:
+        job: the requested settings and the data.
+        config: the settings that trials have chosen.
+        is_from_model: whether the run begins with the weights of a model.
+    """
+    if job.is_asked:
+        # Some of the judge's answers are spent on validation pairs, the rest on training pairs.
+        assert job.config.judgements is not None
+        n_train_judgements = job.config.judgements - len(vali_pairs_of(job))
+        config = config.changed(judgements=n_train_judgements)
+    if is_from_model:
+        config = with_epochs(job.train, config)
+    return config
+
+
 def _stored_config(
     record: Mapping[str, Any], settings: Mapping[str, Any], trials: Sequence[Trial]
 ) -> dict[str, Any]:
-    """Return the settings to store, with the trials and the facts of the model to begin with."""
+    """Return the settings to store, with the trials and facts about the model to begin with."""
     stored = dict(settings)
     if trials:
         stored["tuning"] = [_without_outcomes(trial) for trial in trials]
@@ -414,21 +436,21 @@ def parse_state(
     return load_state(folder.state, make, least=least_numbers(config, n_columns), raw=raw)
 
 
-def store_url(typed: str | None, record: Mapping[str, Any] | None) -> tuple[URL, str]:
+def store_url(named_store: str | None, record: Mapping[str, Any] | None) -> tuple[URL, str]:
     """Return the URL of the store to open, and the URL to record, which has no password.
 
     Args:
-        typed: the store that the user named. If None, the store is that of the record, and without
-            a record the default store.
+        named_store: the store that the user named. If None, the store is that of the record, and
+            without a record the default store.
         record: the record of the run to resume; None for a new run.
 
     Raises:
         StoreError: if the named store is not the store of the run.
     """
-    text = typed
-    if text is None and record is not None:
-        text = record["store"]
-    url = parse_url(text)
+    store = named_store
+    if store is None and record is not None:
+        store = record["store"]
+    url = parse_url(store)
     if url.drivername == "sqlite":
         url = url.set(database=str(Path(url.database or "").resolve()))
     url_to_record = stored_url(url)

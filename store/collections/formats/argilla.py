@@ -72,9 +72,11 @@ def read_record(
         if isinstance(value, str) and value in fields:
             # A label names the best field. All other fields with items count as worse, but are not
             # compared with each other.
-            ranks: Ranks = {**dict.fromkeys(fields_of_items, 2), value: 1}
-            pairs = [(value, name) for name in fields_of_items if name != value]
+            best = value
+            ranks: Ranks = {**dict.fromkeys(fields_of_items, 2), best: 1}
+            pairs = [(best, other) for other in fields_of_items if other != best]
         else:
+            # A ranking compares each of its fields with all others.
             ranks = _ranks_or_tie(place, value, fields, fields_of_items)
             ranked_fields = [name for name, rank in ranks.items() if rank is not None]
             pairs = [*combinations(ranked_fields, 2)]

@@ -63,38 +63,43 @@ def preference_records(
     """
     for (low, high), votes in _votes_of_pairs(judgements).items():
         majority_for_low = sum(votes.values())
-        if majority_for_low == 0:
-            continue
-        weight_for_low = sum(
-            vote if weights is None else vote * weights.get(annotator, 0)
-            for annotator, vote in votes.items()
-        )
-        better, worse = low, high
-        weight_for_better = weight_for_low
-        if majority_for_low < 0:
-            better, worse = high, low
-            weight_for_better = -weight_for_low
-        weight = round(float(weight_for_better), 4)
-        if weight <= 0:
+        weight_for_low = _sum_of_votes(votes, weights)
+        if majority_for_low > 0:
+            chosen, rejected = low, high
+            weight = round(weight_for_low, 4)
+        else:
+            chosen, rejected = high, low
+            weight = round(-weight_for_low, 4)
+        if majority_for_low == 0 or weight <= 0:
             continue
         record: dict[str, Any] = {
             "prompt": prompt or _prompt_of_group(items, low),
-            "chosen": _text(items, better),
-            "rejected": _text(items, worse),
+            "chosen": _text(items, chosen),
+            "rejected": _text(items, rejected),
         }
         if conversational:
             record = _as_conversations(record)
         record["weight"] = weight
-        record["chosen_id"] = items.ids[better]
-        record["rejected_id"] = items.ids[worse]
+        record["chosen_id"] = items.ids[chosen]
+        record["rejected_id"] = items.ids[rejected]
         yield record
+
+
+def _sum_of_votes(votes: Mapping[str, int], weights: Mapping[str, float] | None) -> float:
+    """Return the weighted sum of {annotator: vote}; annotators without a weight do not count.
+
+    Without `weights`, all annotators have the weight 1.
+    """
+    if weights is None:
+        return float(sum(votes.values()))
+    return float(sum(vote * weights.get(annotator, 0) for annotator, vote in votes.items()))
 
 
 def _votes_of_pairs(judgements: Sequence[Judgement]) -> dict[Pair, dict[str, int]]:
     """Return {pair: {annotator: vote}} of all judgements that were not undone.
 
     A vote is 1 for the item with the lower number, and -1 for the item with the higher number. It
-    is 0 if as many answers of the annotator prefer each item.
+    is 0 if the annotator has preferred both items equally often.
     """
     undone = {judgement.undoes for judgement in judgements}
     balances: dict[Pair, Counter[str]] = {}

@@ -31,9 +31,10 @@ def votes_of_foreign_rows(
     form: str | None = None,
     sides: tuple[str, str] | None = None,
 ) -> Rows:
-    """Convert rows of another tool to rows of items' ids, answers and annotators.
+    """Convert rows of another tool's file to rows with the columns of a judgement file.
 
-    Rows of no other tool are returned as they are.
+    The new rows name items by their ids, answers and annotators. Rows that are already in the
+    format of a judgement file are returned as they are.
 
     Args:
         rows: the rows of the file.
@@ -49,9 +50,9 @@ def votes_of_foreign_rows(
     if form is None:
         return rows
     missing = [name for name in FOREIGN_COLUMNS[form] if name not in rows.columns]
+    if missing and not rows.lines:
+        return rows  # an empty file has no columns
     if missing:
-        if not rows.lines:
-            return rows
         columns = f"needs {', '.join(missing)}; has {listed(rows.columns)}"
         refuse(str(rows.path), f"a file of {form} {columns}")
     records = [

@@ -16,24 +16,30 @@ Record: TypeAlias = Mapping[str, Any]
 def text_of(value: Any, role: str = "assistant") -> str | None:
     """Return the text of a field; None if the field has no text.
 
-    The text of a conversation is its last message by `role`, the text of a whole number its digits.
+    The text of a conversation is its last message by `role`. The text of a whole number is its
+    digits.
     """
-    if isinstance(value, list):
-        messages = [
-            message
-            for message in value
-            if isinstance(message, dict) and message.get("role") == role
-        ]
-        value = messages[-1].get("content") if messages else None
-    if isinstance(value, int) and not isinstance(value, bool):
-        value = str(value)
-    return value.strip() if isinstance(value, str) else None
+    content = _last_content(value, role) if isinstance(value, list) else value
+    if isinstance(content, int) and not isinstance(content, bool):
+        return str(content)
+    return content.strip() if isinstance(content, str) else None
+
+
+def _last_content(conversation: Sequence[Any], role: str) -> Any:
+    """Return the content of the last message by `role` in a conversation; None without one."""
+    messages = [
+        message
+        for message in conversation
+        if isinstance(message, dict) and message.get("role") == role
+    ]
+    return messages[-1].get("content") if messages else None
 
 
 class ItemFinder:
     """Finds items of a collection by id, by text, and by the name of their image or sound."""
 
     def __init__(self, items: Items) -> None:
+        """Map ids, texts, names of images and sounds, and contexts of groups to the items."""
         self.items = items
         self.ids = {*items.ids}
         # Each id, text or name is mapped to the numbers of the items that have it. The numbers are
@@ -44,11 +50,14 @@ class ItemFinder:
             for name in names:
                 if name:
                     self._numbers[name.strip()][number] = None
-        self._group_names = {*(items.groups or ())}
+        groups = items.groups or ()
+        contexts = items.contexts or ()
+        self._group_names = {*groups}
         self._groups_of_context: defaultdict[str, set[str]] = defaultdict(set)
-        # Items may have groups without contexts: then there are no pairs of the two.
-        for group, context in zip(items.groups or (), items.contexts or (), strict=False):
-            self._groups_of_context[(context or "").strip()].add(group)
+        # If items have groups but no contexts, nothing is mapped.
+        for group, context in zip(groups, contexts, strict=False):
+            context_text = (context or "").strip()
+            self._groups_of_context[context_text].add(group)
 
     def is_item(self, value: Any) -> bool:
         """Whether an item has this id, text or name."""
@@ -62,7 +71,7 @@ class ItemFinder:
         Args:
             place: the file and row, for messages.
             left: the field of the left item: its id, text, or name of an image or sound.
-            right: the same of the right item.
+            right: the field of the right item, like `left`.
             record: the record.
 
         Raises:

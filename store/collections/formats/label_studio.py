@@ -13,7 +13,7 @@ from store.collections.formats.item_finder import ItemFinder, Record
 
 COLUMNS = ("data", "annotations")
 _MOST_SECONDS = 1e9  # a longer time for an answer is an error of the file, and is ignored
-# Ends of the names of two fields that have the left and the right item.
+# The ends of the names of the fields with the left and the right item, such as text1 and text2.
 _SIDES = (("left", "right"), ("1", "2"), ("a", "b"), ("0", "1"))
 
 
@@ -59,9 +59,9 @@ def read_task(
     if not isinstance(data, dict) or not isinstance(annotations, list):
         refuse(place, "is no task of Label Studio: data is an object, annotations an array")
     for annotation in annotations:
-        selected = _selected_sides(annotation)
-        is_cancelled = isinstance(annotation, dict) and annotation.get("was_cancelled")
-        if not selected and not is_cancelled:
+        selected_sides = _selected_sides(annotation)
+        is_skipped = isinstance(annotation, dict) and annotation.get("was_cancelled")
+        if not selected_sides and not is_skipped:
             continue
         left_field, right_field = fields or _fields_of_sides(place, data, finder)
         for field in (left_field, right_field):
@@ -71,7 +71,7 @@ def read_task(
         yield {
             "left": left,
             "right": right,
-            "answer": "skip" if is_cancelled else selected[0],
+            "answer": "skip" if is_skipped else selected_sides[0],
             "annotator": _annotator(annotation),
             "milliseconds": _milliseconds(annotation.get("lead_time")),
             "at": _seconds_since_1970(annotation.get("created_at")),
