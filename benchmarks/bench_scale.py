@@ -31,7 +31,7 @@ from sortnet.data import read_queries
 from sortnet.data.scaling import fit_scaler
 from sortnet.learning.distributed import joined
 from sortnet.learning.judges import judged_by_data
-from sortnet.learning.pairs_to_ask import SortedPart, answered_pairs, selected
+from sortnet.learning.pairs_to_ask import SortedPart, answered_pairs, select_pairs
 from sortnet.learning.training import train_on_pairs
 from sortnet.rankers.sortnet import fit
 from sortnet.sorting.sort import order_of, sorted_runs
@@ -110,7 +110,7 @@ def phases(n_queries: int, folder: Path) -> list[dict[str, Any]]:
     part = SortedPart(scaled, net, None, np.random.default_rng(0), comparisons=comparisons)
     taken = phase(
         "choose pairs",
-        lambda: answered_pairs(scaled, selected("even", part)[0]),
+        lambda: answered_pairs(scaled, select_pairs("even", part)[0]),
     )
     with open_store(folder / f"{n_queries}.db") as store:
         run = store.start_run(

@@ -123,6 +123,7 @@ class Training:
     # fmt: on
 
     def __post_init__(self) -> None:
+        """Check every setting."""
         check_settings(self, ComparatorError)
 
     @property
@@ -180,6 +181,7 @@ class Settings:
     # fmt: on
 
     def __post_init__(self) -> None:
+        """Check every setting, also that the measure of RankQuality is known."""
         check_settings(self, DataError)
         if self.quality is not None:
             self.metric(self.quality)  # refuses an unknown measure

@@ -44,7 +44,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sortnet.core import F64, I32, I64, Bool, Queries
-from sortnet.core.shard import gathered, summed
+from sortnet.core.shard import gather_rows, sum_over_processes
 from sortnet.errors import DataError, MetricError
 
 Gain: TypeAlias = Literal["exp", "linear"]
@@ -644,13 +644,13 @@ def outcomes(metric: Metric, queries: Queries, order: I64) -> F64:
             data = "documents without judged pairs"
         raise MetricError(f"{queries.source}: {metric.name} is not defined for {data}")
     if judged is None:
-        return gathered(queries, per_query(metric, queries.grades[order], queries.offsets))
+        return gather_rows(queries, per_query(metric, queries.grades[order], queries.offsets))
     rank_of_doc = np.empty(len(order), np.int64)
     rank_of_doc[order] = np.arange(len(order))
     decided = judged.where(judged.sure > 0)
     is_predicted = rank_of_doc[decided.winner] < rank_of_doc[decided.loser]
-    weight = gathered(queries, decided.sure)
-    predicted_weight = gathered(queries, is_predicted * decided.sure)
+    weight = gather_rows(queries, decided.sure)
+    predicted_weight = gather_rows(queries, is_predicted * decided.sure)
     mean_weight = weight.mean() if len(weight) else 1.0
     values: F64 = predicted_weight / mean_weight
     return values
@@ -782,7 +782,7 @@ def check_can_choose(metric: Metric, queries: Queries) -> None:
         MetricError: if a grade is too high for the measure.
     """
     n_queries_that_choose = np.count_nonzero(can_choose(metric, queries))
-    if summed(queries, n_queries_that_choose):  # over all processes
+    if sum_over_processes(queries, n_queries_that_choose):
         return
     if queries.judged is not None:
         if metric.row.of_pairs:

@@ -21,7 +21,7 @@ from sortnet.data import read_fold
 from sortnet.errors import DataError, ModelError
 from sortnet.estimator import SortNetRanker
 from sortnet.learning.iteration_steps import IterationSteps
-from sortnet.learning.training import NONE
+from sortnet.learning.training import NOT_TRAINED
 from sortnet.metrics import evaluate
 from sortnet.preference import Judgement
 from sortnet.rankers.from_model import settings_from_model
@@ -111,7 +111,7 @@ def test_the_model_is_kept_where_no_iteration_is_better():
 
 def test_a_run_that_keeps_the_model_says_so(monkeypatch):
     def untrained(steps, state, *parts):
-        return state.comparator, state.optimiser, NONE
+        return state.comparator, state.optimiser, NOT_TRAINED
 
     monkeypatch.setattr(IterationSteps, "train", untrained)
     output = done(*train_on())

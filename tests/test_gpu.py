@@ -187,9 +187,9 @@ def test_features_are_kept_on_a_gpu_where_they_fit_into_a_quarter_of_its_memory(
     monkeypatch.setattr(mini_batches, "to_device", lambda array, device: torch.from_numpy(array))
     for free, kept in ((4 * size, True), (4 * size - 1, False)):
         monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device, free=free: (free, 10**9))
-        assert (grouped.kept_on(CUDA).kept is not None) is kept
-    assert of(queries, ComparedPairs.empty()).kept_on(CUDA).kept.shape == (0, 3)
-    assert grouped.kept_on(CPU) is grouped
+        assert (grouped.with_features_on(CUDA).features_on_gpu is not None) is kept
+    assert of(queries, ComparedPairs.empty()).with_features_on(CUDA).features_on_gpu.shape == (0, 3)
+    assert grouped.with_features_on(CPU) is grouped
 
 
 @needs_gpu
@@ -218,7 +218,7 @@ def test_on_a_gpu_levels_and_steps_run_without_a_wait():
     prepared, there = net.prepare(queries.features), net.on_device()
     source = torch.arange(queries.n_docs, device=CUDA)
     source = torch.cat((source, source[:30]))
-    grouped = mini_batches.QueryPairs.of(queries, pairs).kept_on(CUDA)
+    grouped = mini_batches.QueryPairs.of(queries, pairs).with_features_on(CUDA)
     optimizer = training._Steps.of(net, Training(), Share(0, 1, 1, 1)).optimizer
     torch.cuda.set_sync_debug_mode("error")
     try:

@@ -395,9 +395,9 @@ def test_numbers_need_not_ascend() -> None:
     ]
     table = Judgements.of(said)
     assert table.undone.tolist()[:2] == [3, 4] and table.live.tolist() == [False, False, True, True]
-    assert table.places(np.array([4, 5, 7, 9, 1])).tolist() == [1, 3, -1, 0, -1]
+    assert table.rows_of_numbers(np.array([4, 5, 7, 9, 1])).tolist() == [1, 3, -1, 0, -1]
     assert table[:3].live.tolist() == [False, True, True]
-    assert Judgements().places(np.array([1])).tolist() == [-1]
+    assert Judgements().rows_of_numbers(np.array([1])).tolist() == [-1]
 
 
 def test_a_collection_read_in_blocks_is_the_same(

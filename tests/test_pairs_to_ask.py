@@ -24,7 +24,7 @@ from sortnet.learning.pairs_to_ask import (
     SortedPart,
     is_kept,
     kept_share,
-    selected,
+    select_pairs,
 )
 from sortnet.rankers.sortnet import fit
 from sortnet.sorting import sort
@@ -89,7 +89,7 @@ def test_every_strategy_asks_about_pairs_of_one_query_once_and_within_the_budget
     if strategy == "neighbours" and len(np.unique(queries.grades)) < 2:
         return
     before = first_keys(queries, n_asked)
-    key, asked = selected(strategy, shown(queries, wanted, before))
+    key, asked = select_pairs(strategy, shown(queries, wanted, before))
     pairs = as_set(key)
     assert len(pairs) == len(key)
     assert pairs <= all_pairs(queries)
@@ -242,7 +242,7 @@ def test_no_strategy_but_neighbours_looks_at_grades_before_it_asks(
 ):
     before = first_keys(queries, n_asked)
     other_grades = replace(queries, grades=queries.grades.max() - queries.grades)
-    keys = [selected(strategy, shown(q, wanted, before))[0] for q in (queries, other_grades)]
+    keys = [select_pairs(strategy, shown(q, wanted, before))[0] for q in (queries, other_grades)]
     np.testing.assert_array_equal(*keys)
 
 
@@ -274,7 +274,7 @@ class _Together:
 def test_two_processes_choose_what_one_chooses(strategy, sizes, wanted, n_asked, seed):
     whole = made(sizes, 3, seed)
     before = first_keys(whole, n_asked)
-    alone = selected(strategy, replace(shown(whole, wanted, before), done=0.5))[0]
+    alone = select_pairs(strategy, replace(shown(whole, wanted, before), done=0.5))[0]
     barrier, slots = Barrier(2), [None, None]
 
     def of_process(rank):
@@ -284,7 +284,7 @@ def test_two_processes_choose_what_one_chooses(strategy, sizes, wanted, n_asked,
         seen = shown(part, wanted, moved(own_before, -first))
         n_compared = int(part.shard.group.sum(len(seen.compared)))
         seen = replace(seen, done=0.5, comparisons=n_compared)
-        return moved(selected(strategy, seen)[0], first)
+        return moved(select_pairs(strategy, seen)[0], first)
 
     with ThreadPoolExecutor(2) as pool:
         shares = list(pool.map(of_process, range(2)))
@@ -344,7 +344,7 @@ def test_a_strategy_that_does_not_look_at_what_was_learned_spends_its_budget_at_
 def test_neighbours_need_two_grades():
     queries = Queries.from_arrays(np.zeros((3, 2), np.float32), [1, 1, 1], group=[3])
     with pytest.raises(DataError, match="no grades"):
-        selected("neighbours", shown(queries))
+        select_pairs("neighbours", shown(queries))
 
 
 def test_of_many_compared_pairs_a_run_keeps_the_same_share_in_every_sort():

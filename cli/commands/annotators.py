@@ -24,7 +24,7 @@ class _ListedGroup(click.Group):
         if not args:
             return super().parse_args(ctx, args)
         first_word = args[0]
-        # Two words are a command and a collection, perhaps a command of an earlier version.
+        # Two words are a command and a collection. The command may be from an earlier version.
         if len(args) > 1 and not args[1].startswith("-"):
             refuse_gone(ctx, first_word)
         is_collection = first_word not in (*self.commands, *ctx.help_option_names)

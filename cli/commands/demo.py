@@ -1,4 +1,4 @@
-"""`sortnet demo`: learn to sort handwritten digits by the number written."""
+"""`sortnet demo`: learn to sort handwritten digits by their value."""
 
 from __future__ import annotations
 

@@ -108,8 +108,8 @@ def label(
     options = LabelOptions(number, until, lease, judge)
     askers = {}
     for judge_options in judges:
-        name_of_answers = annotator or judge_options["model"] or _login()
-        askers[name_of_answers] = asker_of(judge_options, in_turn=len(judges) > 1)
+        name_of_annotator = annotator or judge_options["model"] or _login()
+        askers[name_of_annotator] = asker_of(judge_options, in_turn=len(judges) > 1)
     with open_collection(store, name, write=True) as collection:
         labelled = label_criteria(collection, askers, options, as_json=as_json)
     faults = [facts["fault"] for facts in labelled if facts.get("fault")]

@@ -50,18 +50,26 @@ def show(
     """
     if follow and as_json:
         raise click.UsageError("--follow and --json cannot be combined")
-    if run != "last" and is_model_folder(run):
-        folder = run
-        # The folder names the run's store, unless another store is typed.
-        typed_store = store if is_typed(ctx, "store") else None
-        try:
-            run, store = run_of_folder(folder, typed_store)
-        except StoreError as error:
-            if follow:
-                raise  # only a run can be followed
-            notes = [f"the run is not shown: {error}"]
-            print_result(model_result(model_facts(folder), notes), as_json=as_json)
-            return
+    is_folder = run != "last" and is_model_folder(run)
+    if not is_folder:
+        _show_run(store, run, follow=follow, interval=interval, as_json=as_json)
+        return
+    folder = run
+    # The folder names the run's store, unless another store is typed.
+    typed_store = store if is_typed(ctx, "store") else None
+    try:
+        run_id, store_of_run = run_of_folder(folder, typed_store)
+    except StoreError as error:
+        if follow:
+            raise  # only a run can be followed
+        notes = [f"the run is not shown: {error}"]
+        print_result(model_result(model_facts(folder), notes), as_json=as_json)
+    else:
+        _show_run(store_of_run, run_id, follow=follow, interval=interval, as_json=as_json)
+
+
+def _show_run(store: str | None, run: str, *, follow: bool, interval: float, as_json: bool) -> None:
+    """Print a run of a store, or follow the run until it ends; see `show`."""
     with open_run(store, run) as stored:
         if follow:
             print_until_it_ends(stored, interval)

@@ -159,7 +159,8 @@ def settings_rows(results: Results, parts: Sequence[str]) -> tuple[list[str], li
     """
     texts: dict[str, dict[str, str]] = {}  # {ranker: {part: its settings as text}}
     for cell, result in results.results:
-        searched = {name for trial in result.about["trials"] for name in trial} - {"quality"}
+        trials = result.about["trials"]  # a trial has the settings tried and their `quality`
+        searched = {name for trial in trials for name in trial} - {"quality"}
         settings = result.about["settings"]
         settings = {**settings, **settings.get("training", {})}
         chosen = [f"{name} {value}" for name, value in settings.items() if name in searched]

@@ -21,7 +21,7 @@ from sortnet.messages import count
 if TYPE_CHECKING:
     import pandas as pd
 
-# {`Study.data`: the data that a user has to give}
+# What a user has to give, for each value of `Study.data`.
 _TAKES = {"folder": "a folder of folds", "made": "nothing, it makes its data", "either": "either"}
 _MOST_LINES = 40  # largest number of lines of a table that is printed
 

@@ -51,7 +51,7 @@ def _share_text(share: float | None) -> str:
     return "-" if share is None else f"{share:.2f}"
 
 
-# A row is the name of the collection or group, and its agreement.
+# Each row is a tuple: the name of the collection or of a group, and the agreement in it.
 _COLUMNS = [
     Column("", lambda row: printable(row[0]), cut="end"),
     Column("alpha", lambda row: _share_text(row[1].krippendorff_alpha)),

@@ -181,7 +181,7 @@ def _queries(n_queries: int) -> str:
 
 
 def _grades(train: Queries) -> str:
-    """Name the column of the grades, and tell its bins, or the grades of the training part."""
+    """Describe the grades: the name of their column, and the bins or the range of the grades."""
     name = train.roles.grade
     edges = train.columns.edges
     if edges:

@@ -69,11 +69,9 @@ def _value(comparison: ComparedDocuments) -> dict[str, Any]:
 
 def _order_lines(comparison: ComparedDocuments) -> list[str]:
     """Write two lines: which document goes first, and the ranks of both documents."""
-    first = comparison.a
-    last = comparison.b
+    first, last = comparison.a, comparison.b
     if comparison.first == "b":
-        first = comparison.b
-        last = comparison.a
+        first, last = comparison.b, comparison.a
     if comparison.first is None:
         order = f"{_name_of(first)} and {_name_of(last)} are the same to the model (margin 0)"
     else:
@@ -116,7 +114,7 @@ def _features_table(explanation: Explanation, top: int) -> Table:
 
 
 def _figure(vote: Mapping[str, Any], name: str) -> str:
-    """Write the figure with this name of a member's vote."""
+    """Write the figure with this name from the vote of a member."""
     return f"{vote[name]:.4g}"
 
 

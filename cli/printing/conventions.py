@@ -42,7 +42,7 @@ def measures(
 
 
 def convention_notes(conventions: Mapping[str, list[str]]) -> list[str]:
-    """Make a line for each convention, which begins with the part of the data.
+    """Write each convention as a line that begins with the name of the part of the data.
 
     >>> convention_notes({"vali": ["gain 2^r-1", "skip"]})
     ['vali: gain 2^r-1', 'vali: skip']

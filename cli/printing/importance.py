@@ -51,5 +51,5 @@ _TITLES = {"mean": "drop", "std": "std", "splits": "splits"}  # {figure: title o
 
 
 def _figure(row: dict[str, Any], name: str) -> str:
-    """Write the figure with this name of a feature's row."""
+    """Write the figure with this name from the row of a feature."""
     return f"{row[name]:.4f}"

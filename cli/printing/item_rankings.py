@@ -68,14 +68,12 @@ def ranking_lines(
     header, rows = _cells(frame, items, files=files)
     id_column = header.index("id")
     texts = [words_of(items, item, files=files) for item in frame.index]
-    text_width = max(map(len, texts), default=0)
-    reserved_space = 0
-    if text_width:
-        reserved_space = _GAP + min(text_width, _RESERVED_SPACE)
+    longest_text = max(map(len, texts), default=0)
+    reserved_space = _GAP + min(longest_text, _RESERVED_SPACE) if longest_text else 0
     fitted_rows = fit_cells(header, rows, [id_column], width - reserved_space)
     lines = table(header, fitted_rows, left=2)
     space_for_texts = width - max(map(len, lines)) - _GAP
-    if text_width and space_for_texts >= _LEAST_SPACE:
+    if longest_text and space_for_texts >= _LEAST_SPACE:
         lines = _with_texts(lines, ["", *texts], space_for_texts)
     if items.groups is None:
         return lines

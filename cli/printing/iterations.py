@@ -27,6 +27,7 @@ def shower(quality: str, *, err: bool = False) -> Callable[[Iteration], None]:
     has_header = False
 
     def show(record: Iteration) -> None:
+        """Print an iteration, after the header if it is the first."""
         nonlocal has_header
         if not has_header:
             for text in header(quality):
@@ -49,6 +50,7 @@ def trial_shower(quality: str, show_line: Callable[[str], None]) -> Callable[[Tr
     has_header = False
 
     def show(trial: Trial) -> None:
+        """Show a trial, after the header if it is the first."""
         nonlocal has_header
         first_setting, *other_settings = _settings_of(trial)
         titles = [*other_settings, quality]

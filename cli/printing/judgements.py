@@ -37,7 +37,7 @@ def judgements_result(name: str, newest: NewestJudgements) -> Result:
     n_left_aligned = 4 if has_sets else 5  # the columns from the number to the answer
     for fact in _OPTIONAL:
         if any(row[fact] is not None for row in rows):
-            columns.append(Column(fact, partial(_fact, name=fact)))
+            columns.append(Column(fact, partial(_optional_cell, name=fact)))
     older = f", {newest.n_older} older ones not shown (--limit)" if newest.n_older else ""
     counts = f"{count(newest.n_answers, 'answer')} of {count(newest.n_annotators, 'annotator')}"
     table = Table(columns, rows, left=n_left_aligned)
@@ -76,9 +76,9 @@ def export_to(output: str, collection: Collection, form: Any, **options: Any) ->
     if output == "-" and n_written:
         return
     unit = "pair" if form in FORMS_OF_PAIRS else "judgement"
+    prefix = "" if output == "-" else f"{output}: "
     hint = "" if n_written else f" yet: sortnet label {shlex.quote(collection.name)}"
-    place = "" if output == "-" else f"{output}: "
-    say(f"{place}{count(n_written, unit)} of {collection.name}{hint}")
+    say(f"{prefix}{count(n_written, unit)} of {collection.name}{hint}")
 
 
 def _answer(row: dict[str, Any]) -> str:
@@ -117,13 +117,15 @@ def _time(row: dict[str, Any]) -> str:
     return "-" if row["at"] is None else str(row["at"][:16].replace("T", " "))
 
 
-def _fact(row: dict[str, Any], name: str) -> str:
+def _optional_cell(row: dict[str, Any], name: str) -> str:
     """Write a probability, a cost or the start of a comment; a hyphen if there is none."""
-    fact = row[name]
-    if isinstance(fact, float):
-        return f"{fact:.3g}"
-    comment = " ".join((fact or "-").split())  # a model's answer about four items has two lines
-    return cut(printable(comment), _COMMENT_WIDTH)
+    value: float | str | None = row[name]
+    if isinstance(value, float):
+        return f"{value:.3g}"
+    if not value:
+        return "-"
+    comment_in_one_line = " ".join(value.split())
+    return cut(printable(comment_in_one_line), _COMMENT_WIDTH)
 
 
 _OPTIONAL = ("p", "cost", "comment")  # facts that have a column only if a judgement has a value

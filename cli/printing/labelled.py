@@ -29,7 +29,7 @@ def labelled_result(labelled: Sequence[dict[str, Any]], criterion: str | None = 
 
 
 def _lines(facts: dict[str, Any], criterion: str | None) -> list[str]:
-    """Write two lines: the number of answers with why the labelling ended, and the status.
+    """Write two lines: the number of answers and why the labelling ended, then the status.
 
     If the reason begins with the status, or the status with the reason, only the longer text is
     printed.

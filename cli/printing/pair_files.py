@@ -52,6 +52,7 @@ def _write_parquet(output: str, frames: Iterator[pd.DataFrame]) -> None:
         raise SortNetError("parquet needs pyarrow: pip install 'sortnet[parquet]'") from None
 
     def write(to: Path | IO[bytes]) -> None:
+        """Write all frames to the path or the open file."""
         first = pyarrow.Table.from_pandas(next(frames), preserve_index=False)
         with ParquetWriter(to, first.schema) as writer:
             writer.write_table(first)

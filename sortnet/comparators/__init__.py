@@ -58,6 +58,7 @@ _MODULE_OF_NAME = {name: module for module, names in _NAMES_OF_MODULE.items() fo
 if not TYPE_CHECKING:  # with a module's `__getattr__` a type checker would accept any name
 
     def __getattr__(name):
+        """Import a public name of this package when it is first used, from its module."""
         if name not in _MODULE_OF_NAME:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         value = getattr(import_module(f"{__name__}.{_MODULE_OF_NAME[name]}"), name)

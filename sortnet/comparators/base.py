@@ -274,7 +274,7 @@ def initial_weights(rows: int, columns: int, generator: torch.Generator) -> nn.P
 
 
 def product(rows: Tensor, weights: Tensor) -> Tensor:
-    """Multiply documents, (n, d), with weights, (d, H) or (d,), so that equal rows stay equal.
+    """Multiply documents, (n, d), with weights, (d, H) or (d,); equal rows get equal products.
 
     Several threads share the work if there are many documents. A BLAS (library of matrix products)
     sums in an order that depends on how it divides a product among its threads, so each thread gets
@@ -323,7 +323,7 @@ class _InBlocks(torch.autograd.Function):
         """Compute the gradient in the weights, (d, H), as a sum over the blocks of documents."""
         (rows,) = ctx.saved_tensors
         blocks, last_rows = _blocks_of(rows)
-        d_blocks, d_last_rows = _blocks_of(grads[0])
+        d_blocks, d_last_rows = _blocks_of(grads[0])  # gradients in the products
         with threads_set_aside():
             d_weights = torch.bmm(blocks.transpose(1, 2), d_blocks)
         with one_thread_an_operation():

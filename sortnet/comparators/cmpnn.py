@@ -18,7 +18,7 @@ _COMPILED = ("prepare", "embed", "hidden_pair", "margin", "prefer")
 
 
 class CmpNN(NeuralComparator):
-    """Net with two outputs, "x before y" and "y before x", which are swapped if x and y are.
+    """Net with two outputs, "x before y" and "y before x", which swap if x and y swap.
 
     Hidden units come in dual pairs: a unit h(x, y) and its dual unit h(y, x), which sees the two
     documents swapped. Both use the same weights, so with one hidden layer the outputs are
@@ -58,6 +58,7 @@ class CmpNN(NeuralComparator):
         dropout: float = 0.0,
         seed: int = 0,
     ) -> None:
+        """Draw the weights of all layers from the seed, layer by layer; biases are 0."""
         super().__init__()
         if not 0 <= dropout < 1:
             raise ComparatorError(f"dropout must be in [0, 1), got {dropout}")
@@ -69,7 +70,7 @@ class CmpNN(NeuralComparator):
         self._s = activation(units, ("tanh", "sigmoid"))
         self.generator = torch.Generator().manual_seed(seed)
         first, last = self.hidden[0], self.hidden[-1]
-        # The fan-in of a unit is both documents: 2d values.
+        # A unit has 2d inputs: the features of both documents.
         v_x_over_v_y = initial_weights(2 * n_features, first, self.generator).data
         v_x, v_y = v_x_over_v_y[:n_features], v_x_over_v_y[n_features:]
         # V_x | V_y in one matrix, (d, 2H): one product per document is faster for small nets.

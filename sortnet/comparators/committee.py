@@ -32,6 +32,7 @@ class Committee:
     """
 
     def __init__(self, members: Sequence[NeuralComparator]) -> None:
+        """Keep the members; raise ComparatorError if they do not take the same features."""
         if not members:
             raise ComparatorError("a committee needs at least one comparator")
         if len({member.n_features for member in members}) > 1:

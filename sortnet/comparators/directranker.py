@@ -77,6 +77,7 @@ class DirectRanker(NeuralComparator):
         feature_part: nn.Module | None = None,
         seed: int = 0,
     ) -> None:
+        """Make the feature part, unless it is given, and draw the weights of the ranking part."""
         super().__init__()
         if tau not in TAUS:
             raise ComparatorError(f"unknown tau {tau!r}; known are {', '.join(TAUS)}")
@@ -145,6 +146,7 @@ class Layers(nn.Module):
         dropout: float,
         generator: torch.Generator,
     ) -> None:
+        """Make one layer with random weights and biases 0 for each number in `hidden`."""
         super().__init__()
         sizes = (n_features, *hidden)
         self.weights = nn.ParameterList(
@@ -185,6 +187,7 @@ class Polynomial(nn.Module):
     factors: Tensor
 
     def __init__(self, n_features: int, degree: int) -> None:
+        """List the factors of each product; raise DataError if a batch of products is too large."""
         super().__init__()
         width = comb(n_features + degree, degree) - 1
         n_bytes = 4 * _BATCH_SIZE * width

@@ -168,7 +168,7 @@ class FittedTrees:
 
 
 def _softmax(choices: Floats, sharpness: float) -> Floats:
-    """Compute the softmax over features, (d, splits), of choices that are multiplied by sharpness.
+    """Compute the softmax over the d features of sharpness * choices, (d, splits).
 
     The result has the number type of `choices`, but is computed in float64.
     """

@@ -143,7 +143,7 @@ def joined(forms: Sequence[Form | None]) -> Form | None:
 
 
 def _summed_scores(forms: list[Score]) -> Score:
-    """Return the form of the sum of margins g_i - g_j: the difference of the summed scores."""
+    """Describe the sum of several differences of scores: the difference of the summed scores."""
 
     def scores(X: F32) -> F64:
         # In float64 the sum of a few float32 is nearly always exact, so that only documents with
@@ -155,7 +155,7 @@ def _summed_scores(forms: list[Score]) -> Score:
 
 
 def _side_by_side(layers: list[DualUnits]) -> DualUnits:
-    """Return the form of the sum of margins by dual units with the same function s."""
+    """Describe the sum of several margins of dual units, whose function s is the same."""
     import torch
 
     def embed(X: F32) -> Tensor:

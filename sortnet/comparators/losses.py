@@ -71,6 +71,7 @@ def lambdarank(scores: Tensor, grades: Tensor, mask: Tensor, *, weighting: str =
     Burges 2010, From RankNet to LambdaRank to LambdaMART (Burges, Ragno and Le 2006).
 
     Args:
+        scores, grades, mask: (q, n) matrices, see the module's docstring.
         weighting: the ranks in the formula. `delta`: ranks by the scores; `ideal`: ranks of the
             ideal ranking, so that a pair always has the same weight. `none`: no weights, the loss
             is `ranknet`.
@@ -94,7 +95,8 @@ def _ndcg_changes(rank_by: Tensor, grades: Tensor, mask: Tensor) -> Tensor:
 
     Args:
         rank_by: (q, n) numbers; the documents of a query are ranked by them, highest first.
-        grades, mask: see `lambdarank`.
+        grades: (q, n) grades, whole numbers as floats.
+        mask: (q, n) False for padding.
     """
     best = grades.max(dim=1, keepdim=True).values
     # The gains 2^grade - 1 of a query are divided by 2^best, so that no grade overflows.
@@ -165,7 +167,7 @@ def listnet(scores: Tensor, grades: Tensor, mask: Tensor) -> Tensor:
 
 
 def softmax(scores: Tensor, grades: Tensor, mask: Tensor) -> Tensor:
-    """Compute ListNet's loss, but 0 for a query whose grades are all equal and tell no order."""
+    """Compute ListNet's loss, but 0 for a query whose grades are all equal."""
     has_first_grade = (grades == grades[:, :1]) | ~mask
     return listnet(scores, grades, mask).masked_fill(has_first_grade.all(1), 0)
 

@@ -79,6 +79,7 @@ class SoftTrees(NeuralComparator):
     def __init__(
         self, n_features: int, *, committee: int = 8, trees: int = 8, depth: int = 6, seed: int = 0
     ) -> None:
+        """Draw the weights of all trees; raise DataError if they do not fit into memory."""
         super().__init__()
         self.n_features = n_features
         self.committee = committee

@@ -29,7 +29,7 @@ Floats = NDArray[np.floating[Any]]
 
 LANES = 64  # number of documents in a block
 _AT_ONCE = 8  # number of products that are added up in registers
-_LEAST = 1e-290  # a float64 above this bound is normal: it has all its digits
+_LEAST_NORMAL = 1e-290  # a float64 above this bound is normal: it has all its digits
 _TILE = 16  # number of splits transposed together: a cache line holds 16 float32
 
 # Rational approximation of tanh, exact to the last digits of a float32: an odd polynomial divided
@@ -76,7 +76,7 @@ def fill_scores(
     for block in range(len(sides)):
         docs = slice(block * LANES, (block + 1) * LANES)
         _fill_sides(inputs[docs], scale, shift, sides[block])
-        _fill_block(sides[block], leaves, out[docs])
+        _fill_scores_of_block(sides[block], leaves, out[docs])
 
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
@@ -108,22 +108,21 @@ def fill_gradients(
     depth = len(scale) // trees
     upper = depth // 2  # number of upper levels
     lower = depth - upper
-    # The last 2^upper rows of `up` belong to the paths through all upper levels, and the last
-    # 2^lower rows of `low` to the paths through all lower levels.
+    # The last 2^upper rows of `up`, `whole_up`, belong to the paths through all upper levels, and
+    # the last 2^lower rows of `low`, `whole_low`, to the paths through all lower levels.
     rows = 1 << upper
     columns = 1 << lower
     up = _allocate_paths(upper, inputs)
     d_up = _allocate_paths(upper, inputs)
     low = _allocate_paths(lower, inputs)
     d_low = _allocate_paths(lower, inputs)
+    whole_up, d_whole_up = up[rows - 1 :], d_up[rows - 1 :]
+    whole_low, d_whole_low = low[columns - 1 :], d_low[columns - 1 :]
     d_sides = np.empty((len(scale), LANES), inputs.dtype)
     d_scores = np.zeros((d_out.shape[1], LANES), inputs.dtype)
     for block in range(len(sides)):
-        # Transpose the block's gradients in the scores; padding has the gradient 0.
-        d_scores[:] = 0
-        for k in range(min(LANES, len(inputs) - block * LANES)):
-            for head in range(len(d_scores)):
-                d_scores[head, k] = d_out[block * LANES + k, head]
+        docs = slice(block * LANES, (block + 1) * LANES)
+        _fill_transposed(d_out[docs], d_scores)
         for tree in range(trees):
             head_of_tree = tree * len(d_scores) // trees
             first = tree * depth
@@ -132,27 +131,41 @@ def fill_gradients(
             matrix = leaves[tree].reshape(rows, columns)
             # The gradient in `up` is (leaves low) times the gradient in the score.
             _fill_paths(tree_sides[upper:], low)
-            _fill_products(matrix, low[columns - 1 :], d_up[rows - 1 :])
+            _fill_products(matrix, whole_low, d_whole_up)
             up[0] = 1
             _fill_paths(tree_sides[:upper], up)
-            _scale_rows(d_up[rows - 1 :], d_scores[head_of_tree])
-            _fill_slopes(tree_sides[:upper], up, d_up, d_tree_sides[:upper])
+            _scale_rows(d_whole_up, d_scores[head_of_tree])
+            _backpropagate_paths(tree_sides[:upper], up, d_up, d_tree_sides[:upper])
             # After `up` is multiplied by the gradient in the score, the gradients in `low` and in
             # the leaves are products with `up`.
-            _scale_rows(up[rows - 1 :], d_scores[head_of_tree])
-            _fill_products(matrix.T, up[rows - 1 :], d_low[columns - 1 :])
-            _fill_slopes(tree_sides[upper:], low, d_low, d_tree_sides[upper:])
-            _add_products(up[rows - 1 :], low[columns - 1 :], d_leaves[tree])
-        _copy_slopes(sides[block], d_sides, d_inputs[block * LANES : (block + 1) * LANES])
-    _finish_slopes(inputs, scale, d_inputs, d_scale, d_shift)
+            _scale_rows(whole_up, d_scores[head_of_tree])
+            _fill_products(matrix.T, whole_up, d_whole_low)
+            _backpropagate_paths(tree_sides[upper:], low, d_low, d_tree_sides[upper:])
+            _add_products(whole_up, whole_low, d_leaves[tree])
+        _backpropagate_probabilities(sides[block], d_sides, d_inputs[docs])
+    _backpropagate_half_logits(inputs, scale, d_inputs, d_scale, d_shift)
+
+
+@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
+def _fill_transposed(values: Floats, out: Floats) -> None:
+    """Transpose the values of a block's documents, and fill the rest of the block with 0.
+
+    Args:
+        values: (n, heads) a value of each document for each head; n is at most `LANES`.
+        out: (heads, LANES) array that is filled.
+    """
+    out[:] = 0
+    for k in range(len(values)):
+        for head in range(len(out)):
+            out[head, k] = values[k, head]
 
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
 def _allocate_paths(levels: int, like: Floats) -> Floats:
     """Allocate an array for the probabilities of all paths through the first 0, 1, ... levels.
 
-    The array has one row for the root, 2 rows for the first level, 4 for the second, and so on. It
-    has the number type of `like`.
+    The array has one row for the root, 2 rows for the paths through the first level, 4 for the
+    paths through the first two levels, and so on. It has the number type of `like`.
     """
     return np.ones(((2 << levels) - 1, LANES), like.dtype)
 
@@ -188,8 +201,11 @@ def _fill_sides(inputs: Floats, scale: Floats, shift: Floats, sides: Floats) -> 
 def _fill_tanh(x: Floats) -> None:
     """Replace float32 numbers by their tanh, in place.
 
-    tanh h is h (a13 h^12 + a11 h^10 + ... + a1) / (b6 h^6 + b4 h^4 + b2 h^2 + b0), evaluated by
-    Horner's rule in q = h^2.
+    With the coefficients of `_ODD` and `_EVEN`, tanh h is
+
+        h (a13 h^12 + a11 h^10 + ... + a1) / (b6 h^6 + b4 h^4 + b2 h^2 + b0),
+
+    evaluated by Horner's rule in q = h^2, for |h| up to `_BOUND`; beyond it h is set to the bound.
     """
     f = x.dtype.type  # the coefficients must be float32, else the sums would be float64
     bound = f(_BOUND)
@@ -209,7 +225,7 @@ def _fill_tanh(x: Floats) -> None:
 
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
-def _fill_block(sides: Floats, leaves: Floats, out: Floats) -> None:
+def _fill_scores_of_block(sides: Floats, leaves: Floats, out: Floats) -> None:
     """Compute the scores of a block of documents, given the probabilities of going right.
 
     Args:
@@ -250,23 +266,29 @@ def _fill_paths(sides: Floats, paths: Floats) -> None:
         sides: (levels, LANES) probabilities of going right at each level.
         paths: array from `_allocate_paths` that is filled; its first row, for the root, must be 1.
     """
-    # The `size` paths through the levels so far are rows of `paths`, from row `before` on. A path
-    # continues to the left and to the right, in two rows from row `after` on.
-    before = 0
-    size = 1
+    # The `n_paths` paths through the levels so far are rows of `paths`. A path, in row `path`,
+    # continues to the left in row `left`, and to the right in row `left + 1`.
+    first_path = 0
+    n_paths = 1
     for level in range(len(sides)):
-        after = before + size
-        for a in range(size):
+        first_longer = first_path + n_paths
+        for a in range(n_paths):
+            path = first_path + a
+            left = first_longer + 2 * a
             for k in range(LANES):
-                p_right = paths[before + a, k] * sides[level, k]
-                paths[after + 2 * a + 1, k] = p_right
-                paths[after + 2 * a, k] = paths[before + a, k] - p_right
-        before, size = after, 2 * size
+                p_right = paths[path, k] * sides[level, k]
+                paths[left + 1, k] = p_right
+                paths[left, k] = paths[path, k] - p_right
+        first_path = first_longer
+        n_paths *= 2
 
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
 def _fill_products(matrix: Floats, paths: Floats, out: Floats) -> None:
-    """Multiply a tree's leaves with the probabilities of paths, `_AT_ONCE` products at a time.
+    """Multiply a tree's leaves with the probabilities of paths: out = matrix @ paths.
+
+    The compiler keeps a sum of `_AT_ONCE` products in registers. If the number of columns is no
+    multiple of `_AT_ONCE`, the first columns are added one at a time.
 
     Args:
         matrix: (rows, columns) leaves.
@@ -296,26 +318,31 @@ def _fill_products(matrix: Floats, paths: Floats, out: Floats) -> None:
 
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
-def _fill_slopes(sides: Floats, paths: Floats, d_paths: Floats, d_sides: Floats) -> None:
+def _backpropagate_paths(sides: Floats, paths: Floats, d_paths: Floats, d_sides: Floats) -> None:
     """Back-propagate gradients from the longest paths through a tree to shorter paths and splits.
 
     Args:
         sides: (levels, LANES) probabilities of going right at each level.
-        paths: probabilities of all paths, from `_fill_paths`.
+        paths: probabilities of all paths, with the rows of `_allocate_paths`.
         d_paths: gradients in `paths`; given for the longest paths, and filled for shorter paths.
         d_sides: (levels, LANES) array that is filled with the gradients in `sides`.
     """
-    size = (len(paths) + 1) // 2
-    before = len(paths) - size
+    # A path, in row `path`, has the probability p. It continues to the left, in row `left`, with
+    # probability p (1 - side), and to the right, in row `left + 1`, with probability p side.
+    n_paths = (len(paths) + 1) // 2  # the longest paths are the last rows
+    first_path = len(paths) - n_paths
     for level in range(len(sides) - 1, -1, -1):
-        after, size = before, size // 2
-        before -= size
+        first_longer = first_path
+        n_paths //= 2
+        first_path -= n_paths
         d_sides[level] = 0
-        for a in range(size):
+        for a in range(n_paths):
+            path = first_path + a
+            left = first_longer + 2 * a
             for k in range(LANES):
-                step = d_paths[after + 2 * a + 1, k] - d_paths[after + 2 * a, k]
-                d_sides[level, k] += paths[before + a, k] * step
-                d_paths[before + a, k] = d_paths[after + 2 * a, k] + sides[level, k] * step
+                step = d_paths[left + 1, k] - d_paths[left, k]
+                d_sides[level, k] += paths[path, k] * step
+                d_paths[path, k] = d_paths[left, k] + sides[level, k] * step
 
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
@@ -348,7 +375,7 @@ def _add_products(up: Floats, low: Floats, d_leaves: Floats) -> None:
 
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
-def _copy_slopes(sides: Floats, d_sides: Floats, d_inputs: Floats) -> None:
+def _backpropagate_probabilities(sides: Floats, d_sides: Floats, d_inputs: Floats) -> None:
     """Back-propagate a block's gradients from the split probabilities to the half logits.
 
     Args:
@@ -360,6 +387,7 @@ def _copy_slopes(sides: Floats, d_sides: Floats, d_inputs: Floats) -> None:
         for k in range(LANES):
             slope = sides[split, k] - sides[split, k] * sides[split, k]
             d_sides[split, k] *= slope + slope
+    # Transpose tiles of `_TILE` splits, so that each cache line is written at once.
     n_tiled = len(sides) - len(sides) % _TILE
     for first in range(0, n_tiled, _TILE):
         for k in range(len(d_inputs)):
@@ -371,7 +399,7 @@ def _copy_slopes(sides: Floats, d_sides: Floats, d_inputs: Floats) -> None:
 
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
-def _finish_slopes(
+def _backpropagate_half_logits(
     inputs: Floats, scale: Floats, d_inputs: Floats, d_scale: Floats, d_shift: Floats
 ) -> None:
     """Back-propagate gradients from the half logits to the inputs, the scale and the shift.
@@ -411,7 +439,7 @@ def add_losses(exp_scores: F64, winner: I64, loser: I64, weight: F64, d_scores: 
             p_winner = exp_scores[i, head] / (exp_scores[i, head] + exp_scores[j, head])
             product *= p_winner
             slopes[head] = weight[k] * (1.0 - p_winner)
-        if product < _LEAST:  # the product may have lost digits
+        if product < _LEAST_NORMAL:  # the product may have lost digits
             for head in range(len(slopes)):
                 p_winner = exp_scores[i, head] / (exp_scores[i, head] + exp_scores[j, head])
                 total -= weight[k] * np.log(p_winner)

@@ -53,6 +53,7 @@ class SetEncoder(nn.Module):
         dropout: float = 0.0,
         seed: int = 0,
     ) -> None:
+        """Make the layers with random weights, all drawn from one seed."""
         super().__init__()
         if width % heads:
             raise ComparatorError(f"width must be a multiple of heads, got {width} and {heads}")
@@ -99,6 +100,7 @@ class _Attention(nn.Module):
     """
 
     def __init__(self, width: int, heads: int, generator: torch.Generator) -> None:
+        """Make layers of random weights for vectors of `width` numbers, divided among the heads."""
         super().__init__()
         self.heads = heads
         self.query = Linear(width, width, generator)
@@ -137,6 +139,7 @@ class _Block(nn.Module):
     """Block that adds to each document first the output of attention, then the output of a net."""
 
     def __init__(self, width: int, heads: int, points: int, generator: torch.Generator) -> None:
+        """Make the layers; documents attend to each other through learned points, if any."""
         super().__init__()
         self.norms = nn.ModuleList(nn.LayerNorm(width) for _ in range(2))
         self.attention = _Attention(width, heads, generator)

@@ -42,6 +42,7 @@ class Dense(nn.Module):
     def __init__(
         self, n_columns: int, hidden: Sequence[int], units: str, generator: torch.Generator
     ) -> None:
+        """Make one layer with random weights, and its units, for each number in `hidden`."""
         super().__init__()
         self.width = (n_columns, *hidden)[-1]
         self.layers = nn.ModuleList(
@@ -80,6 +81,7 @@ class BatchNorm(nn.Module):
     variance: Tensor
 
     def __init__(self, width: int) -> None:
+        """Begin with the identity: factor 1, shift 0, running mean 0 and running variance 1."""
         super().__init__()
         self.weight = nn.Parameter(torch.ones(width))
         self.bias = nn.Parameter(torch.zeros(width))
@@ -121,6 +123,7 @@ class FateNet(nn.Module):
     def __init__(
         self, n_features: int, *, hidden: Sequence[int], units: str = "selu", seed: int = 0
     ) -> None:
+        """Make the embedding of an object, and the net that scores an object next to the mean."""
         super().__init__()
         self.generator = torch.Generator().manual_seed(seed)
         self.embedding = Dense(n_features, hidden, units, self.generator)
@@ -149,7 +152,7 @@ class FateNet(nn.Module):
 
 
 class FetaNet(nn.Module):
-    """FETA-Net: the score of an object is a score of its own, plus its support against each other.
+    """FETA-Net: the score of an object is a score of its own, plus its supports against the others.
 
         score(x) = U0(x) + Σ U1(x, y) over all other objects y of the set
 
@@ -187,6 +190,7 @@ class FetaNet(nn.Module):
         chunk: int = 1 << 16,
         seed: int = 0,
     ) -> None:
+        """Make the net that scores an object alone, and the net that scores pairs of objects."""
         super().__init__()
         self.chunk = chunk
         self.generator = torch.Generator().manual_seed(seed)
@@ -208,15 +212,16 @@ class FetaNet(nn.Module):
         Returns:
             (n,) scores.
         """
-        scores: Tensor = self.score(self.alone(x))[:, 0]
+        scores: Tensor = self.score(self.alone(x))[:, 0]  # the supports by other objects are added
         embedded = self.pair.embed(x)
         end_of_set = torch.repeat_interleave(sizes.cumsum(0), sizes)
         # Each object is paired with the objects after it in its set, so that each pair occurs once.
         # Pairs are numbered by their first object, then by their second.
         n_after = end_of_set - 1 - torch.arange(len(end_of_set))
         end_pair = n_after.cumsum(0)
-        first_pair = end_pair - n_after
+        first_pair = end_pair - n_after  # the number of each object's first pair
         n_pairs = int(n_after.sum())
+        # To save memory, the backward pass computes the pairs again, chunk by chunk.
         computes_again = torch.is_grad_enabled() and n_pairs > self.chunk
 
         def supports(embedded: Tensor, i: Tensor, j: Tensor) -> tuple[Tensor, Tensor]:
@@ -225,7 +230,7 @@ class FetaNet(nn.Module):
         for first in range(0, n_pairs, self.chunk):
             pairs = torch.arange(first, min(first + self.chunk, n_pairs))
             i = torch.searchsorted(end_pair, pairs, right=True)
-            j = i + 1 + pairs - first_pair[i]
+            j = i + 1 + (pairs - first_pair[i])
             if computes_again:
                 support_i, support_j = checkpoint(supports, embedded, i, j, use_reentrant=False)
             else:
@@ -240,6 +245,7 @@ class FreePairNet(nn.Module):
     def __init__(
         self, n_features: int, hidden: Sequence[int], units: str, generator: torch.Generator
     ) -> None:
+        """Make the layers; the first layer takes the features of both objects of a pair."""
         super().__init__()
         self.first = hidden_layer(2 * n_features, hidden[0], generator)
         self.units = hidden_units(units, hidden[0])
@@ -258,13 +264,18 @@ class FreePairNet(nn.Module):
         return torch.cat((as_first, as_second), dim=1)
 
     def outputs(self, e_i: Tensor, e_j: Tensor) -> tuple[Tensor, Tensor]:
-        """Compute the support U1(i, j) of object i against j, and U1(j, i), of m pairs, (m,) each.
+        """Compute the support of object i against object j, and of j against i, of m pairs.
 
         Args:
             e_i, e_j: (m, 2H) results of `embed` for the first and the second object of each pair.
+
+        Returns:
+            (m,) supports of i, and (m,) supports of j.
         """
         i_as_first, i_as_second = e_i.chunk(2, 1)
         j_as_first, j_as_second = e_j.chunk(2, 1)
-        units = self.units(torch.cat((i_as_first + j_as_second, j_as_first + i_as_second)))
+        # The net computes 2m pairs together: all pairs (i, j), then all pairs (j, i).
+        inputs = torch.cat((i_as_first + j_as_second, j_as_first + i_as_second))
+        units = self.units(inputs)
         support_i, support_j = self.score(self.rest(units))[:, 0].chunk(2)
         return support_i, support_j

@@ -147,16 +147,16 @@ class ComparedPairs:
         rows = self if self.answered.all() else self.where(self.answered)
         # If document j is better, i and j are swapped, the margin is negated, and the answer p
         # becomes 1 - p.
-        stays = is_better_first(rows.i, rows.j, rows.answer)
-        i = np.where(stays, rows.i, rows.j)
-        j = np.where(stays, rows.j, rows.i)
-        order = np.argsort(packed(i, j))
-        stays = stays[order]
+        i_is_better = prefers_i(rows.i, rows.j, rows.answer)
+        better = np.where(i_is_better, rows.i, rows.j)
+        worse = np.where(i_is_better, rows.j, rows.i)
+        order = np.argsort(packed(better, worse))
+        i_is_better = i_is_better[order]
         margin = rows.margin[order]
-        margin = np.where(stays, margin, -margin)
+        margin = np.where(i_is_better, margin, -margin)
         answer = rows.answer[order]
-        answer = np.where(stays, answer, 1 - answer)
-        return type(self)(i[order], j[order], margin, _compact(answer))
+        answer = np.where(i_is_better, answer, 1 - answer)
+        return type(self)(better[order], worse[order], margin, _compact(answer))
 
     def is_in(self, table: ComparedPairs) -> Bool:
         """Check which pairs occur in another table; return a mask (m,).
@@ -181,7 +181,7 @@ class ComparedPairs:
         return ComparedPairs(i.astype(np.int32), j.astype(np.int32), no_margin, _compact(answer))
 
 
-def is_better_first(i: Ints, j: Ints, answer: F32) -> Bool:
+def prefers_i(i: Ints, j: Ints, answer: F32) -> Bool:
     """Check which answers prefer document i, a mask (m,).
 
     In a tie the document with the lower number counts as preferred.
@@ -196,7 +196,7 @@ def _constant(value: float, rows: int) -> F32:
 
 
 def _compact(column: F32) -> F32:
-    """Return the column, or an equal array that stores its value only once if all are equal."""
+    """Return the column; if all values are equal, as an array that stores the value only once."""
     if len(column) and (column == column[0]).all():
         return _constant(column[0], len(column))
     return column

@@ -20,6 +20,9 @@ def refuse_lost(
 ) -> None:
     """Raise DataError if float32 loses the differences of a feature within queries.
 
+    The differences are taken between neighbouring rows of a query. They are lost if rounding
+    changes them, in sum, by more than the share `_LOST`.
+
     Args:
         X: (n, d) features of any number type.
         codes: (n,) the number of each row's query.
@@ -47,10 +50,10 @@ large as 1e+09: subtract the smallest one first
             differences = np.diff(exact)[same_query]
             rounded = exact.astype(np.float32).astype(np.float64)
             errors = np.diff(rounded)[same_query] - differences
-        total = np.nansum(np.abs(differences))
+        total_difference = np.nansum(np.abs(differences))
         total_of_values = np.nansum(np.abs(exact[:-1][same_query]))
-        is_noise = total <= _NOISE * total_of_values
-        if not is_noise and np.nansum(np.abs(errors)) > _LOST * total:
+        is_noise = total_difference <= _NOISE * total_of_values
+        if not is_noise and np.nansum(np.abs(errors)) > _LOST * total_difference:
             name = f"feature {column + 1}" if names is None else f"column {names[column]!r}"
             raise DataError(
                 f"{source}: {name}: float32 loses the differences of values as large as "

@@ -126,7 +126,8 @@ class GrowingTable:
 
     def finished(self) -> F32:
         """Return the n rows, (n, width), without the spare rows at the end."""
-        if not self.rows.flags.owndata:
+        is_mapped_file = not self.rows.flags.owndata
+        if is_mapped_file:
             return self.rows[: self.n]
         self.rows.resize((self.n, self.width), refcheck=False)
         return self.rows

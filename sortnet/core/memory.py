@@ -26,7 +26,7 @@ def free_memory() -> int:
 
     The machine's memory and the control groups of the process limit them.
     """
-    kilobytes = _numbers(Path("/proc/meminfo")).get("MemAvailable:")
+    kilobytes = _integers_in_file(Path("/proc/meminfo")).get("MemAvailable:")
     n_free = _ENDLESS if kilobytes is None else 1024 * kilobytes
     return min([n_free, *_left_in_groups()])
 
@@ -89,19 +89,20 @@ def _left_in_groups() -> list[int]:
     path = Path(own_group.lstrip("/"))
     for group in (path, *path.parents):
         folder = _CGROUPS / group
-        limit = _numbers(folder / "memory.max").get("")
-        used = _numbers(folder / "memory.current").get("")
+        limit = _integers_in_file(folder / "memory.max").get("")
+        used = _integers_in_file(folder / "memory.current").get("")
         if limit is not None and used is not None:
-            stat = _numbers(folder / "memory.stat")
+            stat = _integers_in_file(folder / "memory.stat")
             cached = stat.get("inactive_file", 0) + stat.get("active_file", 0)
             bytes_left.append(max(0, limit - used + cached))
     return bytes_left
 
 
-def _numbers(path: Path) -> dict[str, int]:
-    """Read the integers of a kernel file, such as /proc/meminfo, by the word before each integer.
+def _integers_in_file(path: Path) -> dict[str, int]:
+    """Read a kernel file of lines with a word and an integer, such as /proc/meminfo, into a dict.
 
-    An integer alone in a line has the key "". A file that does not exist gives an empty dict.
+    The words are the keys. An integer alone in a line has the key "". A file that does not exist
+    gives an empty dict.
     """
     try:
         lines = path.read_text().splitlines()

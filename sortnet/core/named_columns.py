@@ -49,6 +49,7 @@ class NamedColumns:
     edges: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
+        """Raise DataError if a value has a wrong type, or a column has two roles."""
         for role in ("query", "grade", "id"):
             name = getattr(self, role)
             if name is not None and not isinstance(name, str):

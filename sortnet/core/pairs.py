@@ -117,6 +117,7 @@ class Pairs:
     weight: F32
 
     def __init__(self, winner: ArrayLike, loser: ArrayLike) -> None:
+        """Make pairs of sure judgements, with target and weight 1; duplicates count once."""
         i, j = np.asarray(winner, np.int64), np.asarray(loser, np.int64)
         refuse_no_pairs(i, j)
         self.key = unique(packed(i, j))
@@ -125,7 +126,7 @@ class Pairs:
 
     @classmethod
     def of_keys(cls, key: I64, target: F32, weight: F32) -> Self:
-        """Make pairs of ascending keys without duplicates, and of their targets and weights."""
+        """Make pairs from ascending keys without duplicates, their targets and their weights."""
         pairs = cls.__new__(cls)
         pairs.key = key
         pairs.target = target
@@ -168,23 +169,35 @@ class Pairs:
         Cost: two sorts.
         """
         i, j = np.asarray(better, np.int64), np.asarray(worse, np.int64)
-        p = _numbers("soft", soft, i)
-        w = _numbers("weight", weight, i)
+        p = _numbers_or_ones("soft", soft, i)
+        w = _numbers_or_ones("weight", weight, i)
         if i.shape != j.shape or i.ndim != 1:
             raise DataError(f"judgements: {i.shape} better documents but {j.shape} worse ones")
-        _refuse("a document compared with itself", i == j, i)
-        _refuse("not a probability", ~((p >= 0) & (p <= 1)), p)
-        _refuse("not a weight", ~((w >= 0) & (w <= _LARGEST)), w)
-        # Add up the weights of each pair of a lower and a higher document number.
-        low_first, pair_of_judgement = np.unique(unordered(i, j), return_inverse=True)
+        _refuse_first_wrong("a document compared with itself", i == j, i)
+        _refuse_first_wrong("not a probability", ~((p >= 0) & (p <= 1)), p)
+        _refuse_first_wrong("not a weight", ~((w >= 0) & (w <= _LARGEST)), w)
+        return cls._of_sums(i, j, p, w)
+
+    @classmethod
+    def _of_sums(cls, i: I64, j: I64, p: F64, w: F64) -> Self:
+        """Make pairs of valid judgements, whose weights are added up for each pair.
+
+        Args:
+            i, j: (m,) numbers of the documents of each judgement.
+            p: (m,) probabilities that document i is better.
+            w: (m,) weights of the judgements.
+        """
+        # `low` and `high` are the documents with the lower and the higher number of a pair.
+        low_high_key, pair_of_judgement = np.unique(unordered(i, j), return_inverse=True)
         p_low = np.where(i < j, p, 1 - p)
-        total = np.bincount(pair_of_judgement, w, len(low_first))
-        total_for_low = np.bincount(pair_of_judgement, w * p_low, len(low_first))
+        total = np.bincount(pair_of_judgement, w, len(low_high_key))
+        total_for_low = np.bincount(pair_of_judgement, w * p_low, len(low_high_key))
         rounded = np.minimum(total, _LARGEST).astype(np.float32)
         has_weight = rounded > 0
         share_for_low: F64 = np.clip(total_for_low[has_weight] / total[has_weight], 0, 1)
-        low, high = unpacked(low_first[has_weight])
-        key = np.where(share_for_low < 0.5, packed(high, low), low_first[has_weight])
+        low_high_key = low_high_key[has_weight]
+        low, high = unpacked(low_high_key)
+        key = np.where(share_for_low < 0.5, packed(high, low), low_high_key)
         target = np.maximum(share_for_low, 1 - share_for_low).astype(np.float32)
         order = np.argsort(key)
         return cls.of_keys(key[order], target[order], rounded[has_weight][order])
@@ -230,14 +243,24 @@ class Pairs:
         weight = np.ones(len(i), np.float32)
         if not len(self):
             return share_for_i, weight
-        for key, i_is_winner in ((packed(i, j), True), (packed(j, i), False)):
-            rows = np.minimum(np.searchsorted(self.key, key), len(self) - 1)
-            is_judged = self.key[rows] == key
-            judged_rows = rows[is_judged]
-            target = self.target[judged_rows]
-            share_for_i[is_judged] = target if i_is_winner else 1 - target
-            weight[is_judged] = self.weight[judged_rows]
+        # A judged pair has its winner first, which is document i or document j.
+        i_is_winner, rows = self._rows_of_keys(packed(i, j))
+        share_for_i[i_is_winner] = self.target[rows]
+        weight[i_is_winner] = self.weight[rows]
+        j_is_winner, rows = self._rows_of_keys(packed(j, i))
+        share_for_i[j_is_winner] = 1 - self.target[rows]
+        weight[j_is_winner] = self.weight[rows]
         return share_for_i, weight
+
+    def _rows_of_keys(self, keys: I64) -> tuple[NDArray[np.bool_], I64]:
+        """Find the rows of keys, (m,); there must be at least one row.
+
+        Returns:
+            A mask, (m,), of the keys that have a row, and the row of each of these keys.
+        """
+        rows = np.minimum(np.searchsorted(self.key, keys), len(self) - 1)
+        has_row = self.key[rows] == keys
+        return has_row, rows[has_row]
 
     def where(self, rows: NDArray[Any]) -> Pairs:
         """Select pairs by a mask or by ascending row numbers."""
@@ -261,7 +284,7 @@ class Pairs:
         return f"Pairs({len(self)})"
 
 
-def _numbers(name: str, values: ArrayLike | None, like: I64) -> F64:
+def _numbers_or_ones(name: str, values: ArrayLike | None, like: I64) -> F64:
     """Convert values to numbers, and raise DataError unless they have the shape of `like`.
 
     Args:
@@ -275,7 +298,7 @@ def _numbers(name: str, values: ArrayLike | None, like: I64) -> F64:
     return numbers
 
 
-def _refuse(fault: str, is_wrong: NDArray[np.bool_], values: NDArray[Any]) -> None:
+def _refuse_first_wrong(fault: str, is_wrong: NDArray[np.bool_], values: NDArray[Any]) -> None:
     """Raise DataError if a value is wrong, with the number of the first wrong judgement.
 
     Args:

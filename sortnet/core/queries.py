@@ -219,7 +219,7 @@ class Queries:
         return replace(self, features=features)
 
     def take(self, queries: ArrayLike) -> Queries:
-        """Select queries by index, in the given order; `rows` still refer to the source.
+        """Select queries by index, in the given order; `rows` still has row numbers of the source.
 
         Consecutive queries are a view: nothing is copied.
         """
@@ -239,10 +239,11 @@ class Queries:
         # Count the selected documents of each query. For an empty query reduceat returns a value
         # of the next query, so the count is set to 0. The appended False is the value that reduceat
         # needs for an empty last query.
-        sizes = np.add.reduceat(np.append(docs, False), self.offsets[:-1], dtype=np.int64)
-        sizes = np.where(self.sizes > 0, sizes, 0)
-        offsets = np.append(0, np.cumsum(sizes[sizes > 0]))
-        return self._of_docs(np.flatnonzero(docs), offsets, self.qids[sizes > 0])
+        n_selected = np.add.reduceat(np.append(docs, False), self.offsets[:-1], dtype=np.int64)
+        n_selected = np.where(self.sizes > 0, n_selected, 0)
+        remains = n_selected > 0
+        offsets = np.append(0, np.cumsum(n_selected[remains]))
+        return self._of_docs(np.flatnonzero(docs), offsets, self.qids[remains])
 
     def _of_docs(self, docs: I64 | slice, offsets: I64, qids: Str) -> Queries:
         """Make queries of selected documents, which get new numbers.
@@ -438,6 +439,26 @@ def _codes_of_qids(qid: ArrayLike | None, n: int, source: str) -> tuple[Str, I64
     if qid is None:
         names = ["0"] if n else []
         return np.array(names, dtype=np.str_), np.zeros(n, np.int64)
+    values = _checked_qids(qid, n, source)
+    if values.dtype.kind == "f":
+        is_exact_whole = (values == np.floor(values)) & (np.abs(values) < 2**53)
+        if np.all(is_exact_whole):
+            values = values.astype(np.int64)  # 7.0 is the name of query 7
+    if values.dtype.kind not in "iuU":
+        values = values.astype(np.str_)
+    unique, first_row, inverse = np.unique(values, return_index=True, return_inverse=True)
+    by_appearance = np.argsort(first_row, kind="stable")
+    number = np.empty(len(unique), np.int64)
+    number[by_appearance] = np.arange(len(unique))
+    return unique[by_appearance].astype(np.str_), number[inverse]
+
+
+def _checked_qids(qid: ArrayLike, n: int, source: str) -> NDArray[Any]:
+    """Convert the names of the rows' queries to an array.
+
+    Raises:
+        DataError: if a name is missing or infinite, or the number of names is not n.
+    """
     values = np.asarray(qid)
     if values.shape != (n,):
         raise DataError(f"{source}: {n} rows of features but qid has shape {values.shape}")
@@ -450,16 +471,7 @@ def _codes_of_qids(qid: ArrayLike | None, n: int, source: str) -> tuple[Str, I64
         if is_infinite.any():
             row = int(is_infinite.argmax())
             raise DataError(f"{source}, row {row}: the qid is {values[row]}")
-        is_exact_whole = (values == np.floor(values)) & (np.abs(values) < 2**53)
-        if np.all(is_exact_whole):
-            values = values.astype(np.int64)  # 7.0 is the name of query 7
-    if values.dtype.kind not in "iuU":
-        values = values.astype(np.str_)
-    unique, first_row, inverse = np.unique(values, return_index=True, return_inverse=True)
-    by_appearance = np.argsort(first_row, kind="stable")
-    number = np.empty(len(unique), np.int64)
-    number[by_appearance] = np.arange(len(unique))
-    return unique[by_appearance].astype(np.str_), number[inverse]
+    return values
 
 
 def _is_missing(qid: ArrayLike) -> Bool:

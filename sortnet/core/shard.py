@@ -82,14 +82,14 @@ def sharded(queries: Queries, group: Group) -> Queries:
     """
     if group.size == 1:
         return queries
-    work = np.cumsum(queries.sizes * np.log2(np.maximum(queries.sizes, 2)))
+    work = np.cumsum(queries.sizes * np.log2(np.maximum(queries.sizes, 2)))  # up to each query
     total = work[-1] if len(work) else 0.0
     work_before_share = total * np.arange(1, group.size) / group.size
     bounds = np.searchsorted(work, work_before_share, side="left") + 1
     bounds = np.minimum(bounds, len(queries))
-    first_of_shares = [0, *bounds.tolist(), len(queries)]
-    first = first_of_shares[group.rank]
-    end = first_of_shares[group.rank + 1]
+    bounds_of_shares = [0, *bounds.tolist(), len(queries)]  # share k begins at bound k
+    first = bounds_of_shares[group.rank]
+    end = bounds_of_shares[group.rank + 1]
     shard = Shard(group, queries.offsets, first)
     return replace(queries.take(np.arange(first, end)), shard=shard)
 
@@ -99,7 +99,7 @@ def offsets_of_all(queries: Queries) -> NDArray[np.int64]:
     return queries.offsets if queries.shard is None else queries.shard.offsets
 
 
-def own(queries: Queries, docs: NDArray[np.int64]) -> NDArray[np.int64]:
+def numbers_in_shard(queries: Queries, docs: NDArray[np.int64]) -> NDArray[np.int64]:
     """Turn document numbers among all processes' documents into document numbers of this shard.
 
     A document of another shard gets a number below 0, or at least as large as the shard's number of
@@ -108,18 +108,23 @@ def own(queries: Queries, docs: NDArray[np.int64]) -> NDArray[np.int64]:
     return docs if queries.shard is None else docs - queries.shard.first_doc
 
 
-def summed(queries: Queries, values: Any) -> Any:
+def sum_over_processes(queries: Queries, values: Any) -> Any:
     """Add up the values of all shards; without a shard, return the values as they are."""
     return values if queries.shard is None else queries.shard.group.sum(np.asarray(values))
 
 
-def gathered(queries: Queries, values: T) -> T:
+def gather_rows(queries: Queries, values: T) -> T:
     """Concatenate the rows of all shards; without a shard, return the rows as they are."""
     return values if queries.shard is None else queries.shard.group.gather(values)
 
 
-def before(queries: Queries, n: int) -> int:
-    """Add up the numbers n of the processes before this process; each process gives its own n."""
+def sum_of_earlier_processes(queries: Queries, n: int) -> int:
+    """Add up the numbers of the processes before this process, 0 for the first process.
+
+    Args:
+        queries: the queries of this process.
+        n: the number of this process.
+    """
     if queries.shard is None:
         return 0
     group = queries.shard.group

@@ -53,7 +53,7 @@ def joined(parts: Sequence[Queries]) -> Queries:
             )
         if part.judge is not first.judge:
             raise DataError(f"{part.source}: another judge than that of {first.source}")
-    *starts, n_docs = np.cumsum([0, *(part.n_docs for part in parts)])
+    *starts, n_docs = np.cumsum([0, *(part.n_docs for part in parts)])  # first document of a part
     features = allocate((int(n_docs), first.n_features), name=f"{first.source} and others")
     np.concatenate([part.features for part in parts], out=features)
     offsets = [np.array([0])]

@@ -321,8 +321,8 @@ def _count_lower(ascending: F64, x: F64, n_lower: I64) -> None:
     The binary searches for all x take each step together: a processor overlaps steps that do not
     depend on each other.
     """
-    n_lower[:] = 0  # so many numbers are known to be below x
-    size = len(ascending)  # of so many further numbers it is not known
+    n_lower[:] = 0  # at least this many numbers are below x
+    size = len(ascending)  # at most this many further numbers are below x
     while size > 0:
         half = (size + 1) // 2
         for k in range(_SIDE_BY_SIDE):

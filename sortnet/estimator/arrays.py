@@ -360,7 +360,7 @@ def documents_in_rows(queries: Queries, a: NDArray[Any], b: NDArray[Any]) -> tup
         raise DataError(f"rows of shapes {a.shape} and {b.shape} cannot be compared one by one")
     if a.dtype.kind not in "iu" or b.dtype.kind not in "iu":
         raise DataError("with a context, a and b are numbers of its rows")
-    rows = np.stack((a, b)).astype(np.int64)
+    rows = np.stack((a, b)).astype(np.int64)  # (2, m)
     is_outside = (rows < 0) | (rows >= queries.n_docs)
     if is_outside.any():
         raise DataError(

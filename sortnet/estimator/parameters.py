@@ -143,6 +143,7 @@ def custom(comparator: Any) -> dict[str, Any]:
         return {}
 
     def make_for(config: Config, n_columns: int) -> Any:
+        """Return a function that makes the custom comparator from a seed."""
         return make_comparator(config, n_columns, comparator)
 
     return {"make_for": make_for}

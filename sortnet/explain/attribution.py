@@ -214,8 +214,10 @@ def feature_shares(model: Ranker, queries: Queries) -> F64:
     values_of_columns = _values_of_pairs(
         margin, torch.from_numpy(documents[i]), torch.from_numpy(documents[j])
     )
+    # The values of the columns that the scaling makes of a feature are added up.
+    feature_of_column = torch.from_numpy(model.scaler.sources)
     values = torch.zeros(_PAIRS, model.n_features, dtype=values_of_columns.dtype)
-    values.index_add_(1, torch.from_numpy(model.scaler.sources), values_of_columns.detach())
+    values.index_add_(1, feature_of_column, values_of_columns.detach())
     means = values.abs().mean(dim=0).numpy()
     divisor = max(float(means.sum()), np.finfo(np.float64).tiny)  # above 0 if all means are 0
     shares: F64 = means / divisor
@@ -300,9 +302,10 @@ class _Path:
         right = edges[1:]  # (p,) where each panel ends
         values, errors = self._integrate_panels(left, right)  # (p, 2, d) and (p,)
         for _ in range(_ROUNDS):
-            allowed = max(TOLERANCE * float(np.abs(values.sum(axis=0)).sum()), _ROUNDING)
+            values_of_path = values.sum(axis=0)  # (2, d)
+            allowed = max(TOLERANCE * float(np.abs(values_of_path).sum()), _ROUNDING)
             if errors.sum() <= allowed:
-                return values.sum(axis=0), float(errors.sum())
+                return values_of_path, float(errors.sum())
             # The sum of the errors is too large, so at least one panel has more than its share.
             is_halved = errors > allowed / (2 * len(errors))
             n_new_panels = 2 * is_halved.sum()

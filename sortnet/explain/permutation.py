@@ -107,6 +107,8 @@ def permutation_importance(
     model.check_features(queries)
     config = model.config
     (measure,) = as_metrics(config.rank_quality if metric is None else metric)
+    # `order_of` sorts the documents again after columns were changed; column k of the documents is
+    # made from feature sources[k].
     documents, order_of, sources = model.repeatable(queries)
 
     def current_quality() -> float:

@@ -88,7 +88,7 @@ def setwise_heapsort(order: list[int], top: int, size: int) -> AskingBest:
     Cost: for n items about n / (size - 1) questions to build the heap, then log n to the base
     size - 1 for each item taken.
     """
-    last_parent = (len(order) - 2) // (size - 1)
+    last_parent = (len(order) - 2) // (size - 1)  # parent of the last item, see `_sift_set`
     for root in range(last_parent, -1, -1):
         yield from _sift_set(order, root, 0, size)
     for n_best in range(1, min(top, len(order) - 1)):

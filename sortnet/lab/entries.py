@@ -1,4 +1,4 @@
-"""Rankers of an experiment by name: the rankers of the papers, and any kind with own settings."""
+"""Rankers for experiments, by name: those of the papers, and any kind with other settings."""
 
 from __future__ import annotations
 

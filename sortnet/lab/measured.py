@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from sortnet.core import Queries
 from sortnet.data.read import Fold
 from sortnet.lab.cells import Cell, Result
 from sortnet.lab.splits import Split
@@ -76,13 +77,8 @@ def figures_of(
         test = fold.test
         assert test is not None
         if cell.split not in sizes:
-            # Whether a query has a relevant document does not depend on the order.
-            values_in_file_order = outcomes(parse_metric(measures[0]), test, np.arange(test.n_docs))
-            sizes[cell.split] = _Sizes(
-                n_empty=count_empty(values_in_file_order),
-                n_test=len(test),
-                n_learned=len(fold.train) + len(fold.vali),
-            )
+            n_empty = _count_empty_queries(test, measures[0])
+            sizes[cell.split] = _Sizes(n_empty, len(test), len(fold.train) + len(fold.vali))
         metrics = [parse_metric(name, relevant_from=cell.relevant_from) for name in measures]
         values = figures_under(convention, test, result.order, metrics)
         names = {"ranker": cell.ranker.name, "part": cell.split.name, "qid": qids}
@@ -93,3 +89,9 @@ def figures_of(
     frame = pd.concat(frames, ignore_index=True)
     frame.attrs = {"n_empty": n_empty, "n_queries": n_test, "ratio": n_test / n_learned}
     return frame
+
+
+def _count_empty_queries(queries: Queries, measure: str) -> int:
+    """Count the queries without a relevant document, for which the measure has no value."""
+    any_order = np.arange(queries.n_docs)  # whether there is a value does not depend on the order
+    return count_empty(outcomes(parse_metric(measure), queries, any_order))

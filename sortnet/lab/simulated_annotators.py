@@ -332,8 +332,8 @@ def _answer(items: tuple[int, ...], scores: F64, rng: np.random.Generator) -> Ju
     if not further:
         left_wins = rng.random() < ndtr((scores[left] - scores[right]) / NOISE)
         return Judgement(ANNOTATOR, left, right, "left" if left_wins else "right")
-    # So the noise of the difference between two utilities has the standard deviation NOISE, as in
-    # an answer about a pair.
+    # The noise of a utility is divided by sqrt(2), so that the noise of the difference between two
+    # utilities has the standard deviation NOISE, as in an answer about a pair.
     utilities = scores[[*items]] + NOISE / np.sqrt(2) * rng.standard_normal(len(items))
     best = items[int(utilities.argmax())]
     worst = items[int(utilities.argmin())]

@@ -62,7 +62,7 @@ class Answered:
 def answered(
     kind: str, n_items: int, n_answers: int, seed: int, *, n_of_people: int = 0
 ) -> Answered:
-    """Simulate a `model` that answers with probabilities, and people who answer without.
+    """Simulate a `model` that answers with probabilities, and people who state no probabilities.
 
     Args:
         kind: how the model states probabilities, a key of `PROBABILITIES`.
@@ -86,7 +86,7 @@ def answered(
         return left, right, SURE * (scores[left] - scores[right])
 
     def add_answer(annotator: str, left: int, right: int, u: float, p: float | None) -> None:
-        """Add the answer that a perceived difference u gives; p is the stated probability."""
+        """Add an answer: "left" if the perceived difference u is above 0; p is the probability."""
         answer: Answer = "left" if u > 0 else "right"
         judgements.append(Judgement(annotator, left, right, answer, p=p))
 

@@ -1,4 +1,4 @@
-"""Splits: descriptions of data and their division, from which any process can read the parts."""
+"""Splits describe data and how they are divided, so that any process can read the parts."""
 
 from __future__ import annotations
 

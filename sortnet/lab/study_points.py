@@ -59,7 +59,7 @@ _SORTING = {
 
 
 class _Placed(NamedTuple):
-    """A ranker, and the curve (`series`) and the x of its cells in the figure."""
+    """A ranker, with the curve (`series`) and the x of its cells in the figure of a study."""
 
     ranker: Entry
     series: str
@@ -216,7 +216,7 @@ def sorted_neighbours(plan: Plan) -> list[Point]:
 
 
 def input_orders(plan: Plan) -> list[Point]:
-    """List the cells of comparators whose sort is repeated from other orders of the documents."""
+    """List the cells in which a comparator sorts the same documents again from other orders."""
     if plan.folder is not None:
         rankers = [_Placed(entry_of(ranker), name, "") for name, ranker in _SORTING.items()]
         return _on_folds(plan, rankers, observe=orders)

@@ -51,6 +51,7 @@ class Processes:
     """
 
     def __init__(self, on_loss: Callable[[], None] = lambda: None) -> None:
+        """Make the group of all processes; call `on_loss` when another process has ended."""
         self._on_loss = on_loss
         # The arrays are in main memory, so gloo sends them even if the default group is for GPUs.
         self._group = dist.new_group(backend="gloo", timeout=_PATIENCE)

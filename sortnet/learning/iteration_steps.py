@@ -13,23 +13,23 @@ import numpy as np
 from sortnet.comparators import Make, NeuralComparator, TrainableComparator
 from sortnet.config import Config
 from sortnet.core import I64, ComparedPairs, Progress, Queries
-from sortnet.core.shard import gathered, summed
+from sortnet.core.shard import gather_rows, sum_over_processes
 from sortnet.learning.iterations import Iteration, SortResult, State
 from sortnet.learning.judges import check_can_be_learned, judged_by_data, sorted_to_check
 from sortnet.learning.pair_sinks import keys_of_all, own_keys
 from sortnet.learning.pair_weights import weights_by_quality
 from sortnet.learning.pairs_to_ask import (
     SortedPart,
-    answered,
     answered_pairs,
     answers_about_vali,
-    ask,
-    compares,
+    ask_judge,
     is_kept,
     kept_share,
+    n_answers_to_ask,
     pairs_to_learn,
-    selected,
-    wanted,
+    select_pairs,
+    sort_and_ask,
+    uses_sorted_pairs,
 )
 from sortnet.learning.step_budget import Budget
 from sortnet.learning.training import OptimiserState, Trained, train_on_pairs, train_share
@@ -108,14 +108,14 @@ class IterationSteps:
         """
         if train.judge is None or state.iteration == self.budget.iterations:
             return train, state
-        train, own_asked_keys = ask(self.config.strategy, self._sorted_part(train, state))
+        train, own_asked_keys = sort_and_ask(self.config.strategy, self._sorted_part(train, state))
         check_can_be_learned(train)
-        asked_keys = gathered(train, keys_of_all(train, own_asked_keys))
+        asked_keys = gather_rows(train, keys_of_all(train, own_asked_keys))
         return train, replace(state, asked=asked_keys)
 
     def sort_train(self, comparator: TrainableComparator, train: Queries) -> SortResult:
         """Sort the training queries, and judge the comparisons by the data."""
-        needs_comparisons = compares(self.config.strategy, train)
+        needs_comparisons = uses_sorted_pairs(self.config.strategy, train)
         return sort_part(
             comparator,
             train,
@@ -152,7 +152,7 @@ class IterationSteps:
         self,
         state: State,
         rankings: tuple[SortResult, SortResult],
-        new: tuple[int, int],
+        n_new: tuple[int, int],
         train: tuple[Queries, ComparedPairs],
         vali: tuple[Queries, ComparedPairs],
         answers: int,
@@ -163,7 +163,7 @@ class IterationSteps:
         Args:
             state: the state in which the comparator was measured.
             rankings: the sorts of T and V.
-            new: the numbers of pairs that are new in TP and VP.
+            n_new: the numbers of pairs that are new in TP and VP.
             train: the training queries T, and their pairs TP.
             vali: the validation queries V, and their pairs VP.
             answers: the number of answers that the judge has given so far.
@@ -171,14 +171,14 @@ class IterationSteps:
         """
         T, TP = train
         V, VP = vali
-        tp_size = int(summed(T, len(TP)))
-        vp_size = int(summed(V, len(VP)))
+        tp_size = int(sum_over_processes(T, len(TP)))
+        vp_size = int(sum_over_processes(V, len(VP)))
         extra_measures = {}
         for name, part in extra_parts.items():
             extra_measures[name] = self.measure(state.comparator, part)
         quality = self.config.rank_quality.name
         return Iteration.of(
-            state, quality, rankings, extra_measures, new, (tp_size, vp_size), answers
+            state, quality, rankings, extra_measures, n_new, (tp_size, vp_size), answers
         )
 
     def measure(self, comparator: TrainableComparator, queries: Queries) -> dict[str, float]:
@@ -197,8 +197,8 @@ class IterationSteps:
             state: the state of this iteration.
 
         Returns:
-            The pairs TP_i, `in_order`, and the keys of all pairs asked about so far, of all
-            processes.
+            The pairs TP_i, sorted by `ComparedPairs.in_order`, and the keys of all pairs that any
+            process has asked about so far.
         """
         part = replace(
             self._sorted_part(train, state),
@@ -206,34 +206,34 @@ class IterationSteps:
             compared=ranking.compared,
             comparisons=ranking.comparisons,
         )
-        key, asked_keys = selected(self.config.strategy, part)
-        if compares(self.config.strategy, train):
+        key, asked_keys = select_pairs(self.config.strategy, part)
+        if uses_sorted_pairs(self.config.strategy, train):
             pairs = pairs_to_learn(train, key, ranking.compared)
         else:
             pairs = answered_pairs(train, key)
         if self.config.strategy == "wrong":
             pairs = pairs.where(pairs.wrong)
-        return pairs, gathered(train, keys_of_all(train, asked_keys))
+        return pairs, gather_rows(train, keys_of_all(train, asked_keys))
 
     def pairs_of_vali(self, ranking: SortResult) -> ComparedPairs:
         """Return the compared pairs of V, by which a training may choose its epoch, in order."""
         return ranking.compared.in_order()
 
-    def is_last(self, state: State, new: tuple[int, int]) -> bool:
+    def is_last(self, state: State, n_new: tuple[int, int]) -> bool:
         """Whether the run ends with this iteration.
 
         With `start="warm"` a run ends when its budget is spent. Otherwise it may end earlier.
 
         Args:
             state: the state after the comparator was measured.
-            new: the numbers of pairs that are new in TP and VP.
+            n_new: the numbers of pairs that are new in TP and VP.
         """
         if state.iteration == self.budget.iterations:
             return True
         if self.config.start == "warm":
             return False
         n_stale = state.iteration - state.best_iteration
-        return new == (0, 0) or n_stale == self.config.max_stale
+        return n_new == (0, 0) or n_stale == self.config.max_stale
 
     def train(
         self,
@@ -263,9 +263,9 @@ class IterationSteps:
         has_several_trainings = self.budget.iterations > 1
         is_divided = config.divides_one_training and has_several_trainings
         # A ranking by random weights does not tell which pairs matter.
-        is_random = state.iteration == 0 and has_several_trainings and not state.is_trained
-        gain = None
-        if training.pair_weight == "quality" and not is_random:
+        ranks_at_random = state.iteration == 0 and has_several_trainings and not state.is_trained
+        gain = None  # the weights of pairs by their effect on RankQuality
+        if training.pair_weight == "quality" and not ranks_at_random:
             gain = weights_by_quality(config.rank_quality, T, order, TP)
         seed = self._seed(state)
         comparator = self.make(seed) if config.start == "fresh" else copy.deepcopy(state.comparator)
@@ -290,7 +290,7 @@ class IterationSteps:
         """Make the input of a strategy for this iteration, without the result of a sort."""
         config = self.config
         n_trainings = self.budget.iterations
-        n_answers = wanted(
+        n_answers = n_answers_to_ask(
             config.strategy, config.judgements, len(state.asked), state.iteration, n_trainings
         )
         return SortedPart(
@@ -333,7 +333,7 @@ def answered_parts(
     # With a judge, `IterationSteps.ask` checks the training queries after the answers.
     if train.judge is None and not are_checked:
         check_can_be_learned(train)
-    answered_train = answered(train, own_keys(train, state.asked))
+    answered_train = ask_judge(train, own_keys(train, state.asked))
     vali, config = answered_vali(vali, config, state.comparator)
     if vali.judge is not None or not are_checked:
         check_can_choose(config.rank_quality, vali)
@@ -343,7 +343,7 @@ def answered_parts(
 def answered_vali(
     vali: Queries, config: Config, comparator: TrainableComparator
 ) -> tuple[Queries, Config]:
-    """Ask the judge of the validation queries, for its share of the answers that the run may get.
+    """Ask the judge of the validation queries, up to their share of the run's answers.
 
     Returns:
         The validation queries with the answers, and the settings, whose number of judgements is
@@ -353,7 +353,7 @@ def answered_vali(
         return vali, config
     n_answers = answers_about_vali(config.judgements)
     rng = np.random.default_rng(config.seed)
-    vali, _ = ask("even", SortedPart(vali, comparator, n_answers, rng))
+    vali, _ = sort_and_ask("even", SortedPart(vali, comparator, n_answers, rng))
     if config.judgements is None or n_answers is None:
         return vali, config
     return vali, replace(config, judgements=config.judgements - n_answers)
@@ -394,7 +394,7 @@ def sort_part(
         n_wrong += int(np.count_nonzero(compared.wrong))
         tables.append(_rows_to_keep(part, compared, rows, share))
     seconds = time.perf_counter() - started
-    totals = summed(part, np.array([n_compared, n_wrong]))
+    totals = sum_over_processes(part, np.array([n_compared, n_wrong]))
     return SortResult(
         comparisons=int(totals[0]),
         miscompared=int(totals[1]),

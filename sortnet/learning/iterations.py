@@ -10,7 +10,7 @@ import numpy as np
 
 from sortnet.comparators import TrainableComparator
 from sortnet.core import I64, ComparedPairs
-from sortnet.learning.training import NONE, OptimiserState, Trained
+from sortnet.learning.training import NOT_TRAINED, OptimiserState, Trained
 
 
 @dataclass(frozen=True)
@@ -96,7 +96,7 @@ class Iteration:
         quality: str,
         rankings: tuple[SortResult, SortResult],
         extra_measures: Mapping[str, dict[str, float]],
-        new: tuple[int, int],
+        n_new: tuple[int, int],
         sizes: tuple[int, int],
         answers: int,
     ) -> Iteration:
@@ -107,31 +107,32 @@ class Iteration:
             quality: the name of RankQuality.
             rankings: the sorts of the training and of the validation queries.
             extra_measures: the measures on further queries, by the name of the queries.
-            new: the numbers of pairs that are new in TP and VP.
+            n_new: the numbers of pairs that are new in the training pairs TP and in the validation
+                pairs VP.
             sizes: the sizes of TP and VP.
             answers: the number of answers that the judge has given so far.
         """
-        T, V = rankings
+        train, vali = rankings
         return cls(
             iteration=state.iteration,
-            comparisons_train=T.comparisons,
-            comparisons_vali=V.comparisons,
-            miscompared_train=T.miscompared,
-            miscompared_vali=V.miscompared,
-            new_train=new[0],
-            new_vali=new[1],
+            comparisons_train=train.comparisons,
+            comparisons_vali=vali.comparisons,
+            miscompared_train=train.miscompared,
+            miscompared_vali=vali.miscompared,
+            new_train=n_new[0],
+            new_vali=n_new[1],
             tp=sizes[0],
             vp=sizes[1],
-            quality=V.measures[quality],
+            quality=vali.measures[quality],
             best=state.best_iteration == state.iteration,
-            measures={"train": T.measures, "vali": V.measures, **extra_measures},
-            epochs=NONE.epochs,
-            kept_epoch=NONE.kept_epoch,
-            train_loss=NONE.train_loss,
-            vali_loss=NONE.vali_loss,
-            seconds_sort=T.seconds + V.seconds,
-            seconds_train=NONE.seconds,
-            observed={"train": T.observed | {"answers": answers}, "vali": V.observed},
+            measures={"train": train.measures, "vali": vali.measures, **extra_measures},
+            epochs=NOT_TRAINED.epochs,
+            kept_epoch=NOT_TRAINED.kept_epoch,
+            train_loss=NOT_TRAINED.train_loss,
+            vali_loss=NOT_TRAINED.vali_loss,
+            seconds_sort=train.seconds + vali.seconds,
+            seconds_train=NOT_TRAINED.seconds,
+            observed={"train": train.observed | {"answers": answers}, "vali": vali.observed},
         )
 
     def with_training(self, trained: Trained) -> Iteration:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from sortnet.core import F32, I32, I64, Comparator, ComparedPairs, Queries, Sorting
-from sortnet.core.shard import summed
+from sortnet.core.shard import sum_over_processes
 from sortnet.data.divide import only_single_documents
 from sortnet.errors import DataError
 from sortnet.sorting.sort import margins_of, order_of, sorted_runs
@@ -82,7 +82,7 @@ def can_be_learned(queries: Queries) -> bool:
 
 def check_can_be_learned(queries: Queries) -> None:
     """Raise DataError if no query, in any process, has a pair of documents with a known order."""
-    if summed(queries, int(can_be_learned(queries))):
+    if sum_over_processes(queries, int(can_be_learned(queries))):
         return
     if queries.judged is not None:
         reason = "no judgement prefers one of two"

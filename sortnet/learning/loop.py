@@ -48,7 +48,11 @@ def learn_to_sort(
     state: State | None = None,
     are_checked: bool = False,
 ) -> State:
-    """Run Algorithm 3.1 on scaled queries, in the notation of this module's docstring.
+    """Run Algorithm 3.1 on scaled queries: sort, keep the compared pairs, train on them, repeat.
+
+    The names are those of the paper: T and V are the training and the validation queries, C_i is
+    the comparator of iteration i, R_T and R_V are its rankings, TP_i and VP_i the pairs of T and V
+    that this iteration adds, TP and VP all pairs so far, and C* is the best comparator.
 
     Args:
         train: the training queries T, whose pairs are learned. Their grades, judged pairs or judge

@@ -13,12 +13,13 @@ from torch import Tensor
 
 from sortnet.comparators.base import to_device
 from sortnet.core import F32, F64, I32, I64, Bool, ComparedPairs, Queries
-from sortnet.core.shard import before, gathered, summed
+from sortnet.core.shard import gather_rows, sum_of_earlier_processes, sum_over_processes
 
 # An epoch has at least `_PAIRS_A_DOCUMENT` pairs for each document of a query, if the query has so
 # many pairs. A longer query counts as having `_LONG` documents.
 _PAIRS_A_DOCUMENT = 6
 _LONG = 500
+_BYTES_OF_FLOAT32 = 4
 AT_ONCE = 1 << 16  # number of pairs or documents processed at a time, which bounds memory
 
 
@@ -75,7 +76,8 @@ class QueryPairs:
         n_pairs: (n_queries,) the number of pairs of each query that has pairs, over all processes.
         n_docs: (n_queries,) the number of documents in the pairs of each query of `n_pairs`.
         first: the index into `n_pairs` of this process's first query.
-        kept: (n, d) features of `docs` on a GPU; None if each mini-batch copies its features.
+        features_on_gpu: (n, d) features of `docs` on a GPU; None if each mini-batch copies its own
+            features.
     """
 
     queries: Queries
@@ -88,7 +90,7 @@ class QueryPairs:
     n_pairs: I64
     n_docs: I64
     first: int
-    kept: Tensor | None = None
+    features_on_gpu: Tensor | None = None
 
     def __len__(self) -> int:
         """The number of pairs in all processes."""
@@ -124,7 +126,7 @@ class QueryPairs:
         own_n_pairs = own_n_pairs[with_pairs]
         doc_offsets = np.append(index[queries.offsets[with_pairs]], index[-1]).astype(np.int64)
         own_counts = np.stack((own_n_pairs, np.diff(doc_offsets)), axis=1)
-        n_pairs, n_docs = gathered(queries, own_counts).T
+        n_pairs, n_docs = gather_rows(queries, own_counts).T
         return cls(
             queries,
             docs=np.flatnonzero(occurs),
@@ -135,21 +137,21 @@ class QueryPairs:
             offsets=np.append(0, np.cumsum(own_n_pairs)),
             n_pairs=n_pairs,
             n_docs=n_docs,
-            first=before(queries, len(with_pairs)),
+            first=sum_of_earlier_processes(queries, len(with_pairs)),
         )
 
-    def kept_on(self, device: torch.device) -> QueryPairs:
+    def with_features_on(self, device: torch.device) -> QueryPairs:
         """Copy the documents' features to a GPU, if they fit into a quarter of its free memory.
 
         Otherwise each mini-batch copies the features of its documents.
         """
         if device.type != "cuda":
             return self
-        n_bytes = 4 * len(self.docs) * self.queries.n_features  # float32
+        n_bytes = _BYTES_OF_FLOAT32 * len(self.docs) * self.queries.n_features
         free_bytes, _ = torch.cuda.mem_get_info(device)
         if n_bytes > free_bytes // 4:
             return self
-        return replace(self, kept=self._features(device))
+        return replace(self, features_on_gpu=self._features(device))
 
     def _features(self, device: torch.device) -> Tensor:
         """Copy the features, (n, d), of all documents that occur in pairs to a device."""
@@ -190,14 +192,15 @@ class QueryPairs:
             device: the device of the mini-batches.
         """
         order = np.arange(len(self.n_pairs))
-        seed = 0
+        seed_of_pass = 0
         if rng is not None:
             rng.shuffle(order)
-            seed = int(rng.integers(1 << 62))
+            seed_of_pass = int(rng.integers(1 << 62))
 
         @lru_cache(2)  # the first and the last query of a mini-batch may occur in another one
         def shuffled(query: int, n: int) -> I64:
-            numbers: I64 = np.random.default_rng([seed, query]).permutation(n)
+            """Shuffle the numbers 0 .. n - 1 in a way that is fixed for a query and this pass."""
+            numbers: I64 = np.random.default_rng([seed_of_pass, query]).permutation(n)
             return numbers
 
         n_of_query = self.in_epoch(most)[order]
@@ -210,13 +213,16 @@ class QueryPairs:
             if rng is not None:
                 # Every process draws the numbers of the whole mini-batch, and uses its own.
                 bits = rng.integers(1 << 32, size=end - begin, dtype=np.uint32)
-                self._draw(pairs, shares, bits[is_own_pair], shuffled)
+                own_bits = bits[is_own_pair]
+                self._replace_by_random(pairs, shares, own_bits, shuffled)
             yield self._batch(shares, pairs, end - begin, device)
 
     def _shares(
         self, order: I64, n_of_query: I64, ends: I64, begin: int, end: int
     ) -> tuple[_Shares, Bool]:
-        """Find the pairs of this process's queries in a mini-batch, see `batches`.
+        """Find out which pairs the queries of this process give to a mini-batch.
+
+        All pairs of the epoch lie in one row, query by query, and the mini-batch is a part of it.
 
         Args:
             order: (n_queries,) the queries of all processes, in the order of the pass.
@@ -228,18 +234,23 @@ class QueryPairs:
             The pairs of this process's queries, and a mask (end - begin,) of the pairs of the
             mini-batch that belong to this process.
         """
-        first, last = np.searchsorted(ends, (begin, end - 1), side="right")
-        in_batch = slice(first, last + 1)
+        first_query, last_query = np.searchsorted(ends, (begin, end - 1), side="right")
+        in_batch = slice(first_query, last_query + 1)
         n_in_epoch = n_of_query[in_batch]
         starts = ends[in_batch] - n_in_epoch
-        n_before = np.maximum(begin - starts, 0)
-        n = np.minimum(end - starts, n_in_epoch) - n_before
+        # The first query may have pairs before the mini-batch, the last query pairs after it.
+        n_before_batch = np.maximum(begin - starts, 0)
+        n_until_end = np.minimum(end - starts, n_in_epoch)
+        n_in_batch = n_until_end - n_before_batch
+        n_own_queries = len(self.offsets) - 1
         queries = order[in_batch] - self.first
-        is_own = (queries >= 0) & (queries < len(self.offsets) - 1)
-        shares = _Shares(queries[is_own], n_before[is_own], n[is_own], n_in_epoch[is_own])
-        return shares, np.repeat(is_own, n)
+        is_own = (queries >= 0) & (queries < n_own_queries)
+        shares = _Shares(
+            queries[is_own], n_before_batch[is_own], n_in_batch[is_own], n_in_epoch[is_own]
+        )
+        return shares, np.repeat(is_own, n_in_batch)
 
-    def _draw(
+    def _replace_by_random(
         self, pairs: I64, shares: _Shares, bits: NDArray[np.uint32], shuffled: Callable[..., I64]
     ) -> None:
         """Replace pairs of a mini-batch, in place, by random pairs of the same queries.
@@ -255,25 +266,52 @@ class QueryPairs:
                 numbers 0 .. n - 1 in random order, always the same for a query.
         """
         queries = shares.queries
-        n = shares.n
+        n_in_batch = shares.n
         first_pair = self.offsets[queries]
         n_pairs = np.diff(self.offsets)[queries]
         is_sampled = shares.n_in_epoch < n_pairs
-        is_sampled_pair = np.repeat(is_sampled, n)
-        n_sampled = n[is_sampled]
-        # The product of 32 random bits and n_pairs is 64 bits wide. Its upper half is a random
-        # number below n_pairs.
-        product = bits[is_sampled_pair].astype(np.uint64)
-        product *= np.repeat(n_pairs[is_sampled], n_sampled).astype(np.uint64)
-        number = (product >> np.uint64(32)).astype(np.int64)
-        pairs[is_sampled_pair] = np.repeat(first_pair[is_sampled], n_sampled) + number
+        is_sampled_pair = np.repeat(is_sampled, n_in_batch)
+        n_sampled = n_in_batch[is_sampled]
+        limits = np.repeat(n_pairs[is_sampled], n_sampled)
+        numbers = _random_below(limits, bits[is_sampled_pair])
+        pairs[is_sampled_pair] = np.repeat(first_pair[is_sampled], n_sampled) + numbers
 
-        ends = np.cumsum(n)
-        is_divided = ~is_sampled & (n < n_pairs)
+        # `pairs` has the pairs of query k from start_in_batch[k] to end_in_batch[k] - 1. They are
+        # the pairs first[k] to first[k] + n_in_batch[k] - 1 of the query in its shuffled order.
+        end_in_batch = np.cumsum(n_in_batch)
+        start_in_batch = end_in_batch - n_in_batch
+        is_divided = ~is_sampled & (n_in_batch < n_pairs)
         for k in np.flatnonzero(is_divided).tolist():
-            numbers = shuffled(int(queries[k]) + self.first, int(n_pairs[k]))
-            numbers = numbers[shares.first[k] : shares.first[k] + n[k]]
-            pairs[ends[k] - n[k] : ends[k]] = first_pair[k] + numbers
+            shuffled_numbers = shuffled(int(queries[k]) + self.first, int(n_pairs[k]))
+            end = shares.first[k] + n_in_batch[k]
+            numbers_in_batch = shuffled_numbers[shares.first[k] : end]
+            pairs[start_in_batch[k] : end_in_batch[k]] = first_pair[k] + numbers_in_batch
+
+    def _documents_of_batch(self, shares: _Shares, pairs: I64) -> tuple[I64, I64, I64]:
+        """Choose the documents whose features a mini-batch needs, and number its pairs by them.
+
+        Args:
+            shares: the pairs of each query in the mini-batch.
+            pairs: (m,) indexes of the pairs, query by query.
+
+        Returns:
+            (k,) indexes into `docs`, and the (m,) winners and losers of the pairs as indexes into
+            these k documents.
+        """
+        starts = self.doc_offsets[shares.queries]
+        n_docs = self.doc_offsets[shares.queries + 1] - starts
+        winner = self.winner[pairs].astype(np.int64)
+        loser = self.loser[pairs].astype(np.int64)
+        if n_docs.sum() > 2 * (len(pairs) + _LONG):
+            # The mini-batch has only a few of the documents of long queries: take only these.
+            docs, indexes = np.unique(np.append(winner, loser), return_inverse=True)
+            winner, loser = np.split(indexes, 2)
+            return docs, winner, loser
+        # Take all documents of the queries, since np.unique would take longer.
+        docs = _ranges(starts, n_docs)
+        starts_in_batch = np.cumsum(n_docs) - n_docs
+        shift = np.repeat(starts_in_batch - starts, shares.n)
+        return docs, winner + shift, loser + shift
 
     def _batch(self, shares: _Shares, pairs: I64, n_in_all: int, device: torch.device) -> MiniBatch:
         """Make the mini-batch of the given pairs, with the features of their documents.
@@ -284,30 +322,16 @@ class QueryPairs:
             n_in_all: the number of pairs of the mini-batch in all processes together.
             device: the device of the mini-batch.
         """
-        starts = self.doc_offsets[shares.queries]
-        n_docs = self.doc_offsets[shares.queries + 1] - starts
-        winner = self.winner[pairs].astype(np.int64)
-        loser = self.loser[pairs].astype(np.int64)
-        if n_docs.sum() > 2 * (len(pairs) + _LONG):
-            # The mini-batch has only a few of the documents of long queries: take only these.
-            docs, indexes = np.unique(np.append(winner, loser), return_inverse=True)
-            winner, loser = np.split(indexes, 2)
-        else:
-            # Take all documents of the queries, since np.unique would take longer.
-            docs = _ranges(starts, n_docs)
-            starts_in_batch = np.cumsum(n_docs) - n_docs
-            shift = np.repeat(starts_in_batch - starts, shares.n)
-            winner = winner + shift
-            loser = loser + shift
+        docs, winner, loser = self._documents_of_batch(shares, pairs)
         # The loss is a sum over the mini-batch: divided by the number of pairs, and not by their
         # weights, it makes a small step if the pairs have little weight.
         weight = np.full(len(pairs), 1 / n_in_all, np.float32)
         if self.weight is not None:
             weight *= self.weight[pairs]
-        if self.kept is None:
+        if self.features_on_gpu is None:
             x = to_device(self.queries.features[self.docs[docs]], device)
         else:
-            x = self.kept[to_device(docs, device)]
+            x = self.features_on_gpu[to_device(docs, device)]
         return MiniBatch(
             x, to_device(winner, device), to_device(loser, device), to_device(weight, device)
         )
@@ -344,7 +368,7 @@ def _weighted(
     winner, loser, weight = _with_reverse_pairs(pairs, weight)
     if _are_all_equal(queries, weight):
         return winner, loser, None
-    total, n = summed(queries, np.array([weight.sum(dtype=np.float64), len(weight)]))
+    total, n = sum_over_processes(queries, np.array([weight.sum(dtype=np.float64), len(weight)]))
     mean = total / n
     if mean == 0:  # all weights are 0, which the training refuses
         mean = 1.0
@@ -395,10 +419,20 @@ def _with_reverse_pairs(pairs: ComparedPairs, weight: F32 | F64) -> tuple[I32, I
 def _are_all_equal(queries: Queries, weight: F32 | F64) -> bool:
     """Whether all weights in all processes are the same number above 0, or there are none."""
     own_extremes = [weight.min(), weight.max()] if len(weight) else []
-    extremes = gathered(queries, np.array(own_extremes, np.float64))
+    extremes = gather_rows(queries, np.array(own_extremes, np.float64))
     if not len(extremes):
         return True
     return bool(extremes[0] > 0 and (extremes == extremes[0]).all())
+
+
+def _random_below(limits: I64, bits: NDArray[np.uint32]) -> I64:
+    """Turn 32 random bits each into random numbers from 0 to limit - 1, (m,).
+
+    The product of 32 bits and a limit is 64 bits wide, and its upper half is below the limit.
+    """
+    products = bits.astype(np.uint64)
+    products *= limits.astype(np.uint64)
+    return (products >> np.uint64(32)).astype(np.int64)
 
 
 def _ranges(starts: I64, sizes: I64) -> I64:

@@ -18,7 +18,7 @@ from sortnet.core import (
     Split,
 )
 from sortnet.core.pairs import is_in, moved
-from sortnet.core.shard import summed
+from sortnet.core.shard import sum_over_processes
 from sortnet.learning.judges import judged_by_data
 
 
@@ -65,7 +65,7 @@ class CountedPairs:
         """Mark pairs as added in an iteration; return how many no earlier iteration has added.
 
         Args:
-            keys: keys of pairs that have rows.
+            keys: keys of pairs, each of which has a row already.
             iteration: the number of the iteration.
         """
         rows = np.searchsorted(self.key, keys)
@@ -76,7 +76,7 @@ class CountedPairs:
         """Count pairs as wrong in an iteration; a pair counts only once in an iteration.
 
         Args:
-            keys: keys of pairs that have rows.
+            keys: keys of pairs, each of which has a row already.
             iteration: the number of the iteration.
         """
         rows = np.searchsorted(self.key, keys)
@@ -129,15 +129,17 @@ class MemoryPairs:
     ) -> ComparedPairs:
         """Return the pairs that were added before an iteration, see `PairSink.pairs`."""
         counted = self._counted[split]
-        rows = slice(None)
+        key = counted.key
+        first_iteration = counted.first_iteration
         if docs is not None:
             # A key is the better document's number times 2^32, plus the worse document's number.
             first_keys = np.array(docs, np.int64) << 32
-            first_row, end_row = np.searchsorted(counted.key, first_keys).tolist()
-            rows = slice(first_row, end_row)
-        end = NEVER_ADDED if before is None else before
-        was_added = counted.first_iteration[rows] < end
-        return ComparedPairs.of_keys(counted.key[rows][was_added])
+            first_row, end_row = np.searchsorted(key, first_keys).tolist()
+            key = key[first_row:end_row]
+            first_iteration = first_iteration[first_row:end_row]
+        # NEVER_ADDED is larger than the number of any iteration.
+        end_iteration = NEVER_ADDED if before is None else before
+        return ComparedPairs.of_keys(key[first_iteration < end_iteration])
 
     def counted(self, split: Split) -> CountedPairs:
         """Return every pair that was added or wrong, with its iterations."""
@@ -205,7 +207,7 @@ class _OwnPairs:
             pairs = pairs.moved(first_doc)
             wrong = None if wrong is None else wrong.moved(first_doc)
         n_new = self.sink.add(split, iteration, pairs, wrong)
-        return int(summed(self.parts[split], n_new))
+        return int(sum_over_processes(self.parts[split], n_new))
 
     def pairs(
         self, split: Split, before: int | None = None, docs: tuple[int, int] | None = None

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from sortnet.core import F32, F64, I64, ComparedPairs, Queries
-from sortnet.core.shard import summed
+from sortnet.core.shard import sum_over_processes
 from sortnet.metrics import Metric
 
 SHARE_BY_CHANGE = 0.5  # l in the formula above
@@ -67,17 +67,17 @@ class _Ranking:
 Change = Callable[[_Ranking, I64, I64], F64]
 
 
-def _ndcg(ranking: _Ranking, upper: I64, lower: I64) -> F64:
+def _ndcg_changes(ranking: _Ranking, upper: I64, lower: I64) -> F64:
     """Compute changes of NDCG: |gain difference * discount difference| / ideal DCG of the query."""
     metric = ranking.metric
     grades = ranking.grades
-    ideal_places = np.lexsort((-grades, ranking.query))
+    ideal_places = np.lexsort((-grades, ranking.query))  # query by query, best grade first
     if metric.gain == "linear":
         gain = grades.astype(np.float64)
     else:  # the gains 2^grade - 1 of a query are divided by 2^best, so that no grade overflows
         best = grades[ideal_places[ranking.offsets[:-1]]][ranking.query]
         gain = np.ldexp(1.0, grades - best) - np.ldexp(1.0, -best)
-    if metric.discount == "letor":
+    if metric.discount == "letor":  # the ranks 1 and 2 have the discount 1, as in LETOR's programs
         discount = 1 / np.maximum(np.log2(ranking.rank), 1.0)
     else:
         discount = 1 / np.log2(1.0 + ranking.rank)
@@ -87,7 +87,7 @@ def _ndcg(ranking: _Ranking, upper: I64, lower: I64) -> F64:
     return np.divide(change, ideal, out=np.zeros_like(change), where=ideal > 0)
 
 
-def _map(ranking: _Ranking, upper: I64, lower: I64) -> F64:
+def _average_precision_changes(ranking: _Ranking, upper: I64, lower: I64) -> F64:
     """Compute changes of average precision, the mean precision at the ranks of relevant documents.
 
     With hits(r), the number of relevant documents up to rank r, the precision at rank r is
@@ -113,7 +113,7 @@ def _map(ranking: _Ranking, upper: I64, lower: I64) -> F64:
     return change / np.maximum(n_relevant, 1.0)
 
 
-def _precision(ranking: _Ranking, upper: I64, lower: I64) -> F64:
+def _precision_changes(ranking: _Ranking, upper: I64, lower: I64) -> F64:
     """Compute changes of P@n: 1 / n if the pair crosses rank n and one document is relevant."""
     cutoff = ranking.metric.cutoff or 1
     crosses = (ranking.rank[upper] <= cutoff) & (ranking.rank[lower] > cutoff)
@@ -122,7 +122,7 @@ def _precision(ranking: _Ranking, upper: I64, lower: I64) -> F64:
     return change
 
 
-def _mrr(ranking: _Ranking, upper: I64, lower: I64) -> F64:
+def _reciprocal_rank_changes(ranking: _Ranking, upper: I64, lower: I64) -> F64:
     """Compute changes of the reciprocal rank, 1 / rank of the query's first relevant document.
 
     An exchange that moves a relevant document up raises the measure if the new rank is above the
@@ -135,11 +135,13 @@ def _mrr(ranking: _Ranking, upper: I64, lower: I64) -> F64:
     first_rank = _rank_of_hit(ranking, hits, 1)
     second_rank = _rank_of_hit(ranking, hits, 2)
     query = ranking.query[upper]
-    up = 1 / rank[upper] - 1 / first_rank[query]
-    moved_up = np.where(relevant[lower] > relevant[upper], np.maximum(up, 0.0), 0.0)
-    is_first = (relevant[upper] > relevant[lower]) & (hits[upper] == 1)
+    only_lower_is_relevant = relevant[lower] > relevant[upper]
+    gain = np.maximum(1 / rank[upper] - 1 / first_rank[query], 0.0)
+    moved_up = np.where(only_lower_is_relevant, gain, 0.0)
+    only_upper_is_relevant = relevant[upper] > relevant[lower]
+    upper_is_first = only_upper_is_relevant & (hits[upper] == 1)
     next_rank = np.minimum(rank[lower], second_rank[query])
-    moved_down = np.where(is_first, 1 / rank[upper] - 1 / next_rank, 0.0)
+    moved_down = np.where(upper_is_first, 1 / rank[upper] - 1 / next_rank, 0.0)
     return moved_up + moved_down
 
 
@@ -160,7 +162,7 @@ def _rank_of_hit(ranking: _Ranking, hits: F64, number: int) -> F64:
     return ranks
 
 
-def _err(ranking: _Ranking, upper: I64, lower: I64) -> F64:
+def _err_changes(ranking: _Ranking, upper: I64, lower: I64) -> F64:
     """Compute changes of ERR, the sum over ranks r of R_r / r times Π (1 - R_q) over ranks q < r.
 
     R = (2^grade - 1) / 2^4 is the probability that a reader stops at a document (Chapelle et al.
@@ -170,9 +172,10 @@ def _err(ranking: _Ranking, upper: I64, lower: I64) -> F64:
     """
     rank = ranking.rank
     stop = (np.exp2(ranking.grades) - 1) / 2**_HIGHEST_OF_ERR  # R, below 1
-    passed = np.exp(ranking.sum_in_query(np.log1p(-stop)))  # the product down to each place
-    reached = passed / (1 - stop)  # the product over the places above
+    passed = np.exp(ranking.sum_in_query(np.log1p(-stop)))  # Π (1 - R) from the top to each place
+    reached = passed / (1 - stop)  # Π (1 - R) over the places above each place
     terms = ranking.sum_in_query(stop * reached / rank)
+    # The sum of the terms of the documents between the upper and the lower document.
     between = terms[lower] - terms[upper] - stop[lower] * reached[lower] / rank[lower]
     ratio = (1 - stop[lower]) / (1 - stop[upper])
     change: F64 = reached[upper] * (stop[lower] - stop[upper]) / rank[upper]
@@ -182,12 +185,12 @@ def _err(ranking: _Ranking, upper: I64, lower: I64) -> F64:
 
 
 CHANGES: dict[str, Change] = {
-    "ndcg": _ndcg,
-    "nDCG": _ndcg,
-    "map": _map,
-    "p": _precision,
-    "mrr": _mrr,
-    "err": _err,
+    "ndcg": _ndcg_changes,
+    "nDCG": _ndcg_changes,
+    "map": _average_precision_changes,
+    "p": _precision_changes,
+    "mrr": _reciprocal_rank_changes,
+    "err": _err_changes,
 }
 
 
@@ -248,7 +251,7 @@ def weights_by_quality(
     changes = exchange_changes(metric, queries, order, pairs)
     query = queries.query_of_docs()[pairs.i]
     change_of_query = np.bincount(query, changes, minlength=len(queries))
-    total, n = summed(queries, np.array([changes.sum(), len(changes)]))
+    total, n = sum_over_processes(queries, np.array([changes.sum(), len(changes)]))
     mean = total / max(n, 1)
     if mean == 0:
         return np.ones(len(pairs), np.float32)

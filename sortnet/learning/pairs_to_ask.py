@@ -11,13 +11,20 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sortnet.comparators import TrainableComparator
 from sortnet.config import LEARNING
 from sortnet.core import F32, F64, I64, Bool, ComparedPairs, Pairs, Queries
-from sortnet.core.compared_pairs import is_better_first
+from sortnet.core.compared_pairs import prefers_i
 from sortnet.core.pairs import is_in, moved, packed, unique, unordered, unpacked
-from sortnet.core.shard import before, gathered, offsets_of_all, own, summed
+from sortnet.core.shard import (
+    gather_rows,
+    numbers_in_shard,
+    offsets_of_all,
+    sum_of_earlier_processes,
+    sum_over_processes,
+)
 from sortnet.errors import DataError
 from sortnet.learning.judges import judge_by_data, judged_by_data
 from sortnet.learning.step_budget import MOST_PAIRS
@@ -51,7 +58,8 @@ class SortedPart:
         asked: (k,) ascending keys of this process's pairs that were asked about before.
         done: the share of the run's trainings that are done, 1 before the last training.
         order: (n_docs,) the ranking: document numbers query by query, best first.
-        compared: the pairs that the sort compared, if the strategy needs them, see `compares`.
+        compared: the pairs that the sort compared, if the strategy needs them, see
+            `uses_sorted_pairs`.
         comparisons: the number of all comparisons of the sort, over all processes.
     """
 
@@ -109,22 +117,23 @@ def random(part: SortedPart) -> I64:
 def even(part: SortedPart) -> I64:
     """Draw equally many pairs from each query; a query with fewer pairs gives all its pairs.
 
-    If no number is wanted, a query of n documents gives 1,000 pairs, or n log2 n pairs if that is
+    If `part.wanted` is None, a query of n documents gives 1,000 pairs, or n log2 n pairs if that is
     more, about as many as a sort compares. If that makes more than 2 million pairs in all, every
     query gives proportionally fewer.
     """
     sizes = np.diff(offsets_of_all(part.queries))
     n_pairs = sizes * (sizes - 1) // 2
     if part.wanted is not None:
-        n_wanted = np.full(len(sizes), -(-part.wanted // len(sizes)))  # rounded up
+        n_of_query = np.full(len(sizes), -(-part.wanted // len(sizes)))  # rounded up
     else:
-        n_wanted = np.maximum(_LEAST_OF_QUERY, sizes * np.log2(np.maximum(sizes, 1)))
-        total = np.minimum(n_wanted, n_pairs).sum()
+        n_of_query = np.maximum(_LEAST_OF_QUERY, sizes * np.log2(np.maximum(sizes, 1)))
+        total = np.minimum(n_of_query, n_pairs).sum()
         if total > _IN_ALL:
-            n_wanted = np.ceil(n_wanted * (_IN_ALL / total))
-    gives_all = n_pairs <= n_wanted
-    n_random = int(n_wanted[~gives_all].sum())
-    random_keys = _draw(part, np.where(gives_all, 0, n_wanted), n_random)
+            n_of_query = np.ceil(n_of_query * (_IN_ALL / total))
+    gives_all = n_pairs <= n_of_query
+    n_random = int(n_of_query[~gives_all].sum())
+    weight_of_query = np.where(gives_all, 0, n_of_query)
+    random_keys = _draw(part, weight_of_query, n_random)
     first_query = 0 if part.queries.shard is None else part.queries.shard.first
     own_gives_all = gives_all[first_query : first_query + len(part.queries)]
     return np.append(_all_keys_of(part.queries, own_gives_all), random_keys)
@@ -147,13 +156,12 @@ def uncertain(part: SortedPart) -> I64:
     if _is_first_selection(part):
         return random(part)
     key = _new_random(part)
-    i, j = unpacked(key)
-    certainty = gathered(part.queries, certainty_of(part.comparator, part.queries, i, j))
-    return key[_lowest(part, certainty, len(key))]
+    certainty = _certainty_of_all(part, key)
+    return key[_own_lowest(part, certainty, len(key))]
 
 
 def top(part: SortedPart) -> I64:
-    """Select pairs that the comparator is unsure of, with a preference for top ranks that grows.
+    """Select pairs that the comparator is unsure of, with a growing preference for top ranks.
 
     The candidates are the pairs that the sort compared and many random pairs. No candidate was
     asked about before. The selected candidates have the lowest values of
@@ -168,17 +176,17 @@ def top(part: SortedPart) -> I64:
         return random(part)
     key = np.append(_new_random(part), compared(part))
     key = unique(key[~is_in(key, part.asked)])
-    i, j = unpacked(key)
-    certainty = gathered(part.queries, certainty_of(part.comparator, part.queries, i, j))
+    certainty = _certainty_of_all(part, key)
     rank = _ranks(part.queries, part.order)
-    higher_rank = gathered(part.queries, np.minimum(rank[i], rank[j]))
+    i, j = unpacked(key)
+    higher_rank = gather_rows(part.queries, np.minimum(rank[i], rank[j]))
     values = _shares_below(certainty) + _TOP * part.done * _shares_below(higher_rank)
-    return key[_lowest(part, values, len(key))]
+    return key[_own_lowest(part, values, len(key))]
 
 
 def _is_first_selection(part: SortedPart) -> bool:
     """Whether no process has asked about any pair of the part yet."""
-    return not summed(part.queries, len(part.asked))
+    return not sum_over_processes(part.queries, len(part.asked))
 
 
 # The choices of `Config.pairs`. With the strategy `wrong` all compared pairs are selected, but a
@@ -196,8 +204,8 @@ STRATEGIES: dict[str, Strategy] = {
 _NEED_COMPARISONS = (compared, top)  # strategies that select from the pairs that a sort compared
 
 
-def compares(strategy: str, queries: Queries) -> bool:
-    """Whether a strategy selects from the pairs that a sort compared; always for judged pairs."""
+def uses_sorted_pairs(strategy: str, queries: Queries) -> bool:
+    """Whether a strategy selects from the pairs that a sort compared; true for judged queries."""
     return queries.judged is not None or STRATEGIES[strategy] in _NEED_COMPARISONS
 
 
@@ -214,7 +222,11 @@ def kept_share(strategy: str, queries: Queries, n_sorts: int) -> float:
         queries: the queries that are sorted.
         n_sorts: the number of sorts of the run.
     """
-    if queries.judged is not None or strategy == "wrong" or not compares(strategy, queries):
+    if (
+        queries.judged is not None
+        or strategy == "wrong"
+        or not uses_sorted_pairs(strategy, queries)
+    ):
         return 1.0
     sizes = np.diff(offsets_of_all(queries)).astype(np.float64)
     n_in_sort = sizes * np.ceil(np.log2(np.maximum(sizes, 1)))
@@ -239,16 +251,23 @@ def is_kept(queries: Queries, compared: ComparedPairs, share: float) -> Bool:
     key = compared.unordered_key
     if queries.shard is not None:
         key = moved(key, queries.shard.first_doc)
-    # Mix the bits as the finalizer of the generator SplitMix64 does.
-    bits = key.astype(np.uint64)
-    for _ in range(2):
-        bits = (bits ^ (bits >> np.uint64(31))) * np.uint64(0xBF58476D1CE4E5B9)
-    upper_24_bits = bits >> np.uint64(40)
+    upper_24_bits = _hashed(key) >> np.uint64(40)
     is_in_share: Bool = upper_24_bits < share * 2.0**24
     return is_in_share
 
 
-def wanted(
+def _hashed(key: I64) -> NDArray[np.uint64]:
+    """Hash 64-bit keys, so that each bit of a result depends on all bits of its key.
+
+    The bits are mixed as the generator SplitMix64 mixes them.
+    """
+    bits = key.astype(np.uint64)
+    for _ in range(2):
+        bits = (bits ^ (bits >> np.uint64(31))) * np.uint64(0xBF58476D1CE4E5B9)
+    return bits
+
+
+def n_answers_to_ask(
     strategy: str, judgements: int | None, n_asked: int, iteration: int, trainings: int
 ) -> int | None:
     """Compute the number of new answers to ask for in an iteration; None if the strategy decides.
@@ -265,10 +284,12 @@ def wanted(
         iteration: the number of the iteration, from 0.
         trainings: the number of trainings of the run.
 
-    >>> [wanted("uncertain", 600, min(100 * i, 600), i, trainings=10) for i in (0, 3, 5, 6)]
-    [100, 100, 100, 0]
-    >>> wanted("even", 800, 0, 0, trainings=1), wanted("even", None, 0, 0, trainings=1)
-    (800, None)
+    >>> n_answers_to_ask("uncertain", 600, n_asked=300, iteration=3, trainings=10)
+    100
+    >>> n_answers_to_ask("uncertain", 600, n_asked=600, iteration=6, trainings=10)
+    0
+    >>> n_answers_to_ask("even", 800, n_asked=0, iteration=0, trainings=1)
+    800
     """
     if judgements is None:
         return None
@@ -288,7 +309,7 @@ def answers_about_vali(judgements: int | None) -> int | None:
     return None if judgements is None else max(1, judgements // _SHARE_OF_VALI)
 
 
-def selected(strategy: str, part: SortedPart) -> tuple[I64, I64]:
+def select_pairs(strategy: str, part: SortedPart) -> tuple[I64, I64]:
     """Select the pairs to ask about by a strategy.
 
     At most `part.wanted` of the selected pairs are new, that is, were not asked about before. If a
@@ -306,21 +327,20 @@ def selected(strategy: str, part: SortedPart) -> tuple[I64, I64]:
     Raises:
         DataError: if the strategy is `neighbours` and all documents have the same grade.
     """
-    grades = gathered(part.queries, np.unique(part.queries.grades))
+    grades = gather_rows(part.queries, np.unique(part.queries.grades))
     if strategy == "neighbours" and len(np.unique(grades)) < 2:
         raise DataError(f"{part.queries.source}: no grades to choose pairs of adjacent ones by")
     # The data have the answers about all judged pairs, so no strategy has to select.
     select = compared if part.queries.judged is not None else STRATEGIES[strategy]
     key = unique(select(part))
-    is_new = ~is_in(key, part.asked)
-    stays = ~is_new
-    stays[_within_limit(part, np.flatnonzero(is_new))] = True
-    key = key[stays]
-    is_new = is_new[stays]
+    is_selected = is_in(key, part.asked)
+    rows_of_new = np.flatnonzero(~is_selected)
+    rows_to_ask = _within_limit(part, rows_of_new)
+    is_selected[rows_to_ask] = True
     # np.union1d would first hash all keys, which takes ten times as long as this sort.
-    asked_keys = np.append(part.asked, key[is_new])
+    asked_keys = np.append(part.asked, key[rows_to_ask])
     asked_keys.sort(kind="stable")
-    return key, asked_keys
+    return key[is_selected], asked_keys
 
 
 def _within_limit(part: SortedPart, new_rows: I64) -> I64:
@@ -328,31 +348,31 @@ def _within_limit(part: SortedPart, new_rows: I64) -> I64:
 
     Args:
         part: the input of the strategy.
-        new_rows: (n,) the rows of this process's new pairs.
+        new_rows: (n,) the ascending rows of this process's new pairs.
 
     Returns:
-        The chosen ones of `new_rows`.
+        The chosen rows, in ascending order.
     """
-    n_new = int(summed(part.queries, len(new_rows)))
+    n_new = int(sum_over_processes(part.queries, len(new_rows)))
     if part.wanted is None or n_new <= part.wanted:
         return new_rows
     # Every process draws the same surplus from the new pairs of all processes, and drops the part
     # of the surplus that belongs to its own pairs.
     surplus = part.rng.permutation(n_new)[part.wanted :]
-    surplus -= before(part.queries, len(new_rows))
-    own_surplus = surplus[(surplus >= 0) & (surplus < len(new_rows))]
-    return np.delete(new_rows, own_surplus)
+    surplus -= sum_of_earlier_processes(part.queries, len(new_rows))
+    is_own = (surplus >= 0) & (surplus < len(new_rows))
+    return np.delete(new_rows, surplus[is_own])
 
 
 def pairs_to_learn(queries: Queries, key: I64, compared: ComparedPairs) -> ComparedPairs:
-    """Make a table of the selected pairs that the data answer, `in_order`.
+    """Make a table of the selected pairs that the data answer, sorted by `ComparedPairs.in_order`.
 
     A pair that the sort compared keeps its row of the sort. Any other pair gets a row without a
     margin.
 
     Args:
         queries: the queries of the pairs.
-        key: (m,) keys of the selected pairs, see `selected`.
+        key: (m,) keys of the selected pairs, see `select_pairs`.
         compared: the judged comparisons of the sort.
     """
     key_of_row = compared.unordered_key
@@ -366,7 +386,10 @@ def pairs_to_learn(queries: Queries, key: I64, compared: ComparedPairs) -> Compa
 
 
 def answered_pairs(queries: Queries, key: I64) -> ComparedPairs:
-    """Make a table of the pairs that the data answer, `in_order` and without margins.
+    """Make a table of the pairs that the data answer, without margins.
+
+    The better document of each pair is first, and the rows are sorted by key, see
+    `ComparedPairs.in_order`.
 
     Args:
         queries: the queries of the pairs.
@@ -378,24 +401,30 @@ def answered_pairs(queries: Queries, key: I64) -> ComparedPairs:
     for start in range(0, len(key), _AT_ONCE):
         i, j = unpacked(key[start : start + _AT_ONCE])
         answer = judge_by_data(queries, i, j)
-        stays = is_better_first(i, j, answer)
-        key_in_order = packed(np.where(stays, i, j), np.where(stays, j, i))
-        keys_in_order.append(key_in_order[~np.isnan(answer)])
+        i_is_better = prefers_i(i, j, answer)
+        better = np.where(i_is_better, i, j)
+        worse = np.where(i_is_better, j, i)
+        has_answer = ~np.isnan(answer)
+        keys_in_order.append(packed(better, worse)[has_answer])
     key = np.concatenate(keys_in_order)
     key.sort()
     pairs = ComparedPairs.of_keys(key)
     return pairs if queries.judged is None else judged_by_data(queries, pairs)
 
 
-def ask(strategy: str, part: SortedPart) -> tuple[Queries, I64]:
-    """Sort a part, and ask the judge of its queries about the pairs that a strategy selects.
+def sort_and_ask(strategy: str, part: SortedPart) -> tuple[Queries, I64]:
+    """Sort a part of the data, and ask its judge about the pairs that a strategy selects.
+
+    Args:
+        strategy: a name of `STRATEGIES`.
+        part: the input of the strategy, without the result of a sort.
 
     Returns:
         The queries with the answers, and (k,) keys of all pairs asked about so far. Without a judge
         both are unchanged.
 
     Raises:
-        DataError: see `selected` and `answered`.
+        DataError: see `select_pairs` and `ask_judge`.
 
     Cost: a sort, and one call of the judge.
     """
@@ -408,15 +437,15 @@ def ask(strategy: str, part: SortedPart) -> tuple[Queries, I64]:
         part,
         queries=unjudged,
         compared=sorting.compared,
-        comparisons=int(summed(unjudged, len(sorting.compared))),
+        comparisons=int(sum_over_processes(unjudged, len(sorting.compared))),
         order=sorting.order,
     )
-    key, asked_keys = selected(strategy, sorted_part)
+    key, asked_keys = select_pairs(strategy, sorted_part)
     new_keys = key[~is_in(key, part.asked)]
-    return answered(part.queries, new_keys), asked_keys
+    return ask_judge(part.queries, new_keys), asked_keys
 
 
-def answered(queries: Queries, key: I64) -> Queries:
+def ask_judge(queries: Queries, key: I64) -> Queries:
     """Ask the judge of the queries about pairs, and add the answers to the judged pairs.
 
     The judge is not asked about pairs that are judged already. Without a judge the queries are
@@ -477,7 +506,22 @@ def _new_random(part: SortedPart) -> I64:
     return key[~is_in(key, part.asked)]
 
 
-def _lowest(part: SortedPart, values: F32 | F64, n_own: int) -> I64:
+def _certainty_of_all(part: SortedPart, key: I64) -> F32:
+    """Compute how certain the comparator is about the candidates of all processes.
+
+    Args:
+        part: the input of the strategy.
+        key: keys of this process's candidates.
+
+    Returns:
+        The certainty of each candidate, process by process.
+    """
+    i, j = unpacked(key)
+    own_certainty = certainty_of(part.comparator, part.queries, i, j)
+    return gather_rows(part.queries, own_certainty)
+
+
+def _own_lowest(part: SortedPart, values: F32 | F64, n_own: int) -> I64:
     """Find this process's candidates among the `part.number` candidates with the lowest values.
 
     Args:
@@ -489,7 +533,7 @@ def _lowest(part: SortedPart, values: F32 | F64, n_own: int) -> I64:
         Indexes into the candidates of this process.
     """
     lowest = np.argsort(values, kind="stable")[: part.number]
-    own_indexes = lowest - before(part.queries, n_own)
+    own_indexes = lowest - sum_of_earlier_processes(part.queries, n_own)
     return own_indexes[(own_indexes >= 0) & (own_indexes < n_own)]
 
 
@@ -537,11 +581,14 @@ def _draw(part: SortedPart, weight: F64 | I64, n: int) -> I64:
         m = min(_AT_ONCE, n - start)
         query = part.rng.choice(len(weight), m, p=share)
         size = sizes[query]
-        first_doc = own(part.queries, offsets[query])
-        # Document j of the query is 1 to size - 1 documents after document i, in a circle.
+        first_doc = numbers_in_shard(part.queries, offsets[query])
+        # i and j count the documents of the query. Document j is 1 to size - 1 documents after
+        # document i, where the first document follows the last.
         i = (part.rng.random(m) * size).astype(np.int64)
         distance = 1 + (part.rng.random(m) * (size - 1)).astype(np.int64)
         j = (i + distance) % size
         is_own = (first_doc >= 0) & (first_doc < part.queries.n_docs)
-        batches.append(unordered((first_doc + i)[is_own], (first_doc + j)[is_own]))
+        doc_i = (first_doc + i)[is_own]
+        doc_j = (first_doc + j)[is_own]
+        batches.append(unordered(doc_i, doc_j))
     return np.concatenate(batches)

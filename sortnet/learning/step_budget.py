@@ -96,14 +96,14 @@ class Budget:
         sizes = np.diff(offsets_of_all(train))
         n_pairs = pairs_in_epoch(sizes * (sizes - 1) // 2, sizes, settings.query_pairs)
         epoch_pairs = min(int(n_pairs.sum()), MOST_PAIRS)
-        epoch = steps_of_epoch(epoch_pairs, settings)
-        epochs = settings.epochs
-        if epochs is None:
-            epochs = default_epochs(int(sizes.sum()), epoch, most=MOST_OF_RUN)
+        epoch_steps = steps_of_epoch(epoch_pairs, settings)
+        n_epochs = settings.epochs
+        if n_epochs is None:
+            n_epochs = default_epochs(int(sizes.sum()), epoch_steps, most=MOST_OF_RUN)
         iterations = config.trainings
         if config.start == "warm":
-            iterations = min(iterations, epochs)
-        return cls(epochs * epoch, iterations, epoch, epoch_pairs)
+            iterations = min(iterations, n_epochs)
+        return cls(n_epochs * epoch_steps, iterations, epoch_steps, epoch_pairs)
 
 
 def _refuse_choice_of_epochs(settings: Training) -> None:

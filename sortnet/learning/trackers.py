@@ -66,7 +66,7 @@ def _scalars(record: Iteration) -> dict[str, float]:
 
 
 def _open_writer(kind: str, place: str, run: str, params: dict[str, Any], first: int) -> Any:
-    """Open a writer of a run, with the methods `add_scalar`, `flush` and `close`.
+    """Open a run in a tracker; return an object with the methods `add_scalar`, `flush`, `close`.
 
     Args:
         kind: `tensorboard` or `mlflow`.

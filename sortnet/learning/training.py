@@ -26,7 +26,7 @@ from sortnet.comparators import NeuralComparator, TrainableComparator
 from sortnet.comparators.losses import pair_loss
 from sortnet.config import Training
 from sortnet.core import F32, ComparedPairs, Progress, Queries
-from sortnet.core.shard import Shard, summed
+from sortnet.core.shard import Shard, sum_over_processes
 from sortnet.errors import DataError, DivergedError
 from sortnet.learning.mini_batches import AT_ONCE, MiniBatch, QueryPairs
 from sortnet.learning.step_budget import (
@@ -77,7 +77,7 @@ class Trained:
         )
 
 
-NONE = Trained(0, 0, math.nan, math.nan)  # the result without a training
+NOT_TRAINED = Trained(0, 0, math.nan, math.nan)  # the result without a training
 
 
 @dataclass(frozen=True)
@@ -146,7 +146,7 @@ def train_on_pairs(
         member = comparator.members[number]
         return _train(member, train_pairs, vali_pairs, settings, score, seed, progress)
 
-    trained = _of_each_member(comparator, train, train_member, seed, progress)
+    trained = _train_members(comparator, train, train_member, seed, progress)
     return Trained.mean(trained, time.perf_counter() - started)
 
 
@@ -193,7 +193,7 @@ def train_share(
             member, train_pairs, vali_pairs, settings, share, moments, seed, progress
         )
 
-    members = _of_each_member(comparator, train, train_member, seed, progress)
+    members = _train_members(comparator, train, train_member, seed, progress)
     trained = Trained.mean([result for result, _ in members], time.perf_counter() - started)
     return trained, OptimiserState(share.end, tuple(moments for _, moments in members))
 
@@ -213,15 +213,15 @@ def _pairs_of(
         DataError: if all training pairs have weight 0.
     """
     device = comparator.members[0].device
-    train_pairs = QueryPairs.of(train, tp, settings.pair_weight, gain).kept_on(device)
-    vali_pairs = QueryPairs.of(vali, vp, settings.pair_weight).kept_on(device)
+    train_pairs = QueryPairs.of(train, tp, settings.pair_weight, gain).with_features_on(device)
+    vali_pairs = QueryPairs.of(vali, vp, settings.pair_weight).with_features_on(device)
     weight = train_pairs.weight
-    if weight is not None and not summed(train, np.count_nonzero(weight)):
+    if weight is not None and not sum_over_processes(train, np.count_nonzero(weight)):
         raise DataError(f"{train.source}: all pairs to learn from have weight 0")
     return train_pairs, vali_pairs
 
 
-def _of_each_member(
+def _train_members(
     comparator: TrainableComparator,
     train: Queries,
     train_member: Callable[[int, int, Progress], T],
@@ -300,40 +300,59 @@ def _train(
     rng = _generator(net, tp, seed)
     epoch_pairs = int(tp.in_epoch(settings.query_pairs).sum())
     epoch_steps = steps_of_epoch(epoch_pairs, settings)
-    epochs = settings.epochs
-    if epochs is None:
-        epochs = default_epochs(int(tp.n_docs.sum()), epoch_steps, most=MOST_OF_TRAINING)
-    all_steps = epochs * epoch_steps
+    most_epochs = settings.epochs
+    if most_epochs is None:
+        most_epochs = default_epochs(int(tp.n_docs.sum()), epoch_steps, most=MOST_OF_TRAINING)
+    all_steps = most_epochs * epoch_steps
     steps = _Steps.of(net, settings, Share(0, all_steps, all_steps, epoch_steps))
     size = batch_size(epoch_pairs, settings)
     batches = tp.endless_batches(size, settings.query_pairs, rng, net.device)
-    epoch = kept_epoch = 0
+    n_epochs = 0  # number of epochs that were made
+    kept_epoch = 0
     train_loss = np.nan
     best_weights = net.state_dict()
-    # The value of the best epoch, and a number that decides between equal values: the later epoch
-    # wins if RankQuality chooses, the earlier epoch if the loss chooses.
-    best_value = (-np.inf, 0)
-    for epoch in range(1, epochs + 1):
-        progress(f"training, epoch {epoch}/{epochs}")
+    best_value = (-np.inf, 0)  # see `_value_of_epoch`
+    while n_epochs < most_epochs:
+        n_epochs += 1
+        progress(f"training, epoch {n_epochs}/{most_epochs}")
         train_loss = steps.make(islice(batches, epoch_steps), tp.queries.shard)
-        _check_loss(train_loss, f"epoch {epoch}", settings)
-        if score is not None:
-            if not _is_scored(epoch, epochs):
-                continue
-            value = (score(net), epoch)
-        elif len(vp):
-            value = (-_mean_loss(net, vp, settings), -epoch)
-        else:
-            value = (0.0, epoch)
+        _check_loss(train_loss, f"epoch {n_epochs}", settings)
+        if score is not None and not _is_scored(n_epochs, most_epochs):
+            continue
+        value = _value_of_epoch(n_epochs, net, vp, settings, score)
         if value > best_value:
-            kept_epoch = epoch
+            kept_epoch = n_epochs
             best_value = value
             best_weights = copy.deepcopy(net.state_dict())
-        elif settings.patience is not None and epoch - kept_epoch >= settings.patience:
+        elif settings.patience is not None and n_epochs - kept_epoch >= settings.patience:
             break
     net.load_state_dict(best_weights)
     vali_loss = _mean_loss(net, vp, settings) if len(vp) else np.nan
-    return Trained(epoch, kept_epoch, train_loss, vali_loss)
+    return Trained(n_epochs, kept_epoch, train_loss, vali_loss)
+
+
+def _value_of_epoch(
+    epoch: int, net: NeuralComparator, vp: QueryPairs, settings: Training, score: Score | None
+) -> tuple[float, int]:
+    """Compute the value of an epoch; the weights of the epoch with the highest value are kept.
+
+    Args:
+        epoch: the number of the epoch that has just ended.
+        net: the net after the epoch.
+        vp: the validation pairs.
+        settings: the settings of the training.
+        score: a function that measures RankQuality; None to choose by the loss.
+
+    Returns:
+        RankQuality, or minus the loss on the validation pairs, or 0 without validation pairs; and a
+        number that decides between equal values: the earlier epoch wins if the loss chooses, the
+        later epoch otherwise.
+    """
+    if score is not None:
+        return score(net), epoch
+    if len(vp):
+        return -_mean_loss(net, vp, settings), -epoch
+    return 0.0, epoch
 
 
 def _is_scored(epoch: int, epochs: int) -> bool:
@@ -454,7 +473,13 @@ class _Steps:
 def _restore_moments(
     optimizer: torch.optim.Optimizer, net: NeuralComparator, moments: Mapping[str, Tensor]
 ) -> None:
-    """Restore the optimiser's tensors that `_Steps.moments` returned after the share before."""
+    """Put tensors that `_Steps.moments` returned after an earlier share into a new optimiser.
+
+    Args:
+        optimizer: the new optimiser of the net's weights.
+        net: the net.
+        moments: the tensors by keys `parameter:name`.
+    """
     weights_by_name = dict(net.named_parameters())
     for key, moment in moments.items():
         parameter, _, name = key.rpartition(":")
@@ -470,11 +495,13 @@ def _learning_rates(
     if settings.schedule == "one-cycle":
         return _one_cycle(optimizer, settings.lr, share)
     steps_a_decay = settings.lr_decay_epochs * share.epoch
-    last_step = share.first - 1
-    # A schedule that continues reads the two rates, which the share before left, in the optimiser.
+    last_step = share.first - 1  # the step before this share; -1 if the share is the first
+    n_decays = max(0, last_step // steps_a_decay)
+    # torch's schedule continues from two rates that it expects in the optimiser: the rate of the
+    # first step, and the rate of the last step.
     for group in optimizer.param_groups:
         group["initial_lr"] = settings.lr
-        group["lr"] = settings.lr * settings.lr_decay ** max(0, last_step // steps_a_decay)
+        group["lr"] = settings.lr * settings.lr_decay**n_decays
     return torch.optim.lr_scheduler.StepLR(
         optimizer, steps_a_decay, settings.lr_decay, last_epoch=last_step
     )
@@ -527,11 +554,11 @@ def _gradients(
         loss = _loss(net, batch, settings)
         loss.backward()  # type: ignore[no-untyped-call]
     if shard is not None:
-        loss = _sum_over_processes(net, loss, shard)
+        loss = _sum_gradients(net, loss, shard)
     return loss.detach().view(())
 
 
-def _sum_over_processes(net: NeuralComparator, loss: Tensor, shard: Shard) -> Tensor:
+def _sum_gradients(net: NeuralComparator, loss: Tensor, shard: Shard) -> Tensor:
     """Replace the net's gradients by their sums over all processes; return the summed loss."""
     weights = list(net.parameters())
     gradients = [torch.zeros_like(w) if w.grad is None else w.grad for w in weights]
@@ -550,11 +577,12 @@ def _mean_loss(net: NeuralComparator, pairs: QueryPairs, settings: Training) -> 
     """Compute the mean loss over all pairs of all processes, without dropout."""
     net.eval()
     size = min(AT_ONCE, _VALUES // net.n_features + 1)
-    sums = []
+    sums = []  # for each mini-batch this process's sum of losses, on the device of the net
     for k, batch in enumerate(pairs.batches(size, most=None, rng=None, device=net.device)):
         if len(batch.weight):
             # The loss of a mini-batch is a mean over its pairs of all processes.
             n_in_batch = min(size, len(pairs) - k * size)
             sums.append(_loss(net, batch, settings) * n_in_batch)
     own_sum = math.fsum(map(float, sums))  # only here the computation waits for a GPU
-    return float(summed(pairs.queries, np.array(own_sum))) / max(len(pairs), 1)
+    total = float(sum_over_processes(pairs.queries, np.array(own_sum)))
+    return total / max(len(pairs), 1)

@@ -65,28 +65,48 @@ def agreement(judgements: Iterable[Judgement]) -> Agreement:
     """
     table = Judgements.of(judgements)
     votes = SharedVotes.of(table, sets=True)
-    # Between annotators, the first answer of each annotator to a pair counts.
-    pair = votes.pair[votes.first]
-    counts = counted(pair, votes.better[votes.first])  # columns: for the lower, the higher, a tie
-    n_annotators = counts.sum(axis=1)
-    weight = np.bincount(pair, votes.weight[votes.first]) / n_annotators
-    counts_with_items_swapped = counts[:, [1, 0, 2]]
-    counts_both_ways = np.concatenate((counts, counts_with_items_swapped))
+    n_annotators = np.bincount(votes.pair[votes.first])
     n_cyclic, n_triples = _count_cycles(SharedVotes.of(table))
-    again, before = votes.repeated()
-    n_repeats = votes.weight[again].sum()
-    consistency: float | None = None
-    if len(again):
-        is_same = votes.better[again] == votes.better[before]
-        consistency = float(votes.weight[again] @ is_same / n_repeats)
+    consistency, n_repeats = _consistency(votes)
     return Agreement(
-        krippendorff_alpha=krippendorff_alpha(counts_both_ways, np.tile(weight, 2)),
+        krippendorff_alpha=_alpha_of_pairs(votes),
         shared_pairs=int((n_annotators > 1).sum()),
         cycles=n_cyclic / n_triples if n_triples else None,
         triples=n_triples,
         consistency=consistency,
         repeats=round(n_repeats),
     )
+
+
+def _alpha_of_pairs(votes: SharedVotes) -> float | None:
+    """Compute Krippendorff's alpha over all pairs, from each annotator's first answer to a pair.
+
+    Each pair counts twice, with its items in both orders.
+    """
+    pair = votes.pair[votes.first]
+    # Columns: answers for the lower item number, answers for the higher item number, ties.
+    counts = counted(pair, votes.better[votes.first])
+    counts_with_items_swapped = counts[:, [1, 0, 2]]
+    counts_both_ways = np.concatenate((counts, counts_with_items_swapped))
+    weight_of_pair = np.bincount(pair, votes.weight[votes.first]) / counts.sum(axis=1)
+    return krippendorff_alpha(counts_both_ways, np.tile(weight_of_pair, 2))
+
+
+def _consistency(votes: SharedVotes) -> tuple[float | None, float]:
+    """Compare repeated answers with the same annotator's first answers.
+
+    Returns:
+        The share of repeated answers that are the same as the first answer, None without repeated
+        answers; and the number of repeated answers, where all comparisons that follow from an
+        answer about a set count as one.
+    """
+    again, before = votes.repeated()
+    weight = votes.weight[again]
+    n_repeats = float(weight.sum())
+    if not len(again):
+        return None, n_repeats
+    is_same = votes.better[again] == votes.better[before]
+    return float(weight @ is_same / n_repeats), n_repeats
 
 
 def agreement_by_group(
@@ -185,7 +205,7 @@ def disagreement(votes: SharedVotes) -> F64:
     """
     n_low, n_high, n_ties = counted(votes.pair, votes.better).T
     n = n_low + n_high + n_ties
-    # In whole numbers up to the division, so that equal answers have exactly 0.
+    # The numbers are whole up to the division, so equal answers give exactly 0.
     disagreement_of_pair: F64 = (n * (4 * n_low + n_ties) - (2 * n_low + n_ties) ** 2) / n
     return disagreement_of_pair
 
@@ -263,8 +283,8 @@ def cyclic(ab: Bool, bc: Bool, ac: Bool) -> Bool:
 def triples_of(low: I64, high: I64, most: int) -> Iterator[tuple[I64, I64, I64]]:
     """Find triples of items a < b < c whose three pairs are all in a list of pairs.
 
-    A path is two pairs (a, b) and (b, c). Paths are followed in blocks, and a path is a triple if
-    the pair (a, c) exists, too.
+    A path is two pairs (a, b) and (b, c). A path is a triple if the pair (a, c) is in the list,
+    too. Paths are numbered in the order of their pairs (a, b), then of their pairs (b, c).
 
     Args:
         low, high: (p,) the items of each pair, the lower number first. Pairs with the same low item
@@ -277,20 +297,15 @@ def triples_of(low: I64, high: I64, most: int) -> Iterator[tuple[I64, I64, I64]]
     Cost: a look at each path, up to 20,000,000 paths.
     """
     n_next, first_next = _next_pairs(low, high)
-    # Paths are numbered in the order of their pairs (a, b), then of their pairs (b, c).
-    n_paths_before = np.cumsum(n_next) - n_next
-    n_paths = min(int(n_next.sum()), _MOST_PATHS)
-    # A block has the paths of successive pairs (a, b), about a million paths.
-    block_starts = [*range(0, n_paths, _PATHS_AT_ONCE), n_paths]
-    cuts = np.searchsorted(n_paths_before + n_next, block_starts, side="right")
-    # The pair (a, c) is looked up by a key that both items are packed into.
+    first_path = np.cumsum(n_next) - n_next  # the number of each pair's first path
+    # The pair (a, c) is looked up by its key: both item numbers, packed into one number.
     key = packed(low, high)
     by_key = np.argsort(key)
     n_left = most
-    for begin, end in pairwise(cuts.tolist()):
+    for begin, end in _blocks_of_pairs(n_next):
         ab = np.repeat(np.arange(begin, end), n_next[begin:end])
-        path = n_paths_before[begin] + np.arange(len(ab))
-        bc = first_next[ab] + path - n_paths_before[ab]
+        path = first_path[begin] + np.arange(len(ab))
+        bc = first_next[ab] + (path - first_path[ab])
         key_of_ac = packed(low[ab], high[bc])
         rank = np.minimum(np.searchsorted(key, key_of_ac, sorter=by_key), len(key) - 1)
         ac = by_key[rank]
@@ -300,6 +315,23 @@ def triples_of(low: I64, high: I64, most: int) -> Iterator[tuple[I64, I64, I64]]
         n_left -= len(triples)
         if not n_left:
             return
+
+
+def _blocks_of_pairs(n_paths: I64) -> Iterator[tuple[int, int]]:
+    """Divide a list of pairs into blocks that begin about a million paths each.
+
+    Pairs after the first 20,000,000 paths are left out.
+
+    Args:
+        n_paths: (p,) the number of paths that begin with each pair.
+
+    Yields:
+        For each block, the index of its first pair, and the index after its last pair.
+    """
+    n_followed = min(int(n_paths.sum()), _MOST_PATHS)
+    first_path_of_block = [*range(0, n_followed, _PATHS_AT_ONCE), n_followed]
+    first_pair_of_block = np.searchsorted(np.cumsum(n_paths), first_path_of_block, side="right")
+    return pairwise(first_pair_of_block.tolist())
 
 
 def _next_pairs(low: I64, high: I64) -> tuple[I64, I64]:
@@ -313,11 +345,11 @@ def _next_pairs(low: I64, high: I64) -> tuple[I64, I64]:
         nothing if the number is 0.
     """
     low_items, first_pair, n_pairs = np.unique(low, return_index=True, return_counts=True)
-    # Arrays are padded, because b may be above all low items.
-    k = np.searchsorted(low_items, high)
-    is_low_item = np.append(low_items, -1)[k] == high
-    n_next = np.where(is_low_item, np.append(n_pairs, 0)[k], 0)
-    first_next = np.append(first_pair, 0)[k]
+    # An item b above all low items has the index after the end, so the arrays get one more value.
+    index_of_b = np.searchsorted(low_items, high)
+    is_low_item = np.append(low_items, -1)[index_of_b] == high
+    n_next = np.where(is_low_item, np.append(n_pairs, 0)[index_of_b], 0)
+    first_next = np.append(first_pair, 0)[index_of_b]
     return n_next, first_next
 
 
@@ -336,15 +368,17 @@ class _Majorities(NamedTuple):
 
 
 def _majorities(votes: SharedVotes) -> _Majorities:
-    """List the pairs with a majority, oldest first, but pairs with the same low item together."""
+    """List the pairs of which most answers prefer the same item, the oldest pair first.
+
+    Pairs with the same lower item number follow the oldest of these pairs.
+    """
     n_low, n_high, _ = counted(votes.pair, votes.better).T
     balance = n_low - n_high
     decided_pairs = np.flatnonzero(balance)
     oldest_first = decided_pairs[np.argsort(votes.oldest()[decided_pairs])]
     low = votes.low[votes.starts[oldest_first]]
-    _, first_place, number_of_low = np.unique(low, return_index=True, return_inverse=True)
-    # The pairs of a low item go to the place of its oldest pair.
-    place_of_low = first_place[number_of_low]
-    pairs = oldest_first[np.argsort(place_of_low, kind="stable")]
+    _, oldest_with_low, number_of_low = np.unique(low, return_index=True, return_inverse=True)
+    oldest_with_same_low = oldest_with_low[number_of_low]
+    pairs = oldest_first[np.argsort(oldest_with_same_low, kind="stable")]
     starts = votes.starts[pairs]
     return _Majorities(votes.low[starts], votes.high[starts], balance[pairs] > 0)

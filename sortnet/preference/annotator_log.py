@@ -14,15 +14,16 @@ class AnnotatorLog:
 
     Attributes:
         rows: the rows of all judgements, oldest first, including undone judgements.
-        pairs: {pair: number of the annotator's answers to the pair}.
+        n_answers_of_pair: {pair: number of the annotator's answers to the pair}.
         rows_answered_once: {question: row of the answer} for questions that were answered once.
         undone_rows: {question: row of the last undone answer} for questions that were not answered
             again.
     """
 
     def __init__(self) -> None:
+        """Start without judgements."""
         self.rows = array("q")
-        self.pairs: dict[int, int] = {}
+        self.n_answers_of_pair: dict[int, int] = {}
         self.rows_answered_once: dict[tuple[int, ...], int] = {}
         self.undone_rows: dict[tuple[int, ...], int] = {}
 
@@ -37,9 +38,9 @@ class AnnotatorLog:
                 may not.
         """
         self.rows.append(row)
-        is_new = not any(pair in self.pairs for pair in pairs)
+        is_new = not any(pair in self.n_answers_of_pair for pair in pairs)
         for pair in pairs:
-            self.pairs[pair] = self.pairs.get(pair, 0) + 1
+            self.n_answers_of_pair[pair] = self.n_answers_of_pair.get(pair, 0) + 1
         self.undone_rows.pop(question, None)
         if is_usable and is_new:
             self.rows_answered_once[question] = row
@@ -55,8 +56,8 @@ class AnnotatorLog:
             pairs: the pairs that the answer compares.
         """
         for pair in pairs:
-            self.pairs[pair] -= 1
-            if not self.pairs[pair]:
-                del self.pairs[pair]
+            self.n_answers_of_pair[pair] -= 1
+            if not self.n_answers_of_pair[pair]:
+                del self.n_answers_of_pair[pair]
         self.rows_answered_once.pop(question, None)
         self.undone_rows[question] = row

@@ -154,14 +154,23 @@ class _Counts:
     def __init__(
         self, table: Judgements, posterior: Posterior, study: Study, features: bool
     ) -> None:
+        """Count the judgements.
+
+        Args:
+            table: the judgements.
+            posterior: posterior of the scores.
+            study: present state of the study.
+            features: whether items have features.
+        """
         n = int(table.annotator.max(initial=-1)) + 2  # the annotators, and the row of zeros
         self.table = table
         rows = np.flatnonzero(table.is_answer)
         by_annotator = rows[np.argsort(table.annotator[rows], kind="stable")]
-        starts = np.searchsorted(table.annotator[by_annotator], np.arange(1, n))
-        self.answer_rows = np.split(by_annotator, starts)
-        annotator_and_answer = len(ANSWERS) * table.annotator + table.answer
-        replies = np.bincount(annotator_and_answer[table.live], minlength=len(ANSWERS) * n)
+        starts_of_later_annotators = np.searchsorted(table.annotator[by_annotator], np.arange(1, n))
+        self.answer_rows = np.split(by_annotator, starts_of_later_annotators)
+        # The index of a cell in a table with a row for each annotator, a column for each answer.
+        cell = len(ANSWERS) * table.annotator + table.answer
+        replies = np.bincount(cell[table.live], minlength=len(ANSWERS) * n)
         self.replies = replies.reshape(n, len(ANSWERS))
         votes = SharedVotes.of(table, sets=True)
         self.shared, self.repeats = _agreements(votes, posterior, n)
@@ -299,7 +308,7 @@ def _is_too_fast(median_seconds: float | None, n_times: int) -> bool:
 def _probabilities(
     name: str, number: int | None, p: F64, posterior: Posterior, study: Study
 ) -> str:
-    """Say what the probabilities of an annotator count as, for `AnnotatorReport.probabilities`.
+    """Tell how an annotator's probabilities are used, as `AnnotatorReport.probabilities` does.
 
     Args:
         name: name of the annotator.
@@ -336,7 +345,7 @@ def _verdict(
     for side in ("left", "right"):
         if _share(replies[side], n_decided).low > ONE_SIDE:
             return f"always {side}"
-    # An unknown reliability has no fault.
+    # An unknown reliability has no fault, so its interval is above all bounds.
     c = reliability or Measured(1, np.inf, np.inf)
     faults = {
         "inverted": c.high < 0 and c.low < INVERTED,
@@ -359,23 +368,33 @@ def _reliability_and_bias(
         table: the judgements.
         rows: rows of the annotator's answers.
         number: number of the annotator in the posterior. If None, the posterior lacks the
-            annotator. Then c and b are estimated from the newest answers and the posterior of the
-            scores.
+            annotator. Then c and b are estimated from the newest 400 answers.
     """
     annotators = posterior.annotators
     if number is None:
-        votes = _votes_of_one(table, rows[-_MOST_ANSWERS:])
-        mean, variance = posterior.difference(votes.left, votes.right)
-        gaps = AnswerGaps.of_person(mean, variance)
-        annotators = reliabilities(
-            Annotators.average(1), gaps, votes, posterior.tie, posterior.ties
-        )
+        newest_rows = rows[-_MOST_ANSWERS:]
+        annotators = _estimate_annotator(posterior, _votes_of_one(table, newest_rows))
         number = 0
     reliability = _with_normal_interval(
         annotators.reliability[number], annotators.reliability_sd[number]
     )
     side_bias = _with_normal_interval(annotators.side[number], annotators.side_sd[number])
     return reliability, side_bias
+
+
+def _estimate_annotator(posterior: Posterior, votes: Votes) -> Annotators:
+    """Estimate an annotator's reliability and side bias, given the posterior of the scores.
+
+    Args:
+        posterior: posterior of the scores, which lacks the annotator.
+        votes: votes of the annotator, who has number 0.
+
+    Returns:
+        The parameters of one annotator.
+    """
+    mean, variance = posterior.difference(votes.left, votes.right)
+    gaps = AnswerGaps.of_person(mean, variance)
+    return reliabilities(Annotators.average(1), gaps, votes, posterior.tie, posterior.ties)
 
 
 def _votes_of_one(table: Judgements, rows: I64) -> Votes:
@@ -425,24 +444,15 @@ def _agreements(
         The comparisons with other annotators' answers, and the comparisons of repeated answers with
         the same annotator's first answers.
     """
-    # A unit is a pair and an annotator. Its first vote has the pair, the annotator and the weight.
-    is_first = votes.first
-    pair = votes.pair[is_first]
-    unit_of_vote = np.cumsum(is_first) - 1
-    # Columns: answers for the item with the lower number, and for the item with the higher number.
-    own = counted(unit_of_vote, votes.better)[:, :2]
-    others = counted(votes.pair, votes.better)[pair, :2] - own
-    # All pairs that follow from one answer about a set count together as one answer.
-    weight = votes.weight[is_first]
-    n_shared = weight * own.sum(axis=1) * others.sum(axis=1)
-    n_same = weight * (own * others).sum(axis=1)
+    pair = votes.pair[votes.first]
+    n_shared, n_same = _comparisons_with_others(votes)
     again, before = votes.repeated()
     weight_of_repeats = votes.weight[again]
     is_same = votes.better[again] == votes.better[before]
     compared_pairs = np.union1d(pair[n_shared > 0], votes.pair[again])
     expected_share = _expected_agreement(votes, posterior, compared_pairs)
     shared = _Agreements.summed(
-        votes.annotator[is_first], n_shared, n_same, expected_share[pair], n
+        votes.annotator[votes.first], n_shared, n_same, expected_share[pair], n
     )
     repeats = _Agreements.summed(
         votes.annotator[again],
@@ -452,6 +462,26 @@ def _agreements(
         n,
     )
     return shared, repeats
+
+
+def _comparisons_with_others(votes: SharedVotes) -> tuple[F64, F64]:
+    """Compare each annotator's answers to a pair with other annotators' answers to the pair.
+
+    All comparisons that follow from one answer about a set count together as one answer.
+
+    Returns:
+        Two arrays with a number for each pair and annotator, in the order of `votes.first`: the
+        number of comparisons, and the number of comparisons of equal answers.
+    """
+    pair_and_annotator = np.cumsum(votes.first) - 1  # the number of each vote's combination
+    pair = votes.pair[votes.first]
+    # Columns: answers for the item with the lower number, and for the item with the higher number.
+    own = counted(pair_and_annotator, votes.better)[:, :2]
+    others = counted(votes.pair, votes.better)[pair, :2] - own
+    weight = votes.weight[votes.first]
+    n_shared = weight * own.sum(axis=1) * others.sum(axis=1)
+    n_same = weight * (own * others).sum(axis=1)
+    return n_shared, n_same
 
 
 def _expected_agreement(votes: SharedVotes, posterior: Posterior, pairs: I64) -> F64:
@@ -485,7 +515,7 @@ def _better_of_gold(votes: SharedVotes, study: Study) -> I64:
     """
     better_item_of = {pair: decision.item for pair, decision in study.gold.items()}
     gold_pairs = np.array([*better_item_of], np.int64).reshape(-1, 2)
-    # Most votes are not about gold pairs, so only likely votes are looked up one by one.
+    # Few votes are about gold pairs, so only votes with items of gold pairs are looked up.
     may_be_gold = np.isin(votes.low, gold_pairs[:, 0]) & np.isin(votes.high, gold_pairs[:, 1])
     rows = np.flatnonzero(may_be_gold)
     pairs = zip(votes.low[rows].tolist(), votes.high[rows].tolist(), strict=True)
@@ -495,7 +525,7 @@ def _better_of_gold(votes: SharedVotes, study: Study) -> I64:
 
 
 def _is_informed(table: Judgements, rows: I64, n: int, study: Study, features: bool) -> Bool:
-    """Find the annotators about whose items another annotator, not excluded, has answered.
+    """Find the annotators who share an item with another annotator, who is not excluded.
 
     Args:
         table: the judgements.
@@ -512,16 +542,16 @@ def _is_informed(table: Judgements, rows: I64, n: int, study: Study, features: b
     annotator = np.repeat(table.annotator[rows], is_item.sum(axis=1))
     item = items[is_item]
     if features:
-        item = np.zeros_like(item)
+        item = np.zeros_like(item)  # as if all answers were about the same item
     excluded_numbers = [table.annotators.get(name, -1) for name in study.excluded]
-    counts = ~np.isin(annotator, excluded_numbers)
+    is_counted = ~np.isin(annotator, excluded_numbers)
     # The lowest and the highest number of the annotators who have answered about each item. Unless
     # both are the annotator's own number, somebody else has answered, too.
     n_items = item.max(initial=0) + 1
     lowest = np.full(n_items, n)
     highest = np.full(n_items, -1)
-    np.minimum.at(lowest, item[counts], annotator[counts])
-    np.maximum.at(highest, item[counts], annotator[counts])
+    np.minimum.at(lowest, item[is_counted], annotator[is_counted])
+    np.maximum.at(highest, item[is_counted], annotator[is_counted])
     has_other = (lowest[item] < annotator) | (highest[item] > annotator)
     is_informed: Bool = np.bincount(annotator, has_other, n) > 0
     return is_informed

@@ -46,6 +46,7 @@ class AskablePairs:
     def __init__(
         self, groups: Groups, *, retired: Collection[int] = (), among: ArrayLike | None = None
     ) -> None:
+        """List the pairs if they are few, or if the user gave a list."""
         self._group = groups.of
         self._retired = retired
         self.listed = among is not None

@@ -83,6 +83,7 @@ class SessionAsking:
         holdout: float,
         repeats: float,
     ) -> None:
+        """Start without a merge sort, and compute which choosers are tried for a question."""
         self._history = history
         self._fitting = fitting
         self._groups = groups
@@ -102,7 +103,8 @@ class SessionAsking:
         One number from 0 to 1 is drawn for a question. The choosers whose range has the number are
         tried in turn, until one returns a question. The range of the hold-out starts at 0, and the
         range of repeats follows. Gold questions have the range that ends at 1. If it reaches into
-        the range of repeats, repeats are tried first.
+        the range of repeats, repeats are tried first. A range that ends before it starts has no
+        number.
         """
         repeats_end = holdout + repeats
         gold_start = 1 - gold_rate
@@ -132,9 +134,8 @@ class SessionAsking:
             return undone.question
         self._n_asked += 1
         n_events = len(self._history.events)
-        rng = np.random.default_rng(
-            (self._seed, crc32(annotator.encode()), n_events, self._n_asked)
-        )
+        number_of_name = crc32(annotator.encode())
+        rng = np.random.default_rng((self._seed, number_of_name, n_events, self._n_asked))
         request = _Request(annotator, taken, self.free(annotator, taken), rng, set_size)
         drawn_number = rng.random()
         for share in self._shares:
@@ -165,7 +166,7 @@ class SessionAsking:
         return is_free
 
     def _may_be_asked(self, judgement: Judgement, taken: Collection[Pair]) -> bool:
-        """Whether a judgement's question may be asked again, as no pair is taken or forbidden."""
+        """Whether a judgement's question may be asked again: no pair is taken or forbidden."""
         return all(pair not in taken and pair in self._pairs for pair in judgement.pairs)
 
     def view(self, annotator: str, free: Free, taken: Collection[Pair] = ()) -> View:
@@ -286,7 +287,8 @@ class SessionAsking:
 
     def _in_places(self, annotator: str, items: list[int]) -> list[int]:
         """Order the items at random, but always in the same way for this annotator."""
-        rng = np.random.default_rng((self._seed, crc32(annotator.encode()), *items))
+        number_of_name = crc32(annotator.encode())
+        rng = np.random.default_rng((self._seed, number_of_name, *items))
         if len(items) > 2:
             return [*map(int, rng.permutation(items))]
         lower_number_first = rng.random() < 0.5
@@ -296,9 +298,10 @@ class SessionAsking:
         """Return the current merge sort; after an undo it is built again from the answers."""
         if self._merge is None:
             shuffled_items = np.random.default_rng(self._seed).permutation(self._history.n_items)
-            group = self._groups.of[shuffled_items]
+            group_of_item = self._groups.of[shuffled_items]
             items_by_group = (
-                shuffled_items[group == number].tolist() for number in range(len(self._groups))
+                shuffled_items[group_of_item == group].tolist()
+                for group in range(len(self._groups))
             )
             self._merge = MergePass(*items_by_group)
             for judgement in self._history.alive():

@@ -74,7 +74,8 @@ def cycle_test(
     low = votes.low[votes.starts]
     high = votes.high[votes.starts]
     blocks = [np.stack(block) for block in triples_of(low, high, _MOST_TRIPLES)]
-    pairs_of_triples = np.concatenate([np.empty((3, 0), np.int64), *blocks], axis=1)
+    no_triples = np.empty((3, 0), np.int64)  # there may be no block
+    pairs_of_triples = np.concatenate([no_triples, *blocks], axis=1)
     # Only answers to pairs of these triples are simulated, so the pairs are numbered from 0 again.
     is_used = np.isin(votes.pair, pairs_of_triples)
     used_pairs, pair = np.unique(votes.pair[is_used], return_inverse=True)
@@ -126,13 +127,15 @@ def _simulated_answers(
     n = len(posterior.reliability)
     annotators = posterior.annotators.padded(max(n, 1) + 1)
     annotator = np.minimum(judgements.annotator[rows], n)
+    biases_end = posterior.n_items + n
     numbers_of_models = [judgements.annotators.get(name, -1) for name in models]
     is_by_model = np.isin(judgements.annotator[rows], numbers_of_models)
     tie = posterior.tie
     for simulation in range(_SIMULATIONS):
         # A draw has the scores of the items, then the side biases, then the models' shared errors.
         draw = posterior.draws[simulation % len(posterior.draws)]
-        side_bias = np.append(draw[posterior.n_items :][:n], 0.0)[annotator]
+        bias_of_annotator = np.append(draw[posterior.n_items : biases_end], 0.0)
+        side_bias = bias_of_annotator[annotator]
         gap = draw[left] - draw[right]
         z = annotators.reliability[annotator] * gap + side_bias
         if posterior.errors is not None:
@@ -141,10 +144,15 @@ def _simulated_answers(
         is_blind = rng.random(len(z)) < annotators.blind[annotator]
         p_left = np.where(is_blind, (1 - posterior.ties) / 2, ndtr(z - tie))
         p_tie = np.where(is_blind, posterior.ties, 1 - ndtr(z - tie) - ndtr(-z - tie))
-        drawn_number = rng.random(len(z))
-        tie_or_right = np.where(drawn_number < p_left + p_tie, 0.5, 0.0)
-        for_left = np.where(drawn_number < p_left, 1.0, tie_or_right)
+        for_left = _draw_answers(p_left, p_tie, rng)
         yield np.where(left < right, for_left, 1 - for_left)
+
+
+def _draw_answers(p_left: F64, p_tie: F64, rng: np.random.Generator) -> F64:
+    """Draw answers with the given probabilities: 1 for `left`, ½ for `tie`, 0 for `right`."""
+    drawn_number = rng.random(len(p_left))
+    tie_or_right = np.where(drawn_number < p_left + p_tie, 0.5, 0.0)
+    return np.where(drawn_number < p_left, 1.0, tie_or_right)
 
 
 def _count_cycles(triples: I64, pair: I64, better: F64) -> CycleTest:
@@ -158,7 +166,8 @@ def _count_cycles(triples: I64, pair: I64, better: F64) -> CycleTest:
     Returns:
         A `CycleTest` without the attributes that need simulations.
     """
-    majority_of_pair = np.bincount(pair, better - 0.5)  # above 0: for the lower number
+    # Above 0 if most answers prefer the item with the lower number, 0 without a majority.
+    majority_of_pair = np.bincount(pair, better - 0.5)
     majorities = majority_of_pair[triples]
     is_decided = (majorities != 0).all(axis=0)
     prefers_first = majorities[:, is_decided] > 0

@@ -33,7 +33,7 @@ _DRAWS = 100  # number of draws of the scores that tell how sure the top is
 # have standard deviations from 0.8 to 3.
 _SD_OF_LOG_VARIANCE = 0.8
 _SD_OF_LOG_VARIANCE_MEASURED = 0.4  # measurements tell more about the variance than words
-# A range is widened by this share, because sessions notice late, by a few per cent, that the goal
+# A range is widened by this share, because a session notices a few per cent too late that the goal
 # is reached.
 _SLACK = 0.05
 MANY = 1 << 20  # a larger number of answers is "not known"
@@ -113,7 +113,17 @@ def forecast(
         # hold-out with the probability `holdout`.
         n_other_questions = rng.negative_binomial(checks_left, holdout, SIMULATIONS)
         n_questions = np.maximum(n_questions, n_other_questions + checks_left)
-    ascending = np.sort(answered + n_questions)
+    return _forecast_from_simulations(answered + n_questions, answered)
+
+
+def _forecast_from_simulations(n_answers: F64, answered: int) -> Forecast:
+    """Make a forecast from the number of answers with which each simulated session stops.
+
+    Args:
+        n_answers: (simulations,) the numbers, all answers so far included.
+        answered: the number of answers so far.
+    """
+    ascending = np.sort(n_answers)
     lowest = float(ascending[_OUTSIDE])
     middle = float(ascending[SIMULATIONS // 2])
     highest = float(ascending[SIMULATIONS - 1 - _OUTSIDE])
@@ -164,8 +174,8 @@ class _Sample:
 def _draw_sample(
     posterior: Posterior, groups: Groups, goal: Goal, rng: np.random.Generator
 ) -> _Sample:
-    """Take groups in random order until there are 40 items; of the last group, take a part."""
-    # In a smaller group there is nothing to ask.
+    """Draw groups in random order until there are 40 items; of the last group, take a part."""
+    # In a group with fewer items there is nothing to ask.
     larger_groups = [members for members in groups.members if len(members) > max(goal.top, 1)]
     q = among_top(posterior, groups, goal.top) if goal.top else None
     items_of_groups: list[I64] = []
@@ -174,12 +184,12 @@ def _draw_sample(
     n_items = 0
     for number in rng.permutation(len(larger_groups)).tolist():
         members = larger_groups[number]
-        n_free = _ITEMS - n_items
-        if n_free < 2:
+        n_missing = _ITEMS - n_items
+        if n_missing < 2:
             break
         top = goal.top
-        if len(members) > n_free:
-            members, top = _part_of_group(members, n_free, q, rng)
+        if len(members) > n_missing:
+            members, top = _part_of_group(members, n_missing, q, rng)
         items_of_groups.append(members)
         tops.append(top)
         indices_of_groups.append(np.arange(n_items, n_items + len(members)))
@@ -267,6 +277,7 @@ class _Sessions:
         measuring: Measuring | None,
         rng: np.random.Generator,
     ) -> None:
+        """Draw the true scores of each session, and let it begin with the present posterior."""
         self._measuring = measuring
         self._sample = sample
         self._goal = goal
@@ -282,15 +293,16 @@ class _Sessions:
         # The variance of the scores is multiplied by another factor in each simulation. The factors
         # are evenly spaced quantiles of a log-normal distribution.
         quantiles = ndtri((np.arange(SIMULATIONS) + 0.5) / SIMULATIONS)
-        factor = np.exp(sd_of_log_variance * quantiles)
-        factor_of_scores = np.sqrt(factor)[:, None]
+        factor_of_variance = np.exp(sd_of_log_variance * quantiles)
+        factor_of_scores = np.sqrt(factor_of_variance)[:, None]
         items = sample.items
         draws = rng.integers(len(posterior.draws), size=SIMULATIONS)
         # True scores and expected scores, (simulations, items).
         self._truth: F64 = factor_of_scores * posterior.draws[np.ix_(draws, items)]
         self._mean: F64 = factor_of_scores * posterior.mean[items]
         # Covariances of the scores, (simulations, items, items).
-        self._covariance: F64 = factor[:, None, None] * _covariance_of_items(posterior, items)
+        covariance = _covariance_of_items(posterior, items)
+        self._covariance: F64 = factor_of_variance[:, None, None] * covariance
         self._first, self._second = sample.pairs()
         n_pairs = len(self._first)
         # Whether an item belongs to a pair, (items, pairs).
@@ -311,26 +323,41 @@ class _Sessions:
         """
         n_items = len(self._sample.items)
         most_answers = _ANSWERS_PER_ITEM * n_items // 2
-        needed = np.full(SIMULATIONS, np.inf)
+        n_needed = np.full(SIMULATIONS, np.inf)  # inf: the goal is not reached yet
         n_given = 0
         while True:
             mean, variance = self._differences()
             wrong = self._wrong_share(mean, variance)
-            q, sure = self._top()
+            q, sure = self._estimate_tops()
             is_reached = wrong <= self._goal.wrong if sure is None else sure >= SURE
-            is_running = np.isinf(needed)
-            needed[is_reached & is_running] = n_given
-            n_ended = np.isfinite(needed).sum()
+            is_running = np.isinf(n_needed)
+            n_needed[is_reached & is_running] = n_given
+            n_ended = np.isfinite(n_needed).sum()
             if n_given >= most_answers or n_ended >= SIMULATIONS - _OUTSIDE:
-                break
+                return self._extrapolated(n_needed, wrong, answered, n_given)
             n_questions = self._n_until_next_check(n_given + answered)
             self._ask(self._worth_of_pairs(mean, variance, q), n_questions)
             n_given += n_questions
+
+    def _extrapolated(self, n_needed: F64, wrong: F64, answered: float, n_given: int) -> F64:
+        """Estimate how many answers the simulations need that have not reached the goal.
+
+        Late in a session, the share of wrong pairs falls with the root of the number of answers. If
+        the goal is a top, there is no estimate, and the numbers stay inf.
+
+        Args:
+            n_needed: (simulations,) the number of further answers; inf if the goal is not reached.
+            wrong: (simulations,) the present share of wrong pairs.
+            answered: the number of answers about the sample before the simulations.
+            n_given: the number of answers in each simulation.
+
+        Returns:
+            (simulations,) the numbers of further answers.
+        """
         if self._goal.top:
-            return needed
-        # Late in a session, the share of wrong pairs falls with the root of the number of answers.
+            return n_needed
         extrapolated = (answered + n_given) * (wrong / self._goal.wrong) ** 2 - answered
-        return np.where(np.isinf(needed), np.maximum(extrapolated, n_given), needed)
+        return np.where(np.isinf(n_needed), np.maximum(extrapolated, n_given), n_needed)
 
     def _n_until_next_check(self, n_answers: float) -> int:
         """Return the number of questions until the goal is checked again.
@@ -391,7 +418,7 @@ class _Sessions:
         return wrong
 
     def _information(self, mean: F64, variance: F64) -> F64:
-        """Compute the information of an answer about each pair, by which pairs are chosen.
+        """Compute how informative an answer about each pair is, to choose the best pairs.
 
         Pairs of equal information get random differences of at most 1e-9.
 
@@ -410,7 +437,7 @@ class _Sessions:
             bits = information(mean - self._tie, variance) + information(mean + self._tie, variance)
         return bits + 1e-9 * self._rng.random(bits.shape)
 
-    def _top(self) -> tuple[F64 | None, F64 | None]:
+    def _estimate_tops(self) -> tuple[F64 | None, F64 | None]:
         """Estimate which items are top items, from draws of the scores.
 
         Returns:
@@ -430,8 +457,9 @@ class _Sessions:
             for simulation in range(SIMULATIONS):
                 margins = above_edge(scores[simulation][:, members], top)
                 q[simulation, members] = np.mean(margins > 0, axis=0)
-                best = np.argsort(-self._mean[simulation, members])[:top]
-                n_wrong = wrong_of_top(margins[:, best], self._tie)
+                best_first = np.argsort(-self._mean[simulation, members])
+                margins_of_expected_top = margins[:, best_first[:top]]
+                n_wrong = wrong_of_top(margins_of_expected_top, self._tie)
                 # Every group must reach the goal, so the least sure group counts.
                 sure_of_group = np.mean(n_wrong <= n_allowed)
                 sure[simulation] = min(sure[simulation], sure_of_group)
@@ -486,13 +514,12 @@ class _Sessions:
         covariance = self._covariance
         gap = c * (self._truth[rows, first] - self._truth[rows, second])
         noisy_gap = gap + self._rng.standard_normal(SIMULATIONS)
-        right_or_tie = np.where(noisy_gap < -self._tie, 0.0, 0.5)
-        target = np.where(noisy_gap > self._tie, 1.0, right_or_tie)
         gain = c * (covariance[rows, :, first] - covariance[rows, :, second])
         mean = c * (self._mean[rows, first] - self._mean[rows, second])
         variance = np.maximum(c * (gain[rows, first] - gain[rows, second]), 1e-12)
         noise = np.sqrt(1 + variance)  # sd of the answer's noise and the unknown scores together
         if self._measuring is None:
+            target = self._target(noisy_gap)
             blind = np.zeros(SIMULATIONS)  # simulated annotators give no answer blindly
             likelihood = answers(mean / noise, target, self._tie / noise, blind, 0.0)
         else:
@@ -502,6 +529,14 @@ class _Sessions:
         self._mean += gain * (likelihood.slope / noise)[:, None]
         weighted_gain = gain * (likelihood.weight / noise**2)[:, None]
         covariance -= gain[:, :, None] * weighted_gain[:, None, :]
+
+    def _target(self, noisy_gap: F64) -> F64:
+        """Turn noisy differences of two scores into answers: 1 for left, 0 for right, ½ for a tie.
+
+        The answer is a tie if the difference is at most the tie threshold above or below 0.
+        """
+        right_or_tie = np.where(noisy_gap < -self._tie, 0.0, 0.5)
+        return np.where(noisy_gap > self._tie, 1.0, right_or_tie)
 
 
 def _covariance_of_items(posterior: Posterior, items: I64) -> F64:

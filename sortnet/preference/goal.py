@@ -54,10 +54,10 @@ class Goal:
 
 
 def top_margins(posterior: Posterior, groups: Groups, top: int) -> Draws:
-    """Compute the margin of each item: its score minus the edge of its group's top k.
+    """Compute the margin of each item: its score minus the score at the edge of the top k.
 
-    The edge is half-way between the k-th and the next score, so a margin above 0 means that the
-    item is among the top. In a group of at most k items all margins are large.
+    The edge of a group is half-way between its k-th and its next score, so a margin above 0 means
+    that the item is among the top. In a group of at most k items all margins are large.
 
     Args:
         posterior: the posterior of the scores.

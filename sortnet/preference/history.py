@@ -55,6 +55,7 @@ class History:
     def __init__(
         self, n_items: int, probabilities: Mapping[str, Probabilities] | None = None
     ) -> None:
+        """Start without events."""
         self.n_items = n_items
         self._probabilities = probabilities or {}
         self.events = Judgements()
@@ -84,15 +85,16 @@ class History:
         self._check_items(new)
         start = len(self.events)
         self.events.extend(new)
-        undone_rows = self._undone_rows(start)
+        try:
+            undone_rows = self._undone_rows(start)
+        except JudgementError:
+            self.events.cut(start)
+            raise
         new_rows = np.arange(start, len(self.events))
-        usable_rows = self._count(new_rows, by=1)
-        # One pair more than is joined one by one is enough: then components are recomputed anyway.
-        n_to_join = max(_FEW_JOINS + 1 - len(self._unjoined), 0)
-        new_pairs = self._pairs_of(usable_rows[:n_to_join]).pair
-        self._unjoined += map(pair_of, new_pairs.tolist())
+        usable_rows = self._update_counts(new_rows, by=1)
+        self._remember_unjoined_pairs(usable_rows)
         if len(undone_rows):
-            undone_usable_rows = self._count(undone_rows, by=-1)
+            undone_usable_rows = self._update_counts(undone_rows, by=-1)
             if len(undone_usable_rows):
                 self._component = None
         for name in self._logs.keys() & new.annotators.keys():
@@ -168,8 +170,8 @@ class History:
         is_skip = (self.events.answer[rows] == _SKIP) & self.events.live[rows]
         skip_rows = rows[is_skip]
         for row, pairs in zip(skip_rows.tolist(), self._pair_lists(skip_rows), strict=True):
-            # The skip itself counts once for each pair, and a later answer would count again.
-            if all(log.pairs[pair] == 1 for pair in pairs):
+            # The skip itself counts once for each pair. After a later answer, the count is 2.
+            if all(log.n_answers_of_pair[pair] == 1 for pair in pairs):
                 yield self.events[row]
 
     def pairs_of(self, annotator: str) -> dict[int, int]:
@@ -177,7 +179,7 @@ class History:
 
         The keys are pairs, packed into one number with the lower item number first.
         """
-        return self._log_of(annotator).pairs
+        return self._log_of(annotator).n_answers_of_pair
 
     def n_asked(self) -> int:
         """Count the different pairs that each annotator answered, summed over annotators.
@@ -187,6 +189,7 @@ class History:
         rows = np.flatnonzero(self.events.live & (self.events.answer != UNDO))
         pairs = self._pairs_of(rows, compared=True)
         annotator = self.events.annotator[rows[pairs.place]]
+        # Repeated answers of an annotator to a pair follow each other, and only the first counts.
         by_pair_and_annotator = np.lexsort((annotator, pairs.pair))
         is_new_pair = np.diff(pairs.pair[by_pair_and_annotator], prepend=-1) != 0
         is_new_annotator = np.diff(annotator[by_pair_and_annotator], prepend=-1) != 0
@@ -194,7 +197,7 @@ class History:
 
     def holdout_pairs(self, annotator: str) -> list[Pair]:
         """List pairs of the hold-out that the annotator has not answered, at most a hundred."""
-        answered_pairs = self._log_of(annotator).pairs
+        answered_pairs = self.pairs_of(annotator)
         new_pairs = (pair for pair in self._holdout_counts() if pair not in answered_pairs)
         return [pair_of(pair) for pair in islice(new_pairs, 100)]
 
@@ -218,9 +221,9 @@ class History:
         return self._votes(rows[is_wanted & is_live])
 
     def soft_votes(self) -> Votes:
-        """Return all votes that are not undone, with every probability as a soft target.
+        """Return all votes that are not undone; every probability counts as a share of votes.
 
-        So a measurement counts as a share of votes does.
+        So a measurement of 0.7 counts as 7 of 10 votes for the left item.
         """
         return self._votes(np.flatnonzero(self.events.is_answer), soft=True)
 
@@ -253,21 +256,28 @@ class History:
 
         Cost: a sort of the answers.
         """
+        questions = self._pairs_answered_by_few(people) + self._sets_answered_by_few(people)
+        return [items for _, items in sorted(questions)]
+
+    def _pairs_answered_by_few(self, people: int) -> list[tuple[int, tuple[int, ...]]]:
+        """List the pairs outside the hold-out that fewer people than wanted have answered.
+
+        Returns:
+            For each pair, the row of its first answer, and its items in ascending order.
+        """
         vote_rows = np.flatnonzero(self.events.is_vote)
         votes = SharedVotes.of(self.events, vote_rows[self._is_usable(vote_rows)])
         # `votes.first` marks the first answer of each annotator to each pair.
         n_people_of_pair = np.bincount(votes.pair[votes.first])
         few = np.flatnonzero(n_people_of_pair < people)
-        oldest_rows = votes.oldest()[few].tolist()
+        first_rows = votes.oldest()[few].tolist()
         pairs = self._packed_pairs(votes.rows[votes.starts[few]]).tolist()
         holdout_pairs = self._holdout_counts()
-        by_age: list[tuple[int, tuple[int, ...]]] = [
+        return [
             (row, pair_of(pair))
-            for row, pair in zip(oldest_rows, pairs, strict=True)
+            for row, pair in zip(first_rows, pairs, strict=True)
             if pair not in holdout_pairs
         ]
-        by_age += self._sets_answered_by_few(people)
-        return [items for _, items in sorted(by_age)]
 
     def _sets_answered_by_few(self, people: int) -> list[tuple[int, tuple[int, ...]]]:
         """List the sets of items that fewer people than wanted have answered.
@@ -279,11 +289,14 @@ class History:
         if not len(rows):
             return []
         items = np.sort(self.events.items(rows), axis=1)  # -1 for an empty place
-        sets, first, set_number = np.unique(items, axis=0, return_index=True, return_inverse=True)
+        sets, first_answer, set_number = np.unique(
+            items, axis=0, return_index=True, return_inverse=True
+        )
         set_and_annotator = np.column_stack((set_number.ravel(), self.events.annotator[rows]))
-        n_people_of_set = np.bincount(np.unique(set_and_annotator, axis=0)[:, 0])
+        set_of_each_person = np.unique(set_and_annotator, axis=0)[:, 0]
+        n_people_of_set = np.bincount(set_of_each_person)
         few = np.flatnonzero(n_people_of_set < people)
-        first_rows = rows[first[few]].tolist()
+        first_rows = rows[first_answer[few]].tolist()
         items_of_sets = [
             tuple(item for item in set_items if item >= 0) for set_items in sets[few].tolist()
         ]
@@ -335,28 +348,36 @@ class History:
         """Return the rows of the judgements that the events from row `start` on undo.
 
         Raises:
-            JudgementError: if one of these undos is invalid. Then the events from row `start` on
-                are removed.
+            JudgementError: if one of these undos is invalid.
         """
         events = self.events
-        undos = start + np.flatnonzero(events.answer[start:] == UNDO)
-        if not len(undos):
-            return undos
-        undone_rows = events.places(events.undoes[undos])  # -1 for an unknown judgement
-        is_earlier = (undone_rows >= 0) & (undone_rows < undos)
-        is_there = is_earlier & (events.answer[undone_rows] != UNDO)
-        # `undone` names the first undo of a judgement, so a second undo is refused.
-        is_there &= events.undone[undone_rows] == undos + 1
-        is_valid = is_there & (events.annotator[undone_rows] == events.annotator[undos])
+        undo_rows = start + np.flatnonzero(events.answer[start:] == UNDO)
+        if not len(undo_rows):
+            return undo_rows
+        undone_rows = events.rows_of_numbers(events.undoes[undo_rows])  # -1: unknown judgement
+        can_be_undone = (undone_rows >= 0) & (undone_rows < undo_rows)
+        can_be_undone &= events.answer[undone_rows] != UNDO
+        # `undone` tells the first undo of a judgement, so a second undo is refused.
+        can_be_undone &= events.undone[undone_rows] == undo_rows + 1
+        is_own = events.annotator[undone_rows] == events.annotator[undo_rows]
+        is_valid = can_be_undone & is_own
         if not is_valid.all():
-            k = int(is_valid.argmin())
-            first_invalid = events[int(undos[k])]
-            earlier = events[int(undone_rows[k])] if is_there[k] else None
-            events.cut(start)
-            check_undo(first_invalid, earlier)
+            k = int(is_valid.argmin())  # the first invalid undo
+            earlier = events[int(undone_rows[k])] if can_be_undone[k] else None
+            check_undo(events[int(undo_rows[k])], earlier)
         return undone_rows
 
-    def _count(self, rows: I64, *, by: int) -> I64:
+    def _remember_unjoined_pairs(self, usable_rows: I64) -> None:
+        """Remember the pairs of new votes, whose components `components` joins later.
+
+        One pair more than is joined one by one is enough, because then all components are
+        recomputed from the votes.
+        """
+        n_to_join = max(_FEW_JOINS + 1 - len(self._unjoined), 0)
+        new_pairs = self._pairs_of(usable_rows[:n_to_join]).pair
+        self._unjoined += map(pair_of, new_pairs.tolist())
+
+    def _update_counts(self, rows: I64, *, by: int) -> I64:
         """Add the votes in the given rows to the counts, or subtract them.
 
         Args:
@@ -367,25 +388,30 @@ class History:
             The rows of the votes outside the hold-out.
         """
         if len(self.annotators) > len(self._answered):
+            # New annotators get a count of 0. The spare counts make this step seldom necessary.
             zeros = np.zeros(len(self.annotators), np.int64)
             self._answered = np.append(self._answered, zeros)
         vote_rows = rows[self._is_vote(rows)]
         usable_rows = vote_rows[self._is_usable(vote_rows)]
         self.n_votes += by * len(vote_rows)
         np.add.at(self._answered, self.events.annotator[vote_rows], by)
-        for counts, counted_rows in ((self.seen, vote_rows), (self.seen_usable, usable_rows)):
-            np.add.at(counts, self.events.left[counted_rows], by)
-            np.add.at(counts, self.events.right[counted_rows], by)
-            further = self.events.further[counted_rows]
-            np.add.at(counts, further[further >= 0], by)
+        self._update_counts_of_items(self.seen, vote_rows, by)
+        self._update_counts_of_items(self.seen_usable, usable_rows, by)
         return usable_rows
+
+    def _update_counts_of_items(self, counts: I64, rows: I64, by: int) -> None:
+        """Add `by` to the count of each item that the given rows are about."""
+        np.add.at(counts, self.events.left[rows], by)
+        np.add.at(counts, self.events.right[rows], by)
+        further = self.events.further[rows]  # -1 for an empty place
+        np.add.at(counts, further[further >= 0], by)
 
     def _is_vote(self, rows: I64) -> Bool:
         """Whether each of the rows is an answer about the order of items, undone or not."""
         return ABOUT_ORDER[self.events.answer[rows]]
 
     def _is_usable(self, rows: I64) -> Bool:
-        """Whether each of the rows is a vote outside the hold-out, which may choose questions."""
+        """Whether each row is a vote that may be used to choose questions: not of the hold-out."""
         holdout = self.events.strategies.get(HOLDOUT, -1)
         is_usable: Bool = self._is_vote(rows) & (self.events.strategy[rows] != holdout)
         return is_usable
@@ -413,21 +439,26 @@ class History:
         # Items fill the places from the left, so a pair exists if its second place has an item.
         is_pair = items[:, second] >= 0
         if compared:
+            # Only an answer that names the best item leaves pairs of its question uncompared.
             best = self.events.best[rows][:, None]
             worst = self.events.worst[rows][:, None]
-            is_chosen = (items == best) | (items == worst)
-            has_choice = best >= 0
-            is_pair &= ~has_choice | is_chosen[:, first] | is_chosen[:, second]
+            names_best = best >= 0
+            is_best_or_worst = (items == best) | (items == worst)
+            is_pair &= ~names_best | is_best_or_worst[:, first] | is_best_or_worst[:, second]
         pair = unordered(items[:, first][is_pair], items[:, second][is_pair])
-        return _PairsOfRows(np.nonzero(is_pair)[0], pair)
+        place, _ = np.nonzero(is_pair)
+        return _PairsOfRows(place, pair)
 
     def _pair_lists(self, rows: I64, *, compared: bool = False) -> list[list[int]]:
         """List the packed pairs of each row; see `_pairs_of`."""
         if not len(rows):
             return []
         pairs = self._pairs_of(rows, compared=compared)
-        ends = np.searchsorted(pairs.place, np.arange(1, len(rows)))
-        return [pairs_of_row.tolist() for pairs_of_row in np.split(pairs.pair, ends)]
+        # The pairs of row k begin at the first pair whose place is k.
+        starts_of_later_rows = np.searchsorted(pairs.place, np.arange(1, len(rows)))
+        return [
+            pairs_of_row.tolist() for pairs_of_row in np.split(pairs.pair, starts_of_later_rows)
+        ]
 
     def _votes(self, rows: I64, *, soft: bool = False) -> Votes:
         """Make votes of the given rows: first answers about pairs, then answers about sets.
@@ -441,7 +472,7 @@ class History:
         return votes.with_sets(self.events, rows[is_set]) if is_set.any() else votes
 
     def _votes_of_pairs(self, rows: I64, *, soft: bool) -> Votes:
-        """Make votes of the given rows, which are about pairs; see `_votes`.
+        """Make votes of the given rows, all of which are about pairs; see `_votes`.
 
         What a probability p counts as depends on the annotator. A share of votes is the target
         itself. A measurement is stored as probit(p), beside the target of the word `left` or
@@ -457,16 +488,16 @@ class History:
         is_ignored = np.isin(annotator, np.flatnonzero(kinds == "ignored"))
         is_measured = np.isin(annotator, np.flatnonzero(kinds == "measurement"))
         is_measured &= ~np.isnan(events.p[rows])
-        if soft:
-            is_measured[:] = False
+        if soft:  # measurements count as shares
+            is_measured = np.zeros(len(rows), np.bool_)
         target = np.where(is_ignored | is_measured, word, share)
         votes = Votes(events.left[rows], events.right[rows], target, annotator)
-        is_measured &= word != 0.5  # a tie is a word, even with a probability
-        if not is_measured.any():
+        has_probit = is_measured & (word != 0.5)  # a tie counts as a word, even if it has a p
+        if not has_probit.any():
             return votes
         with np.errstate(divide="ignore"):
             probit = np.clip(ndtri(events.p[rows]), -MOST_PROBIT, MOST_PROBIT)
-        return replace(votes, probit=np.where(is_measured, probit, np.nan))
+        return replace(votes, probit=np.where(has_probit, probit, np.nan))
 
     def _answer_rows(self, rows: I64) -> tuple[I64, Bool]:
         """Find the answer that each event is about.
@@ -477,7 +508,8 @@ class History:
         """
         is_undo = self.events.answer[rows] == UNDO
         answer_rows = rows.copy()
-        answer_rows[is_undo] = self.events.places(self.events.undoes[rows[is_undo]])
+        numbers_of_undone = self.events.undoes[rows[is_undo]]
+        answer_rows[is_undo] = self.events.rows_of_numbers(numbers_of_undone)
         return answer_rows, is_undo
 
     def _log_of(self, annotator: str) -> AnnotatorLog:
@@ -518,11 +550,11 @@ class History:
         return self._holdout
 
     def _count_holdout(self, counts: dict[int, int], rows: I64) -> None:
-        """Update the counts of `_holdout_counts` by the events in the given rows."""
+        """Update the counts that `_holdout_counts` returns by the events in the given rows."""
         answer_rows, is_undo = self._answer_rows(rows)
         is_holdout = self._is_vote(answer_rows) & ~self._is_usable(answer_rows)
         is_holdout &= ~self.events.is_set[answer_rows]
-        changes = np.where(is_undo, -1, 1)[is_holdout].tolist()
+        changes = np.where(is_undo[is_holdout], -1, 1).tolist()
         pairs = self._packed_pairs(answer_rows[is_holdout]).tolist()
         for pair, change in zip(pairs, changes, strict=True):
             counts[pair] = counts.get(pair, 0) + change

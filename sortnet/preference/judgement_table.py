@@ -32,7 +32,7 @@ BEST = _CODES["best"]
 _ABOUT_SETS = [_CODES[answer] for answer in SET_ANSWERS]
 # The target of each code, NaN unless it is an answer about the order of two items.
 TARGET: F64 = np.array([TARGETS.get(answer, np.nan) for answer in ANSWERS])
-# Whether each code is an answer about the order of items.
+# For each code, whether its answer is about the order of items.
 ABOUT_ORDER = ~np.isnan(TARGET)
 ABOUT_ORDER[_ABOUT_SETS] = True
 # The type of a field of `Judgement` decides how its column is stored.
@@ -85,6 +85,12 @@ class Names(dict[str, int]):
         self[name] = number = len(self.order)
         self.order.append(name)
         return number
+
+    def cut(self, n: int) -> None:
+        """Remove the names after the first n."""
+        for name in self.order[n:]:
+            del self[name]
+        del self.order[n:]
 
 
 class _Column(Generic[T]):
@@ -140,6 +146,7 @@ class Judgements(Sequence[Judgement]):
     worst = _Column[np.int32]()
 
     def __init__(self) -> None:
+        """Make a table without judgements."""
         self.annotators = Names()
         self.strategies = Names()
         self.texts: dict[str, dict[int, str]] = {name: {} for name in _TEXTS}
@@ -156,7 +163,7 @@ class Judgements(Sequence[Judgement]):
 
     @classmethod
     def of_rows(cls, rows: Sequence[Sequence[Any]]) -> Judgements:
-        """Make a table of rows, whose values are the fields of `Judgement` in their order.
+        """Make a table from rows; each row has the fields of a `Judgement` in their order.
 
         If all rows are about pairs, they may lack the last fields, `SET_FIELDS`.
 
@@ -174,6 +181,7 @@ class Judgements(Sequence[Judgement]):
         """Make a table of rows without checking their values; see `of_rows`."""
         table = cls()
         columns = zip(*rows, strict=True)
+        # There are fewer columns than fields, if the rows lack the last fields.
         for name, values in zip(_TYPES, columns, strict=False):
             if name in _TEXTS:
                 table.texts[name] = {
@@ -186,7 +194,7 @@ class Judgements(Sequence[Judgement]):
             if not has_field:
                 table._columns[name] = _empty_column(name, len(rows))
                 table._columns[name].fill(-1)
-        table._columns["undone"] = np.empty(len(rows), np.int64)
+        table._columns["undone"] = _empty_column("undone", len(rows))
         table._n = len(rows)
         table._mark_undone(0)
         return table
@@ -218,7 +226,7 @@ class Judgements(Sequence[Judgement]):
 
     @property
     def live(self) -> Bool:
-        """Mask (m,) of the events that are not undone, undos included."""
+        """Mask (m,) of the events that are not undone; it is true for undos, too."""
         return self.undone > self._n
 
     @property
@@ -242,7 +250,7 @@ class Judgements(Sequence[Judgement]):
         return max(int(items.max(initial=-1)) for items in (self.left, self.right, self.further))
 
     def items(self, rows: I64) -> I64:
-        """Return the items of the given rows in the order of their places, as (q, 6) numbers.
+        """Return the items of q rows in the order of their places, as an array (q, 6).
 
         An empty place has -1.
         """
@@ -319,7 +327,7 @@ class Judgements(Sequence[Judgement]):
         table._mark_undone(0)
         return table
 
-    def places(self, numbers: I64) -> I64:
+    def rows_of_numbers(self, numbers: I64) -> I64:
         """Find the rows of the judgements with these numbers; -1 for an unknown number.
 
         Of several judgements with the same number, the last is found.
@@ -329,7 +337,7 @@ class Judgements(Sequence[Judgement]):
         if not self._n:
             return np.full(len(numbers), -1)
         by_number = None if self._numbers_ascend else np.argsort(self.number, kind="stable")
-        # The last judgement whose number is not above the wanted number.
+        # Find the last judgement whose number is not above the wanted number.
         place = np.searchsorted(self.number, numbers, side="right", sorter=by_number) - 1
         rows = place if by_number is None else by_number[place]
         return np.where(self.number[rows] == numbers, rows, -1)
@@ -345,7 +353,10 @@ class Judgements(Sequence[Judgement]):
         end = self._n if end is None else end
         if name in _TEXTS:
             return [self.texts[name].get(row) for row in range(start, end)]
-        values: list[Any] = self._column(name)[start:end].tolist()
+        return self._decoded(name, self._column(name)[start:end].tolist())
+
+    def _decoded(self, name: str, values: list[Any]) -> list[Any]:
+        """Convert numbers in the column of a field to values of the field; see `_encoded`."""
         if name == "annotator":
             return [self.annotators.order[value] for value in values]
         if name == "strategy":
@@ -373,7 +384,7 @@ class Judgements(Sequence[Judgement]):
         for name in self._columns:
             self._allocate_rows(name, end)
             self._columns[name][start:end] = new._column(name)
-        # The same name may have another number in the new table.
+        # A name may have different numbers in the two tables.
         for name, names, new_names in (
             ("annotator", self.annotators, new.annotators),
             ("strategy", self.strategies, new.strategies),
@@ -386,12 +397,17 @@ class Judgements(Sequence[Judgement]):
         self._mark_undone(start)
 
     def _allocate_rows(self, name: str, n: int) -> None:
-        """Make a column at least n rows long, with spare rows so that this is seldom needed."""
+        """Make a column at least n rows long.
+
+        A column that is too short grows by an eighth and 64 rows at least, so that it seldom grows.
+        """
         column = self._columns[name]
-        if n > len(column):
-            larger_column = _empty_column(name, max(n, len(column) * 9 // 8 + 64))
-            larger_column[: self._n] = column[: self._n]
-            self._columns[name] = larger_column
+        if n <= len(column):
+            return
+        n_with_spare_rows = len(column) * 9 // 8 + 64
+        larger_column = _empty_column(name, max(n, n_with_spare_rows))
+        larger_column[: self._n] = column[: self._n]
+        self._columns[name] = larger_column
 
     def _number_rows(self, start: int) -> None:
         """Give the next number to each judgement from row `start` on that has no number."""
@@ -407,18 +423,18 @@ class Judgements(Sequence[Judgement]):
         for name, texts in self.texts.items():
             self.texts[name] = {row: text for row, text in texts.items() if row < n}
         undone = self.undone
-        undone[undone > n] = _NEVER
-        for names, numbers in ((self.annotators, self.annotator), (self.strategies, self.strategy)):
-            n_names = numbers.max(initial=-1) + 1
-            while len(names.order) > n_names:
-                del names[names.order.pop()]
+        is_undo_removed = undone > n
+        undone[is_undo_removed] = _NEVER
+        # Names are numbered in the order of appearance, so the names to remove are the last ones.
+        self.annotators.cut(self.annotator.max(initial=-1) + 1)
+        self.strategies.cut(self.strategy.max(initial=-1) + 1)
 
     def _column(self, name: str) -> NDArray[Any]:
         """Return a column without the spare rows at its end."""
         return self._columns[name][: self._n]
 
     def _with_columns(self, columns: dict[str, NDArray[Any]]) -> Judgements:
-        """Make a table with other columns, and with the same numbers of names."""
+        """Make a table of other columns, in which the names keep their numbers."""
         table = Judgements()
         table.annotators = self.annotators
         table.strategies = self.strategies
@@ -427,7 +443,7 @@ class Judgements(Sequence[Judgement]):
         return table
 
     def _encoded(self, name: str, values: Sequence[Any]) -> NDArray[Any]:
-        """Convert the values of a field to a column of numbers."""
+        """Convert the values of a field to a column of numbers; an unknown answer gets -1."""
         if name == "annotator":
             values = [self.annotators[value] for value in values]
         elif name == "strategy":
@@ -471,6 +487,7 @@ class Judgements(Sequence[Judgement]):
         ascending = np.sort(items, axis=1)
         is_repeated = (ascending[:, 1:] == ascending[:, :-1]) & (ascending[:, 1:] >= 0)
         is_valid: Bool = (self.left != self.right) & ~is_repeated.any(axis=1)
+        # Answers such as `skip` are neither only about pairs nor only about sets.
         is_about_pairs = ~np.isnan(TARGET[self.answer])
         is_about_sets = np.isin(self.answer, _ABOUT_SETS)
         is_valid &= np.where(self.is_set, ~is_about_pairs, ~is_about_sets)
@@ -483,19 +500,25 @@ class Judgements(Sequence[Judgement]):
         return is_valid
 
     def _mark_undone(self, start: int) -> None:
-        """Fill `undone` from row `start` on, and mark earlier judgements that these rows undo.
+        """Set `undone` from row `start` on, and of earlier judgements that these rows undo.
 
         If a judgement is undone several times, the first undo counts.
         """
-        numbers = self.number[max(start - 1, 0) :]
-        self._numbers_ascend = self._numbers_ascend and bool((numbers[1:] > numbers[:-1]).all())
+        self._update_numbers_ascend(start)
         self.undone[start:] = _NEVER
         undo_rows = start + np.flatnonzero(self.answer[start:] == UNDO)
         if not len(undo_rows):
             return
-        undone_rows = self.places(self.undoes[undo_rows])
+        undone_rows = self.rows_of_numbers(self.undoes[undo_rows])
         is_found = undone_rows >= 0
-        np.minimum.at(self.undone, undone_rows[is_found], undo_rows[is_found] + 1)
+        n_events_with_undo = undo_rows[is_found] + 1
+        np.minimum.at(self.undone, undone_rows[is_found], n_events_with_undo)
+
+    def _update_numbers_ascend(self, start: int) -> None:
+        """Note whether the numbers still ascend with the rows from row `start` on."""
+        row_before = max(start - 1, 0)
+        numbers = self.number[row_before:]
+        self._numbers_ascend = self._numbers_ascend and bool((numbers[1:] > numbers[:-1]).all())
 
     def _judgements(self, start: int, end: int) -> Iterator[Judgement]:
         """Make the judgements from row `start` to before row `end`."""
@@ -513,5 +536,6 @@ def _renumbered(numbers: I64, names: Names, new_names: Names) -> I64:
     """
     translated: I64 = np.zeros(len(new_names.order), np.int64)
     for number in dict.fromkeys(numbers.tolist()):
-        translated[number] = names[new_names.order[number]]
+        name = new_names.order[number]
+        translated[number] = names[name]  # a missing name is added, see `Names`
     return translated[numbers]

@@ -56,7 +56,7 @@ def question_set(
 def _draw_judgement(
     session: Session, annotator: str, question: Question, rng: Generator
 ) -> Judgement:
-    """Draw a judgement on a question from the model: its scores and the noise of an answer."""
+    """Draw a judgement on a question, with scores from the model and the noise of an answer."""
     if not question.further:
         answer = _draw_answer(session, question, rng)
         return question.answered(annotator, answer)

@@ -33,7 +33,7 @@ from sortnet.preference.stopping import (
 )
 from sortnet.preference.study import Study
 
-# A session that has as many answers as forecast, and still goes on, renews the forecast each time
+# If a session still goes on after the forecast number of answers, it makes a new forecast each time
 # there are 5 % more events.
 _LATER = 1.05
 
@@ -68,6 +68,7 @@ class SessionRanking:
         set_size: int,
         seed: int,
     ) -> None:
+        """Start without a forecast."""
         self._history = history
         self._fitting = fitting
         self._groups = groups
@@ -87,7 +88,7 @@ class SessionRanking:
         with self._lock:
             posterior = self._fitting.fits.all.posterior
             n_answers = self._history.seen.copy()
-        # The lock is free again, so that a question does not wait for the ranking.
+        # The lock is free from here on, so that no question waits for the ranking.
         k = self._goal.top if top is None else top
         return rank_items(posterior, n_answers, self._groups, top=k)
 
@@ -103,24 +104,25 @@ class SessionRanking:
             n_models = len(self._fitting.models())
             has_people = n_models < len(self._history.annotators)
             last_forecast = self._forecast
-        # The lock is free again, so that a question does not wait for the rest.
+        # The lock is free from here on, so that no question waits for the computations below.
         state = progress(posterior, self._groups, self._goal, seed=self._seed)
         n_left_by_forecast = questions_left(last_forecast, answered, n_free)
         stop, why = whether_to_stop(state, self._goal, n_free, check, n_left_by_forecast)
         is_contradicted = state.reached and check.n >= ENOUGH_CHECKS and not check.passed
-        n_left = n_left_by_forecast
         if stop:
             n_left = Left(0, 0, 0)
         elif is_contradicted:
             # Nobody knows how many answers it takes until the check agrees with the model.
             n_left = Left(None, None, None)
+        else:
+            n_left = n_left_by_forecast
         standings = self._standings_of_groups(posterior, n_answers, passed=check.passed)
         models_are_measured = has_people or bool(self._study.gold)
         sentences = [
             state.details,
             _groups_in_words(standings),
             about_models(n_models, models_are_measured),
-        ]
+        ]  # a sentence is empty if it has nothing to tell
         has_features = self._fitting.has_features
         return Remaining(
             questions=n_left.questions,

@@ -89,6 +89,7 @@ class Session:
         keep: Path | None = None,
         call: Call = operator.call,
     ) -> None:
+        """Start without events."""
         X = design(features, n_items)
         self.study = study or Study()
         self.n_items = len(X)

@@ -262,15 +262,18 @@ def _neighbours_among_drawn(view: View, weight: F64, rng: np.random.Generator) -
         weight: (n,) the weight of each item.
         rng: draws the items.
     """
-    # The items with the largest keys are a draw without replacement (Gumbel-top-k).
+    # Gumbel-top-k: the items with the largest log(weight) + Gumbel noise are a draw without
+    # replacement.
     with np.errstate(divide="ignore"):
         key = np.log(weight) + rng.gumbel(size=len(weight))
     n_drawn = min(_CANDIDATES // _NEAR, len(key) - 1)
     drawn = np.argpartition(-key, n_drawn)[:n_drawn]
-    by_score = drawn[np.lexsort((view.posterior.scores[drawn], view.groups.of[drawn]))]
+    by_group_and_score = np.lexsort((view.posterior.scores[drawn], view.groups.of[drawn]))
+    in_order = drawn[by_group_and_score]
+    # Each item is paired with the next item, with the item after the next, and so on.
     steps = range(1, _NEAR + 1)
-    i = np.concatenate([by_score[:-step] for step in steps])
-    j = np.concatenate([by_score[step:] for step in steps])
+    i = np.concatenate([in_order[:-step] for step in steps])
+    j = np.concatenate([in_order[step:] for step in steps])
     return _within_groups(view, i, j)
 
 
@@ -332,19 +335,30 @@ def _candidates(view: View, rng: np.random.Generator) -> CandidatePairs:
     n_neighbours = _CANDIDATES // 2
     n_rare = _CANDIDATES // 8
     n_random = _CANDIDATES - n_neighbours - n_rare
-    # Items with the fewest answers are always candidates, so that no item is forgotten. The random
-    # part of a key, which is below 1, puts items with equally many answers in random order.
-    searched = np.arange(n) if n <= _MANY_ITEMS else rng.integers(n, size=_MANY_ITEMS)
-    key = view.seen[searched] + rng.random(len(searched))
-    rare = searched[np.argpartition(key, min(n_rare, n - 1))[:n_rare]]
-    first = np.concatenate((rng.integers(n, size=n_random), rare))
+    # Items with the fewest answers are always candidates, so that no item is forgotten.
+    rare_items = _draw_items_with_few_answers(view, n_rare, rng)
+    first = np.concatenate((rng.integers(n, size=n_random), rare_items))
     second = view.groups.partners(first, rng)
     # Neighbours in the ranking are often the most informative pairs.
     rank = rng.integers(n - 1, size=n_neighbours)
-    later_rank = np.minimum(rank + rng.integers(1, _NEAR + 1, size=len(rank)), n - 1)
+    distance = rng.integers(1, _NEAR + 1, size=n_neighbours)
+    later_rank = np.minimum(rank + distance, n - 1)
     i = np.concatenate((first, view.order[rank]))
     j = np.concatenate((second, view.order[later_rank]))
     return _within_groups(view, i, j)
+
+
+def _draw_items_with_few_answers(view: View, size: int, rng: np.random.Generator) -> I64:
+    """Return the items with the fewest answers, among 20,000 random items at most.
+
+    Of items with equally many answers, random items are taken.
+    """
+    n = len(view.seen)
+    searched_items = np.arange(n) if n <= _MANY_ITEMS else rng.integers(n, size=_MANY_ITEMS)
+    # A random number below 1 decides between items with equally many answers.
+    sort_key = view.seen[searched_items] + rng.random(len(searched_items))
+    fewest_first = np.argpartition(sort_key, min(size, n - 1))
+    return searched_items[fewest_first[:size]]
 
 
 def _within_groups(view: View, i: I64, j: I64) -> CandidatePairs:

@@ -65,7 +65,7 @@ _LARGEST_AMOUNT = {
 }
 _SMALLEST_AMOUNT = {"overlap": 1, "set-size": 2}  # the smallest amount of all other kinds is 0
 _WHOLE = ("overlap", "top", "set-size")  # kinds whose amount is a whole number
-# Kinds of decisions on what an annotator's probabilities are, with the name in `PROBABILITIES`.
+# Kinds of decisions that tell what an annotator's probabilities are: {kind: `Probabilities`}.
 ABOUT_P = {f"p-{name}": name for name in PROBABILITIES}
 LONGEST = {"question": 500, "instructions": 50_000}  # most characters of the text, by kind
 AMOUNTS = tuple(_LARGEST_AMOUNT)  # kinds that set a number
@@ -318,7 +318,7 @@ def study_of(decisions: Iterable[Decision], before: Study | None = None) -> Stud
         before: the state that the decisions change. If None, it is the state without any decision.
     """
     study = Study() if before is None else before
-    # {field of `Study`: {subject: decision in force}}
+    # The decisions in force, by the name of the field of `Study` and by the subject.
     decisions_in_force: dict[str, Any] = {
         switch.field: dict(getattr(study, switch.field)) for switch in _SWITCHES.values()
     }
@@ -327,26 +327,32 @@ def study_of(decisions: Iterable[Decision], before: Study | None = None) -> Stud
     values: dict[str, Any] = {}  # by the name of the field of `Study`
     for decision in decisions:
         kind = decision.kind
-        amount = decision.amount or 0
         if kind in UNDONE_BY:
             decisions_in_force[_switch(kind).field][decision.subject] = decision
         elif kind in UNDOES:
             decisions_in_force[_switch(kind).field].pop(decision.subject, None)
-        elif kind in WORDS:
-            default_text = getattr(Study, kind)
-            values[kind] = decision.reason or default_text
         elif kind in ABOUT_P and decision.annotator is not None:
             probabilities[decision.annotator] = ABOUT_P[kind]
         elif kind == "quota":
-            quotas[decision.annotator] = int(amount)
-        elif kind == "worst":
-            values[kind] = bool(amount)
-        else:  # the kind is the name of a field that is set to the amount
+            quotas[decision.annotator] = int(decision.amount or 0)
+        else:  # the kind is the name of a field
             field_name = kind.replace("-", "_")
-            values[field_name] = int(amount) if kind in _WHOLE else amount
+            values[field_name] = _value_set_by(decision)
     values["probabilities"] = probabilities
     values["quotas"] = {annotator: quota for annotator, quota in quotas.items() if quota}
     return replace(study, **decisions_in_force, **values)
+
+
+def _value_set_by(decision: Decision) -> str | float | bool:
+    """Return the value that a decision gives to the field of `Study` named as its kind."""
+    kind = decision.kind
+    if kind in WORDS:
+        default_text: str = getattr(Study, kind)
+        return decision.reason or default_text
+    amount = decision.amount or 0
+    if kind == "worst":
+        return bool(amount)
+    return int(amount) if kind in _WHOLE else amount
 
 
 def questions_at(decisions: Iterable[Decision], times: Iterable[float | None]) -> list[str]:
@@ -395,13 +401,22 @@ def check_decision(study: Study, decision: Decision, called: str) -> None:
     probabilities = study.probabilities.get(decision.annotator or "")
     if kind in ABOUT_P and probabilities == ABOUT_P[kind]:
         raise StudyError(f"the p of {called} is {P_IN_WORDS[probabilities]} already")
-    is_switch = kind in UNDONE_BY or kind in UNDOES
-    if not is_switch:
-        return
+    if kind in UNDONE_BY or kind in UNDOES:
+        _check_switch(study, decision, called)
+
+
+def _check_switch(study: Study, decision: Decision, called: str) -> None:
+    """Raise StudyError if a switch is already in the state that the decision sets.
+
+    Args:
+        study, decision, called: as in `check_decision`; the decision turns a switch on or off.
+    """
+    kind = decision.kind
     field_name = _switch(kind).field
     is_on = decision.subject in getattr(study, field_name)
     state_in_words = _STATE_IN_WORDS.get(field_name, field_name)
     if kind in UNDONE_BY and is_on:
         raise StudyError(f"{called} is {state_in_words} already")
-    if kind in UNDOES and kind != "renew" and not is_on:
+    may_be_repeated = kind == "renew"  # each renewal makes another link
+    if kind in UNDOES and not may_be_repeated and not is_on:
         raise StudyError(f"{called} is not {state_in_words}")

@@ -90,7 +90,7 @@ class _WeakRankers:
         w = ensemble.w.copy()
         w[k] += alpha
         measures = _measures(self.part, self.columns @ w, self.metric)
-        measures = measures[~np.isnan(measures)]
+        measures = measures[~np.isnan(measures)]  # only of the m queries that have a measure
         query_weights = ensemble.query_weights * np.exp(-alpha * measures)
         return _Ensemble(w, query_weights / query_weights.sum(), float(measures.mean()))
 
@@ -151,7 +151,7 @@ def _boost_without_repeats(
         if choice is None:
             break
         k, mean = choice
-        if k == previous_k:
+        if k == previous_k:  # the round before is undone
             put_aside.append(k)
             ensemble = previous_ensemble
             continue

@@ -59,6 +59,7 @@ class Ranker(ABC):
     columns: NamedColumns = UNNAMED
 
     def __post_init__(self) -> None:
+        """Check that the describer makes the features of the ranker."""
         if self.describer is not None and self.describer.feature_names != self.feature_names:
             raise ModelError("what describes its items has other features than the ranker")
 

@@ -118,7 +118,7 @@ def _trial(settings: Mapping[str, Any], values: F64, quality: float) -> Trial:
 
     Args:
         settings: the settings that differ between trials.
-        values: RankQuality of each validation query; NaN becomes None, which JSON has.
+        values: RankQuality of each validation query; NaN becomes None, as JSON has no NaN.
         quality: the mean of the values.
     """
     json_values = [None if np.isnan(value) else value for value in values.tolist()]

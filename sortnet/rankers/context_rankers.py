@@ -49,6 +49,7 @@ class SetRanker(Ranker):
         return scores
 
     def order_before(self, queries: Queries) -> I64:
+        """Sort the documents by the net with random weights."""
         return replace(self, net=self.config.net(self.scaler.n_columns)).order(queries)
 
     def learned(self) -> dict[str, Array]:
@@ -115,6 +116,7 @@ class ContextSettings(Settings):
         net = self.net(train.n_features)
 
         def score(part: Queries) -> Tensor:
+            """Compute the net's scores of a part of the data, with gradients."""
             return self.scores_of(net, part)
 
         return net, descend(net, train, vali, self, score, progress)

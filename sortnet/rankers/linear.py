@@ -67,6 +67,7 @@ class LinearSettings(Settings):
     scaling: str | None = scaling_setting("query+rank")
 
     def read(self, saved: Saved, n_columns: int) -> F64:
+        """Read the weights w from a model folder."""
         return saved.take("w", np.float64, n_columns)
 
 
@@ -127,11 +128,12 @@ def _pair_matrix(part: Queries) -> csr_array:
     """
     pairs = pairs_of_grades(part)
     m = len(pairs)
-    index = np.int32 if 2 * m < 2**31 else np.int64  # int32 takes half the memory
-    columns = np.stack((pairs.i, pairs.j), axis=1, dtype=index, casting="same_kind").ravel()
-    signs = np.tile([1.0, -1.0], m)
-    row_starts = np.arange(0, 2 * m + 1, 2, dtype=index)  # a row has two numbers
-    return csr_array((signs, columns, row_starts), shape=(m, part.n_docs))
+    index_type = np.int32 if 2 * m < 2**31 else np.int64  # int32 takes half the memory
+    # A sparse matrix has its numbers row by row; each row has two, in the columns i and j.
+    columns = np.stack((pairs.i, pairs.j), axis=1, dtype=index_type, casting="same_kind").ravel()
+    numbers = np.tile([1.0, -1.0], m)
+    row_starts = np.arange(0, 2 * m + 1, 2, dtype=index_type)
+    return csr_array((numbers, columns, row_starts), shape=(m, part.n_docs))
 
 
 def expected_ranks(part: Queries) -> F64:
@@ -244,6 +246,7 @@ class RankSvmSettings(LinearSettings):
     def solve(
         self, train: Queries, vali: Queries, progress: Progress
     ) -> tuple[F64, dict[str, Any]]:
+        """Find the weights that minimise the loss of RankSVM on the training queries."""
         return ranksvm(train, self.C, progress), {}
 
 
@@ -258,6 +261,7 @@ class ErrSettings(LinearSettings):
     def solve(
         self, train: Queries, vali: Queries, progress: Progress
     ) -> tuple[F64, dict[str, Any]]:
+        """Find the weights of a regression of expected ranks, negated: rank 1 is the best."""
         return -regression(train.features, expected_ranks(train), self.ridge), {}
 
 

@@ -91,6 +91,7 @@ class ListwiseSettings(NetSettings):
         net = make_net(self.seed).members[0]  # a DirectRanker is its own only member
 
         def score(part: Queries) -> Tensor:
+            """Compute the net's scores of a part of the data, with gradients."""
             return net.embed(torch.from_numpy(part.features))[:, 0]
 
         return net, descend(net, train, vali, self, score, progress)
@@ -130,7 +131,6 @@ def descend(
 
     def train_epoch(epoch: int) -> None:
         """Make a step of the optimizer for each mini-batch of the training queries."""
-        net.train()
         order = rng.permutation(len(train))
         for first in range(0, len(train), config.queries):
             optimizer.zero_grad()
@@ -142,7 +142,6 @@ def descend(
 
     def validation_quality() -> float:
         """Compute RankQuality of the net on the validation queries."""
-        net.eval()
         with torch.no_grad():
             scores = score(vali).numpy()
         quality: float = config.quality_of(vali, order_by(vali, scores))
@@ -154,7 +153,9 @@ def descend(
     with one_thread_an_operation():
         for epoch in range(1, config.epochs + 1):
             progress(f"training, epoch {epoch}/{config.epochs}")
+            net.train()
             train_epoch(epoch)
+            net.eval()
             quality = validation_quality()
             if quality > best_quality:
                 best_quality = quality

@@ -189,6 +189,7 @@ class Model(Ranker):
         return replace(self, comparator=make(self.config.seed))
 
     def order_before(self, queries: Queries) -> I64:
+        """Sort the documents by the comparator with random weights."""
         return self.untrained().order(queries)
 
     def learned(self) -> dict[str, Array]:

@@ -26,7 +26,7 @@ from sortnet.config import COMPARATOR, RUN, TRAINING, Settings, Training, settin
 from sortnet.core import F32, I64, ComparedPairs, Progress, Queries
 from sortnet.core.pairs import unordered
 from sortnet.learning.judges import can_be_learned
-from sortnet.learning.pairs_to_ask import SortedPart, answered_pairs, selected
+from sortnet.learning.pairs_to_ask import SortedPart, answered_pairs, select_pairs
 from sortnet.learning.training import train_on_pairs
 from sortnet.rankers.base import Ranker, scaling_setting
 from sortnet.rankers.model_folder import Saved
@@ -202,5 +202,5 @@ def chosen_pairs(
     if strategy == "random":
         n = part.sizes[part.sizes > 1]
         n_pairs = int((n * np.ceil(np.log2(n))).sum())
-    pair_keys, _ = selected(strategy, SortedPart(part, net, n_pairs, rng))
+    pair_keys, _ = select_pairs(strategy, SortedPart(part, net, n_pairs, rng))
     return answered_pairs(part, pair_keys)

@@ -97,6 +97,7 @@ def _state_fields(raw: bytes, path: Path) -> dict[str, Any]:
     check_fields(fields, {**_STATE, "has_best": bool, "steps": int}, path)
     if fields["has_best"]:
         check_fields(fields, {"best_quality": float}, path)
+    # Before the first iteration, the best iteration is -1.
     if not -1 <= fields["best_iteration"] <= fields["iteration"]:
         raise ModelError(f"{path}: iteration cannot be {shown(fields['iteration'])}")
     return fields

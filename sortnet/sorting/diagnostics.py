@@ -1,4 +1,4 @@
-"""Diagnostics of a sort: margins and ranks of its mistakes, cycles, and effects of the start."""
+"""Diagnostics of a sort: margins and ranks of its mistakes, cycles, and the effect of the start."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from numba import njit
 
 from sortnet.comparators.forms import Score
 from sortnet.core import I32, I64, Bool, Comparator, ComparedPairs, Queries, Sorting
-from sortnet.core.shard import offsets_of_all, own, summed
+from sortnet.core.shard import numbers_in_shard, offsets_of_all, sum_over_processes
 from sortnet.errors import ComparatorError
 from sortnet.sorting.sort import arrangement, refuse_nan, sort
 
@@ -93,10 +93,10 @@ def cyclic_triples(
     form = comparator.kernel() if hasattr(comparator, "kernel") else None
     if isinstance(form, Score):  # an order by scores has no cycles
         return CyclicTriples(0.0, n_triples)
-    triples = own(queries, all_triples)
+    triples = numbers_in_shard(queries, all_triples)
     is_own = (triples[:, 0] >= 0) & (triples[:, 0] < queries.n_docs)
     are_cyclic = _are_cyclic(comparator, queries, triples[is_own])
-    n_cyclic = int(summed(queries, np.count_nonzero(are_cyclic)))
+    n_cyclic = int(sum_over_processes(queries, np.count_nonzero(are_cyclic)))
     return CyclicTriples(n_cyclic / max(n_triples, 1), n_triples)
 
 
@@ -152,13 +152,15 @@ def rank_changes(comparator: Comparator, queries: Queries) -> list[RankChange]:
     """
     rng = np.random.default_rng(0)
     classes = _equality_classes(queries)
-    orders = {}
+    orders = {}  # rankings by name
     for k in range(1, _SHUFFLES + 1):
         start = shuffled(queries, rng)
         orders[f"shuffle {k}"] = sort(comparator, queries, start=start).order
     orders["quicksort"] = quicksort(comparator, queries, start=arrangement(queries)).order
     main_places = _places(sort(comparator, queries).order, classes)
-    return [_change(name, main_places, _places(order, classes)) for name, order in orders.items()]
+    return [
+        _rank_change(name, main_places, _places(order, classes)) for name, order in orders.items()
+    ]
 
 
 def quicksort(comparator: Comparator, queries: Queries, *, start: I64 | None = None) -> Sorting:
@@ -215,7 +217,7 @@ def quicksort(comparator: Comparator, queries: Queries, *, start: I64 | None = N
 
 
 def _places_and_pivots(part: I32 | I64) -> tuple[I64, I64]:
-    """Find the places that a level of `quicksort` compares with the middle place of their part.
+    """Find the places that `quicksort` compares next, each with the middle place of its part.
 
     Args:
         part: (n_docs,) the number of the part of each place, ascending.
@@ -262,7 +264,8 @@ def _triples(offsets: I64, samples: int, rng: np.random.Generator) -> I64:
     total = int(ends[-1]) if len(ends) else 0
     number = np.arange(total) if total <= samples else rng.integers(total, size=samples)
     query = np.searchsorted(ends, number, side="right")
-    number_in_query = number - (ends[query] - choose3[sizes[query]])
+    first_number = ends - choose3[sizes]  # the number of each query's first triple
+    number_in_query = number - first_number[query]
     # The third document is the largest number with C(third, 3) <= the number of the triple. The
     # second and the first document follow in the same way from the difference.
     third = np.searchsorted(choose3, number_in_query, side="right") - 1
@@ -304,7 +307,7 @@ def _places(order: I64, classes: I64) -> I64:
     return place_by_number
 
 
-def _change(against: str, main_places: I64, other_places: I64) -> RankChange:
+def _rank_change(against: str, main_places: I64, other_places: I64) -> RankChange:
     """Summarise how far documents move between the main ranking and the ranking `against`.
 
     Args:
@@ -333,6 +336,7 @@ class Tally:
     """
 
     def __init__(self, queries: Queries) -> None:
+        """Begin with counts of 0 for sorts of the given queries."""
         self._queries = queries
         self._bins = np.empty(queries.n_docs, np.int8)  # the bin in RANK_BINS of each document
         # Both arrays have row 0 for right and row 1 for wrong comparisons.
@@ -355,7 +359,7 @@ class Tally:
         self._bins[order] = _BIN_OF_PLACE[np.minimum(place_in_query, len(_BIN_OF_PLACE) - 1)]
         bits = np.ascontiguousarray(compared.margin, np.float32).view(np.int32)
         is_decided = compared.answered & (compared.answer != 0.5)
-        _tally(
+        _count_comparisons(
             compared.i, compared.j, bits, is_decided, compared.wrong,
             self._bins, self._margins, self._ranks,
         )  # fmt: skip
@@ -374,8 +378,8 @@ class Tally:
             `cycles`: {"share": the share of cyclic triples, "sampled": the number of checked
                 triples, at most 500}.
         """
-        margins = summed(self._queries, self._margins)
-        ranks = summed(self._queries, self._ranks)
+        margins = sum_over_processes(self._queries, self._margins)
+        ranks = sum_over_processes(self._queries, self._ranks)
         cycles = cyclic_triples(comparator, self._queries, samples=_TRIPLES)
         return {
             "margins": {"right": margins[0].tolist(), "wrong": margins[1].tolist()},
@@ -396,7 +400,7 @@ def share_right(observed: Mapping[str, Any]) -> float:
 
 
 @njit(cache=True, nogil=True)
-def _tally(
+def _count_comparisons(
     i: I32, j: I32, bits: I32, is_decided: Bool, wrong: Bool, bins: Any, margins: I64, ranks: I64
 ) -> None:
     """Count comparisons by the bin of the margin, and by the bins of both documents' ranks.
@@ -414,8 +418,10 @@ def _tally(
         if not is_decided[k]:
             continue
         is_wrong = int(wrong[k])
-        exponent = ((bits[k] >> 23) & 255) - 127  # 2^exponent <= |margin| < 2^(exponent + 1)
-        bin_of_margin = exponent - _LEAST_EXPONENT + 1
-        margins[is_wrong, min(max(bin_of_margin, 0), _LAST_BIN)] += 1
+        # The bits 23 to 30 of a float32 are 127 plus the exponent of its leading binary digit:
+        # 2^exponent <= |margin| < 2^(exponent + 1).
+        exponent = ((bits[k] >> 23) & 255) - 127
+        bin_of_margin = min(max(exponent - _LEAST_EXPONENT + 1, 0), _LAST_BIN)
+        margins[is_wrong, bin_of_margin] += 1
         bin_i, bin_j = bins[i[k]], bins[j[k]]
         ranks[is_wrong, min(bin_i, bin_j), max(bin_i, bin_j)] += 1

@@ -54,6 +54,7 @@ class LiveRanking(Generic[Name, Document]):
         prefer: Callable[[Document, Document], float],
         ranked: Iterable[tuple[Name, Document]] = (),
     ) -> None:
+        """Begin with documents that are ranked already, best first, without comparisons."""
         self.comparisons = 0
         self._prefer = prefer
         self._documents: dict[Name, Document] = {}

@@ -6,11 +6,13 @@ tensors.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from sortnet.core import F32, I32, I64, Comparator
+
+_Step: TypeAlias = tuple[I64, I64, F32]  # i, j and margin of the comparisons of one step
 
 
 def merge_sort_levels(
@@ -33,42 +35,59 @@ def merge_sort_levels(
         The ranking, (n_docs,), and the columns i, j and margin of all comparisons.
     """
     nothing = np.empty(0, np.int64)
-    batches = [(nothing, nothing, np.empty(0, np.float32))]
+    steps: list[_Step] = [(nothing, nothing, np.empty(0, np.float32))]
     longest = np.diff(offsets).max(initial=0)
     width = 1
     while width < longest:
-        # For each merge, a and b are the places in `order` of the first remaining documents of its
-        # two runs, end_a and end_b the ends of the runs, and next_place the next place to fill.
-        a, end_a, end_b = runs(offsets, width)
-        b = end_a.copy()
-        next_place = a.copy()
-        # The new place of each document. At first each document of a first run is behind the whole
-        # second run. A step sets the final place of the document that it takes.
-        new_place = np.arange(len(order))
-        new_place[a[:, None] + np.arange(width)] += (end_b - end_a)[:, None]
-        while len(a):
-            i, j = order[a], order[b]
-            margin = comparator.prefer(prepared, i, j)
-            batches.append((i, j, margin))
-            takes_b = margin < 0  # in a tie the document of the first run goes first
-            new_place[np.where(takes_b, b, a)] = next_place
-            a = a + ~takes_b
-            b = b + takes_b
-            next_place = next_place + 1
-            # A merge is done when one of its runs is used up.
-            remains = (a < end_a) & (b < end_b)
-            a, end_a = a[remains], end_a[remains]
-            b, end_b = b[remains], end_b[remains]
-            next_place = next_place[remains]
-        merged = np.empty_like(order)
-        merged[new_place] = order
-        order = merged
+        order, steps_of_level = _merge_level(comparator, prepared, order, offsets, width)
+        steps += steps_of_level
         width *= 2
-    i, j, margin = (np.concatenate(column) for column in zip(*batches, strict=True))
+    i, j, margin = (np.concatenate(column) for column in zip(*steps, strict=True))
     return order, i.astype(np.int32), j.astype(np.int32), margin
 
 
-def runs(offsets: I64, width: int) -> tuple[I64, I64, I64]:
+def _merge_level(
+    comparator: Comparator, prepared: Any, order: I64, offsets: I64, width: int
+) -> tuple[I64, list[_Step]]:
+    """Merge neighbouring runs of `width` sorted documents.
+
+    Args:
+        comparator, prepared, order, offsets: see `merge_sort_levels`.
+        width: the number of documents of a run; the last run of a query may be shorter.
+
+    Returns:
+        The order after the merges, and the comparisons of each step.
+    """
+    steps = []
+    # For each merge, a and b are the places in `order` of the first remaining documents of its two
+    # runs, end_a and end_b the ends of the runs, and next_place the next place to fill.
+    a, end_a, end_b = merge_bounds(offsets, width)
+    b = end_a.copy()
+    next_place = a.copy()
+    # The new place of each document. At first each document of a first run is behind the whole
+    # second run. A step sets the final place of the document that it takes.
+    new_place = np.arange(len(order))
+    new_place[a[:, None] + np.arange(width)] += (end_b - end_a)[:, None]
+    while len(a):
+        i, j = order[a], order[b]
+        margin = comparator.prefer(prepared, i, j)
+        steps.append((i, j, margin))
+        takes_b = margin < 0  # in a tie the document of the first run goes first
+        new_place[np.where(takes_b, b, a)] = next_place
+        a = a + ~takes_b
+        b = b + takes_b
+        next_place = next_place + 1
+        # A merge is done when one of its runs is used up.
+        remains = (a < end_a) & (b < end_b)
+        a, end_a = a[remains], end_a[remains]
+        b, end_b = b[remains], end_b[remains]
+        next_place = next_place[remains]
+    merged = np.empty_like(order)
+    merged[new_place] = order
+    return merged, steps
+
+
+def merge_bounds(offsets: I64, width: int) -> tuple[I64, I64, I64]:
     """Compute where the two runs of each merge of a level begin and end.
 
     Args:
@@ -81,9 +100,9 @@ def runs(offsets: I64, width: int) -> tuple[I64, I64, I64]:
     """
     sizes = np.diff(offsets)
     n_merges = -(-sizes // (2 * width))  # rounded up
-    query = np.repeat(np.arange(len(sizes)), n_merges)
-    n_in_earlier_queries = np.cumsum(n_merges) - n_merges
-    number_in_query = np.arange(len(query)) - np.repeat(n_in_earlier_queries, n_merges)
+    query = np.repeat(np.arange(len(sizes)), n_merges)  # the query of each merge
+    first_merge = np.cumsum(n_merges) - n_merges  # the first merge of each query
+    number_in_query = np.arange(len(query)) - first_merge[query]
     start = offsets[query] + number_in_query * 2 * width
     end_of_query = offsets[query + 1]
     middle = np.minimum(start + width, end_of_query)

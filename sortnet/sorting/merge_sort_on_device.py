@@ -14,7 +14,7 @@ from torch import Tensor
 from sortnet.comparators.base import to_device
 from sortnet.comparators.forms import OnDevice
 from sortnet.core import F32, I32, I64
-from sortnet.sorting.merge_sort_levels import runs
+from sortnet.sorting.merge_sort_levels import merge_bounds
 
 
 def merge_sort_on_device(
@@ -41,7 +41,7 @@ def merge_sort_on_device(
     width = 1
     while width < longest:
         source, *comparisons = _merge_level(
-            on_device, prepared, source, len(order), *runs(offsets, width)
+            on_device, prepared, source, len(order), *merge_bounds(offsets, width)
         )
         levels.append(comparisons)
         width *= 2
@@ -65,23 +65,26 @@ def _merge_level(
         prepared: the prepared documents.
         source: document numbers, query by query, with padding behind the last document.
         n: the number of documents.
-        bounds: the three arrays that `runs` returns.
+        bounds: the three arrays that `merge_bounds` returns.
 
     Returns:
         The documents after the merges, and i, j and margin of every comparison; i and j are -1 for
         a merge that had ended.
     """
     start, end_a, end_b = (to_device(bound, on_device.device) for bound in bounds)
-    n_steps = int((bounds[2] - bounds[0]).max())
-    # For each merge, the places of the first remaining documents of its two runs; `heads` records
-    # the places at each step.
+    n_merges = len(start)
+    start_of_merge, _, end_of_merge = bounds
+    n_steps = int((end_of_merge - start_of_merge).max())
+    # For each merge, a and b are the places of the first remaining documents of its two runs.
+    # `a_of_step` and `b_of_step` record these places at each step.
     a = start.clone()
     b = end_a.clone()
-    heads = torch.empty((2, n_steps, len(start)), dtype=torch.int64, device=on_device.device)
-    margin = torch.empty((n_steps, len(start)), device=on_device.device)
+    heads = torch.empty((2, n_steps, n_merges), dtype=torch.int64, device=on_device.device)
+    a_of_step, b_of_step = heads
+    margin = torch.empty((n_steps, n_merges), device=on_device.device)
     for step in range(n_steps):
-        heads[0, step] = a
-        heads[1, step] = b
+        a_of_step[step] = a
+        b_of_step[step] = b
         margin[step] = on_device.compare(prepared, source[a], source[b])
         takes_b = _takes_b(margin[step], a, b, end_a, end_b)
         a += ~takes_b
@@ -91,10 +94,10 @@ def _merge_level(
     # last document.
     place = start + torch.arange(n_steps, device=on_device.device)[:, None]
     place = place.masked_fill(place >= end_b, n)
-    takes_j = _takes_b(margin, heads[0], heads[1], end_a, end_b)
+    takes_j = _takes_b(margin, a_of_step, b_of_step, end_a, end_b)
     target = source.clone()
     target[place] = torch.where(takes_j, j, i)
-    has_ended = (heads[0] >= end_a) | (heads[1] >= end_b)
+    has_ended = (a_of_step >= end_a) | (b_of_step >= end_b)
     compared_i = i.int().masked_fill_(has_ended, -1).flatten()
     compared_j = j.int().masked_fill_(has_ended, -1).flatten()
     return target, compared_i, compared_j, margin.flatten()

@@ -16,7 +16,7 @@ from sortnet.errors import ComparatorError
 from sortnet.sorting.merge_sort_levels import merge_sort_levels
 from sortnet.threads import in_threads
 
-# The queries are sorted in chunks of about so many documents, which bounds memory. The prepared
+# The queries are sorted in runs of at most so many documents, which bounds memory. The prepared
 # documents of a CmpNN, `DualUnits`, must stay in the cache; other comparators are fast with large
 # batches, and a GPU with the largest.
 _COMPILED_CHUNK = 1 << 14
@@ -98,7 +98,7 @@ def sorted_runs(
     else:
         n_docs = _BATCHED_CHUNK
     n_values = _VALUES if form is None else _READ_AT_ONCE
-    for first, last in _chunks(queries, n_docs, n_values):
+    for first, last in _runs_of_queries(queries, n_docs, n_values):
         yield _sorted_run(comparator, queries, first, last, start, form, on_device)
 
 
@@ -120,13 +120,13 @@ def _sorted_run(
     offsets = queries.offsets[first : last + 1] - docs.start
     X = queries.features[docs]
     if start is None:
-        order = _arranged(X, offsets)
+        order = _arrange_run(X, offsets)
     else:
         order = np.asarray(start[docs], np.int64) - docs.start
-    numbers = None if form is None else _kernel_numbers(form, X)
+    numbers = None if form is None else _prepare_compiled(form, X)
     if numbers is not None:
-        E, weights = numbers
-        i, j, margin = _sort_compiled(E, weights, order, offsets, shift=docs.start)
+        values, weights = numbers
+        i, j, margin = _sort_compiled(values, weights, order, offsets, shift=docs.start)
         if isinstance(form, Score):  # the compiled code returns differences of scores
             margin = form.of_differences(margin)
     else:
@@ -162,14 +162,14 @@ def arrangement(queries: Queries) -> I64:
         (n_docs,) document numbers, query by query.
     """
     order = np.empty(queries.n_docs, np.int64)
-    for first, last in _chunks(queries, _BATCHED_CHUNK, _READ_AT_ONCE):
+    for first, last in _runs_of_queries(queries, _BATCHED_CHUNK, _READ_AT_ONCE):
         offsets = queries.offsets[first : last + 1]
         docs = slice(int(offsets[0]), int(offsets[-1]))
-        order[docs] = docs.start + _arranged(queries.features[docs], offsets - docs.start)
+        order[docs] = docs.start + _arrange_run(queries.features[docs], offsets - docs.start)
     return order
 
 
-def _arranged(X: F32, offsets: I64) -> I64:
+def _arrange_run(X: F32, offsets: I64) -> I64:
     """Compute the `arrangement`, (n,), of the n documents of some queries.
 
     Args:
@@ -199,7 +199,7 @@ def certainty_of(comparator: Comparator, queries: Queries, i: I64, j: I64) -> F3
     """
     certainty = np.empty(len(i), np.float32)
     spread_of = getattr(comparator, "spread", lambda prepared, i, j: None)
-    for rows, prepared, prepared_i, prepared_j in _prepared_runs(comparator, queries, i, j):
+    for rows, prepared, prepared_i, prepared_j in _prepare_pairs(comparator, queries, i, j):
         margin = comparator.prefer(prepared, prepared_i, prepared_j)
         spread = spread_of(prepared, prepared_i, prepared_j)
         divisor = 1 if spread is None else spread + _LEAST_SPREAD
@@ -218,12 +218,12 @@ def margins_of(comparator: Comparator, queries: Queries, i: I64 | I32, j: I64 | 
     Cost: preparing the documents of the queries of all pairs, some queries at a time.
     """
     margins = np.empty(len(i), np.float32)
-    for rows, prepared, prepared_i, prepared_j in _prepared_runs(comparator, queries, i, j):
+    for rows, prepared, prepared_i, prepared_j in _prepare_pairs(comparator, queries, i, j):
         margins[rows] = comparator.prefer(prepared, prepared_i, prepared_j)
     return margins
 
 
-def _prepared_runs(
+def _prepare_pairs(
     comparator: Comparator, queries: Queries, i: I64 | I32, j: I64 | I32
 ) -> Iterator[tuple[I64, Any, I64 | I32, I64 | I32]]:
     """Prepare the documents of pairs (i, j), some queries at a time.
@@ -234,7 +234,7 @@ def _prepared_runs(
     """
     by_query = np.argsort(i, kind="stable")
     ascending = i[by_query]
-    for first, last in _chunks(queries, _BATCHED_CHUNK, _VALUES):
+    for first, last in _runs_of_queries(queries, _BATCHED_CHUNK, _VALUES):
         begin, end = queries.offsets[[first, last]]
         first_row, end_row = np.searchsorted(ascending, (begin, end))
         rows = by_query[first_row:end_row]
@@ -243,7 +243,7 @@ def _prepared_runs(
             yield rows, prepared, i[rows] - begin, j[rows] - begin
 
 
-def _chunks(queries: Queries, n_docs: int, n_values: int) -> Iterator[tuple[int, int]]:
+def _runs_of_queries(queries: Queries, n_docs: int, n_values: int) -> Iterator[tuple[int, int]]:
     """Divide queries into runs of at most `n_docs` documents and `n_values` values of features.
 
     Yields:
@@ -254,12 +254,12 @@ def _chunks(queries: Queries, n_docs: int, n_values: int) -> Iterator[tuple[int,
 
 
 def _sort_compiled(
-    E: F64, weights: F64, order: I64, offsets: I64, shift: int
+    values: F64, weights: F64, order: I64, offsets: I64, shift: int
 ) -> tuple[I32, I32, F32]:
     """Sort the documents of some queries by compiled code, and return the comparisons.
 
     Args:
-        E, weights: the result of `_kernel_numbers`.
+        values, weights: the result of `_prepare_compiled`.
         order: (n,) document numbers, query by query, which are sorted in place.
         offsets: (n_queries + 1,) where each query begins in `order`, and n.
         shift: the number to add to the document numbers of the result.
@@ -271,7 +271,7 @@ def _sort_compiled(
     most_comparisons = n_docs * np.ceil(np.log2(np.maximum(n_docs, 1))).astype(np.int64)
     first_rows = np.concatenate(([0], np.cumsum(most_comparisons)))
     i, j, margin = _empty_columns(int(first_rows[-1]))
-    n_comparisons = merge_sort(E, weights, order, offsets, first_rows, i, j, margin)
+    n_comparisons = merge_sort(values, weights, order, offsets, first_rows, i, j, margin)
     packed_offsets = np.concatenate(([0], np.cumsum(n_comparisons)))
     packed = _empty_columns(int(packed_offsets[-1]))
     pack(first_rows, packed_offsets, shift, i, j, margin, *packed)
@@ -295,7 +295,7 @@ def refuse_nan(margin: F32, queries: Queries, i: I32 | I64) -> None:
         )
 
 
-def _kernel_numbers(form: Form, X: F32) -> tuple[F64, F64] | None:
+def _prepare_compiled(form: Form, X: F32) -> tuple[F64, F64] | None:
     """Prepare n documents for the compiled sort, by the form of the margin.
 
     Returns:
@@ -310,34 +310,34 @@ def _kernel_numbers(form: Form, X: F32) -> tuple[F64, F64] | None:
 # The flag reassoc lets the compiler vectorise the sum over units. No other flag may be set: with a
 # fused multiply-add in a*b - c*d, two equal documents could get a margin that is not 0.
 @njit(fastmath={"reassoc"})
-def _margin(E, w, i, j):  # type: ignore[no-untyped-def]
+def _margin(values, weights, i, j):  # type: ignore[no-untyped-def]
     """Compute the margin of document i over document j.
 
     Args:
-        E, w: the result of `_kernel_numbers`. A vector has scores. A matrix has the exponentials of
-            `DualUnits.numbers`, which explains the formula.
+        values, weights: the result of `_prepare_compiled`. A vector has scores. A matrix has the
+            exponentials of `DualUnits.numbers`, which explains the formula.
         i, j: numbers of documents.
     """
-    if E.ndim == 1:  # numba decides this at compile time
-        return E[i] - E[j]
+    if values.ndim == 1:  # numba decides this at compile time
+        return values[i] - values[j]
     total = 0.0
-    H = w.shape[0]  # number of dual units
+    H = weights.shape[0]  # number of dual units
     for h in range(H):
-        e_ij = E[i, h] * E[j, H + h]
-        e_ji = E[j, h] * E[i, H + h]
-        total += w[h] * (e_ij - e_ji) / ((1.0 + e_ij) * (1.0 + e_ji))
+        e_ij = values[i, h] * values[j, H + h]
+        e_ji = values[j, h] * values[i, H + h]
+        total += weights[h] * (e_ij - e_ji) / ((1.0 + e_ij) * (1.0 + e_ji))
     return total
 
 
 @njit(inline="always")
 def _merge_runs(
-    E: F64, w: F64, source: I64, target: I64, start: int, middle: int, stop: int,
+    values: F64, weights: F64, source: I64, target: I64, start: int, middle: int, stop: int,
     out_i: I32, out_j: I32, out_margin: F32, row: int,
 ) -> int:  # fmt: skip
     """Merge the sorted runs start .. middle - 1 and middle .. stop - 1 of `source` into `target`.
 
     Args:
-        E, w: the result of `_kernel_numbers`.
+        values, weights: the result of `_prepare_compiled`.
         source: (n,) document numbers.
         target: (n,) array whose places start .. stop - 1 are filled.
         start, middle, stop: the bounds of the two runs.
@@ -352,7 +352,7 @@ def _merge_runs(
     out = start
     while a < middle and b < stop:
         i, j = source[a], source[b]
-        margin = _margin(E, w, i, j)
+        margin = _margin(values, weights, i, j)
         out_i[row] = i
         out_j[row] = j
         out_margin[row] = margin
@@ -378,8 +378,8 @@ def _merge_runs(
 
 @in_threads
 def merge_sort(
-    E: F64,
-    w: F64,
+    values: F64,
+    weights: F64,
     order: I64,
     offsets: I64,
     first_rows: I64,
@@ -393,7 +393,7 @@ def merge_sort(
     until a single run is left.
 
     Args:
-        E, w: the result of `_kernel_numbers`.
+        values, weights: the result of `_prepare_compiled`.
         order: (n,) document numbers in the order before the sort, query by query.
         offsets: (n_queries + 1,) where each query begins in `order`, and n.
         first_rows: (n_queries + 1,) the first row for each query's comparisons, and the end.
@@ -416,8 +416,9 @@ def merge_sort(
                 middle = min(start + width, n)
                 stop = min(start + 2 * width, n)
                 row = _merge_runs(
-                    E, w, source, target, start, middle, stop, out_i, out_j, out_margin, row
-                )
+                    values, weights, source, target, start, middle, stop,
+                    out_i, out_j, out_margin, row,
+                )  # fmt: skip
             source, target = target, source
             width *= 2
         order[begin:end] = source

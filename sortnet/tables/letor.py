@@ -175,7 +175,8 @@ class _Block:
         self.buf = np.frombuffer(self.lines, np.uint8)
         self.newlines = np.flatnonzero(self.buf == ord("\n"))
         starts = np.empty(len(self.newlines), np.int64)
-        self.starts = starts[: kernel.data_lines(self.buf, self.newlines, starts)]
+        n_data_lines = kernel.data_lines(self.buf, self.newlines, starts)
+        self.starts = starts[:n_data_lines]
         self.grades = np.empty(len(self), np.int32)
         self.fields = np.empty((len(self), kernel.N_FIELDS), np.int32)
 

@@ -59,12 +59,12 @@ ODD_ENOUGH = 1 << 14
 _MOST_POWER = 60
 _MOST_EXACT_POWER = 22
 _POWERS = np.array([float(f"1e{k}") for k in range(_MOST_POWER + 1)])
-_EXACT = 1 << 53
+_LARGEST_EXACT = 1 << 53
 _MOST_MANTISSA = 10**17  # a mantissa below this has room for another digit in int64
 _MOST_EXPONENT = 10_000
 # Upper bound on the relative error of three roundings and of dropping the digits after the 18th.
-_ERROR = 2.0**-49
-_LARGEST = 3.4028234e38  # just below the largest float32
+_RELATIVE_ERROR = 2.0**-49
+_LARGEST_FLOAT32 = 3.4028234e38  # just below the largest float32
 
 
 def _compiled(function: _F) -> _F:
@@ -144,29 +144,7 @@ def _parse_number(buf, p):
     negative = buf[p] == _MINUS
     if negative or buf[p] == _PLUS:
         p += 1
-    # Read the number as mantissa * 10^exponent.
-    mantissa = np.int64(0)
-    exponent = np.int64(0)
-    n_digits = 0
-    after_point = False
-    dropped = False
-    while True:
-        byte = np.int64(buf[p])
-        if _ZERO <= byte <= _NINE:
-            n_digits += 1
-            # A digit after the point lowers the exponent. A digit that does not fit into the
-            # mantissa is dropped; before the point it raises the exponent. A bool counts as 0 or 1.
-            if mantissa < _MOST_MANTISSA:
-                mantissa = mantissa * 10 + (byte - _ZERO)
-                exponent -= after_point
-            else:
-                dropped = True
-                exponent += not after_point
-        elif byte == _POINT and not after_point:
-            after_point = True
-        else:
-            break
-        p += 1
+    mantissa, exponent, dropped, n_digits, p = _parse_digits(buf, p)
     if n_digits == 0:
         return 0.0, p, False
     if buf[p - 1] == _POINT:  # Python has to read it: "4." is refused, "4.e2" is not
@@ -183,6 +161,38 @@ def _parse_number(buf, p):
 
 
 @_compiled
+def _parse_digits(buf, p):
+    """Parse the digits at p, which may have a decimal point, as mantissa * 10^exponent.
+
+    Returns:
+        The mantissa, the exponent, whether digits were dropped because the mantissa has no room
+        for them, the number of all digits, and the position after the digits.
+    """
+    mantissa = np.int64(0)
+    exponent = np.int64(0)
+    n_digits = 0
+    after_point = False
+    dropped = False
+    while True:
+        byte = np.int64(buf[p])
+        if _ZERO <= byte <= _NINE:
+            n_digits += 1
+            # A digit after the point lowers the exponent. A dropped digit before the point raises
+            # the exponent. A bool counts as 0 or 1.
+            if mantissa < _MOST_MANTISSA:
+                mantissa = mantissa * 10 + (byte - _ZERO)
+                exponent -= after_point
+            else:
+                dropped = True
+                exponent += not after_point
+        elif byte == _POINT and not after_point:
+            after_point = True
+        else:
+            return mantissa, exponent, dropped, n_digits, p
+        p += 1
+
+
+@_compiled
 def _value_of(mantissa, exponent, dropped):
     """Compute mantissa * 10^exponent, and whether the value is sure, see `_parse_number`.
 
@@ -194,12 +204,12 @@ def _value_of(mantissa, exponent, dropped):
         return 0.0, False
     power_of_ten = _POWERS[abs(exponent)]
     value = mantissa / power_of_ten if exponent < 0 else mantissa * power_of_ten
-    sure = value < _LARGEST
-    if dropped or mantissa >= _EXACT or abs(exponent) > _MOST_EXACT_POWER:
+    sure = value < _LARGEST_FLOAT32
+    if dropped or mantissa >= _LARGEST_EXACT or abs(exponent) > _MOST_EXACT_POWER:
         # The float64 may be off by a few units in the last place. The float32 is right unless the
         # exact value is close to the middle between two float32 numbers.
-        low = np.float32(value * (1 - _ERROR))
-        high = np.float32(value * (1 + _ERROR))
+        low = np.float32(value * (1 - _RELATIVE_ERROR))
+        high = np.float32(value * (1 + _RELATIVE_ERROR))
         sure = sure and low == high
     return value, sure
 
@@ -307,6 +317,43 @@ def data_lines(buf: U8, newlines: I64, starts: I64) -> int:
 
 
 @_compiled
+def _parse_features(buf, p, line, limit, table, last_line, odd, n_odd):
+    """Parse the features of a line, from p on, into the line's row of the table.
+
+    A feature without a value in the line is 0. The arguments are those of `parse_lines`, and
+    `last_line` is described at `_index_fault`.
+
+    Returns:
+        The number of features, the new number of odd values, the largest index, the code of the
+        fault or 0, and the end of the features or the position of the fault.
+    """
+    width = table.shape[1]
+    for column in range(width):  # quicker to compile than a slice
+        table[line, column] = 0.0
+    n_features = 0
+    largest = 0
+    while buf[p] != _NEWLINE and buf[p] != _HASH:
+        index, colon = _parse_index(buf, p)
+        fault = _index_fault(index, limit, last_line, line)
+        if fault:
+            return n_features, n_odd, largest, fault, p
+        last_line[index] = line + 1
+        largest = max(largest, index)
+        start = colon + 1
+        value, p, sure = _parse_number(buf, start)
+        if not sure:
+            p = _token_end(buf, start)
+            value = np.nan
+            if not _is_missing(buf, start, p):
+                n_odd = _add_odd(odd, n_odd, line, index - 1, start, p)
+        if index <= width:
+            table[line, index - 1] = value
+        n_features += 1
+        p = _skip_blanks(buf, p)
+    return n_features, n_odd, largest, 0, p
+
+
+@_compiled
 def parse_lines(
     buf: U8,
     starts: I64,
@@ -341,7 +388,6 @@ def parse_lines(
         start and end of the text with the fault.
     """
     first = line
-    width = table.shape[1]
     n_odd = 0
     widest = 0
     last_line = np.zeros(limit + 1, np.int32)  # last line with each index, plus 1
@@ -365,28 +411,13 @@ def parse_lines(
         fields[line, QID_END] = end
         fields[line, NEW_QID] = line == first or not _same_qid(buf, fields, line)
 
-        # Parse the features. A feature without a value in this line is 0.
-        for column in range(width):  # quicker to compile than a slice
-            table[line, column] = 0.0
-        n_features = 0
-        p = _skip_blanks(buf, end)
-        while buf[p] != _NEWLINE and buf[p] != _HASH:
-            index, colon = _parse_index(buf, p)
-            fault = _index_fault(index, limit, last_line, line)
-            if fault:
-                return line, n_odd, widest, fault, p, _token_end(buf, p)
-            last_line[index] = line + 1
-            widest = max(widest, index)
-            value, p, sure = _parse_number(buf, colon + 1)
-            if not sure:
-                p = _token_end(buf, colon + 1)
-                value = np.nan
-                if not _is_missing(buf, colon + 1, p):
-                    n_odd = _add_odd(odd, n_odd, line, index - 1, colon + 1, p)
-            if index <= width:
-                table[line, index - 1] = value
-            n_features += 1
-            p = _skip_blanks(buf, p)
+        # Parse the features.
+        n_features, n_odd, largest, fault, p = _parse_features(
+            buf, _skip_blanks(buf, end), line, limit, table, last_line, odd, n_odd
+        )
+        widest = max(widest, largest)
+        if fault:
+            return line, n_odd, widest, fault, p, _token_end(buf, p)
         fields[line, FEATURES] = n_features
 
         # Find the document id in the comment.

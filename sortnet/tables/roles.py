@@ -144,9 +144,7 @@ def choose_columns(
     without_role = {name: cells for name, cells in usable.items() if name not in explicit}
     content = _choose_content(named_roles, without_role, text_columns)
     no_features = {*content, named_roles.group, named_roles.context}
-    if features is not None:
-        categories = ()
-    else:
+    if features is None:
         candidates = {
             name: cells
             for name, cells in usable.items()
@@ -154,9 +152,13 @@ def choose_columns(
         }
         known_categories = None if known_features is None else categories
         features, categories = _guessed_features(candidates, rows.columns, known_categories)
-    media_and_text = (content.text, content.image, content.audio)
-    has_content = any((*media_and_text, *named_roles.shown, *features, *categories))
-    if not has_content and (not content.id or is_numeric(usable[content.id])):
+    else:
+        categories = ()
+    shown_or_learned = (
+        content.text, content.image, content.audio, *named_roles.shown, *features, *categories,
+    )  # fmt: skip
+    # An id can be shown, but a number as the only thing that is shown tells nothing.
+    if not any(shown_or_learned) and (not content.id or is_numeric(usable[content.id])):
         raise DataError(f"{rows.path}: no column can be shown or learned from (--text names one)")
     feature_columns = {column_of(name, rows.columns) for name in (*features, *categories)}
     used = {*no_features, *named_roles.shown, *feature_columns}

@@ -509,7 +509,7 @@ def _csv_records(lines: _Lines, reader: Any) -> Iterator[_Record]:
 
 @contextmanager
 def _long_fields() -> Iterator[None]:
-    """Let csv read long fields; `_Lines` refuses lines that are too long."""
+    """Let csv read fields as long as the longest line that `_Lines` accepts."""
     with _FIELD_LIMIT:
         previous_limit = csv.field_size_limit(_LONGEST_LINE)
         try:

@@ -21,7 +21,7 @@ from sortnet.judges.asked_question import AskedQuestion, asked_question
 from sortnet.judges.connection import JudgeConnection, Worker
 from sortnet.judges.verdicts import Verdict
 from sortnet.judges.worker_pool import WorkerPool
-from sortnet.learning.pairs_to_ask import SortedPart, answers_about_vali, selected
+from sortnet.learning.pairs_to_ask import SortedPart, answers_about_vali, select_pairs
 from sortnet.messages import count, note
 from sortnet.preference import Question
 from store.runs.judge_answers import JudgeAnswer, judged_pairs, target_of, targets_of
@@ -56,7 +56,7 @@ def vali_pairs(vali: Queries, comparator: TrainableComparator, judgements: int, 
     # index, so these draws are independent of the others.
     rng = np.random.default_rng([seed, len(SPLITS)])
     part = SortedPart(vali, comparator, n_pairs, rng)
-    selected_keys, _ = selected("even", part)
+    selected_keys, _ = select_pairs("even", part)
     return selected_keys
 
 
