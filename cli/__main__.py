@@ -80,7 +80,7 @@ def _handle_signals(handler: Callable[[int, FrameType | None], None]) -> None:
         number = getattr(signal, name, None)
         if number is None:  # not every system has SIGHUP
             continue
-        # The handler is None if it was not set from Python: it stays as well.
+        # None stands for a handler that was not set from Python. Such a handler stays, too.
         if signal.getsignal(number) not in (signal.SIG_IGN, None):
             signal.signal(number, handler)
 

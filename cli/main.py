@@ -71,6 +71,7 @@ class _Commands(Mapping[str, click.Command]):
     """All commands by name; a command is imported when it is looked up."""
 
     def __getitem__(self, name: str) -> click.Command:
+        """Import the command of the given name from its own module, and return it."""
         if name not in chain(*SECTIONS.values()):
             raise KeyError(name)
         folder = "lab" if name == "experiment" else "commands"
@@ -211,13 +212,14 @@ def _without_passwords(message: str) -> str:
     from store.database.engine import without_keyword_passwords, without_passwords
 
     # Arguments are replaced as a whole, because a password may contain spaces. A message may quote
-    # an argument as it was typed, as a path, or by its folder.
+    # an argument as it was typed, as a path, or by its folder, each also with escaped characters.
     for argument in sys.argv[1:]:
         for text in (argument, str(Path(argument)), str(Path(argument).parent)):
             safe_text = without_passwords(text)
             if safe_text != text:
                 message = message.replace(text, safe_text)
-                message = message.replace(repr(text)[1:-1], safe_text)
+                escaped_text = repr(text)[1:-1]  # without the quotation marks
+                message = message.replace(escaped_text, safe_text)
     words = without_keyword_passwords(message).split()
     return " ".join(map(without_passwords, words))
 

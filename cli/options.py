@@ -6,7 +6,6 @@ import math
 import re
 import shlex
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from functools import wraps
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -66,33 +65,60 @@ class GoalType(click.ParamType):  # type: ignore[type-arg]
     """
 
     name = "goal"
-    _TOP = re.compile(r"top\s*(\d{1,9})(?:\s*,?\s*(\d+)\s*wrong)?", re.IGNORECASE)
+    _TOP = re.compile(r"top\s*(?P<top>\d{1,9})(?:\s*,?\s*(?P<wrong>\d+)\s*wrong)?", re.IGNORECASE)
 
     def convert(self, value: Any, param: Any, ctx: Any) -> Goal:
-        from sortnet.preference.goal import WRONG, Goal
+        """Parse a goal; refuse a text that is no goal, and numbers that are not allowed."""
+        from sortnet.preference.goal import Goal
 
         if isinstance(value, Goal):
             return value
         match = self._TOP.fullmatch(value.strip())
-        if match is not None:
-            top = int(match[1])
-            is_allowed = 0 < top <= LARGEST_TOP
-            if is_allowed and match[2] is None:
-                return Goal(WRONG, top)
-            if is_allowed and 2 * int(match[2]) <= top:
-                # A share of 0 would mean the default, so no wrong item counts as half an item.
-                n_wrong = max(int(match[2]), 0.5)
-                return Goal(n_wrong / top, top)
+        if match is None:
+            goal = _goal_of_share(value)
         else:
-            with suppress(ValueError):  # the value is no number
-                if 0 < float(value) < 0.5:
-                    return Goal(float(value))
-        self.fail(
-            f"{value!r} is neither a share of pairs above 0 and below 0.5 nor such as 'top 10' "
-            "or 'top 10, 2 wrong'",
-            param,
-            ctx,
-        )
+            goal = _goal_of_top(match["top"], match["wrong"])
+        if goal is None:
+            self.fail(
+                f"{value!r} is neither a share of pairs above 0 and below 0.5 nor such as 'top 10' "
+                "or 'top 10, 2 wrong'",
+                param,
+                ctx,
+            )
+        return goal
+
+
+def _goal_of_share(text: str) -> Goal | None:
+    """Parse the share of pairs that may be wrong; None if it is not above 0 and below 0.5."""
+    from sortnet.preference.goal import Goal
+
+    try:
+        share = float(text)
+    except ValueError:
+        return None
+    return Goal(share) if 0 < share < 0.5 else None
+
+
+def _goal_of_top(top_digits: str, wrong_digits: str | None) -> Goal | None:
+    """Make a goal about top items; None if a number is not allowed.
+
+    Args:
+        top_digits: number of top items that are wanted.
+        wrong_digits: number of these items that may be wrong, at most half of them; None: the
+            default share may be wrong.
+    """
+    from sortnet.preference.goal import WRONG, Goal
+
+    top = int(top_digits)
+    if not 0 < top <= LARGEST_TOP:
+        return None
+    if wrong_digits is None:
+        return Goal(WRONG, top)
+    n_wrong = int(wrong_digits)
+    if 2 * n_wrong > top:
+        return None
+    # A share of 0 would mean the default, so no wrong item counts as half an item.
+    return Goal(max(n_wrong, 0.5) / top, top)
 
 
 SEED = Whole(0, largest=LARGEST_SEED)

@@ -69,11 +69,9 @@ def _value(comparison: ComparedDocuments) -> dict[str, Any]:
 
 def _order_lines(comparison: ComparedDocuments) -> list[str]:
     """Write two lines: which document goes first, and the ranks of both documents."""
-    first = comparison.a
-    last = comparison.b
+    first, last = comparison.a, comparison.b
     if comparison.first == "b":
-        first = comparison.b
-        last = comparison.a
+        first, last = comparison.b, comparison.a
     if comparison.first is None:
         order = f"{_name_of(first)} and {_name_of(last)} are the same to the model (margin 0)"
     else:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import textwrap
-from itertools import zip_longest
 from typing import TYPE_CHECKING
 
 from cli.console import table
@@ -50,9 +49,10 @@ def _check_lines(installation: Installation) -> list[str]:
         wrapped = list[str]()
         for paragraph in text.split("\n"):
             wrapped += wrapper.wrap(paragraph)
-        # Only the first line has the label.
-        for label, line in zip_longest([name], wrapped, fillvalue=""):
+        label = name
+        for line in wrapped:
             lines.append(f"{label:{_LABEL_WIDTH}}{line}")
+            label = ""  # only the first line has the label
     return lines
 
 

@@ -76,9 +76,9 @@ def export_to(output: str, collection: Collection, form: Any, **options: Any) ->
     if output == "-" and n_written:
         return
     unit = "pair" if form in FORMS_OF_PAIRS else "judgement"
+    prefix = "" if output == "-" else f"{output}: "
     hint = "" if n_written else f" yet: sortnet label {shlex.quote(collection.name)}"
-    place = "" if output == "-" else f"{output}: "
-    say(f"{place}{count(n_written, unit)} of {collection.name}{hint}")
+    say(f"{prefix}{count(n_written, unit)} of {collection.name}{hint}")
 
 
 def _answer(row: dict[str, Any]) -> str:

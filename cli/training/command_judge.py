@@ -66,7 +66,7 @@ def _changes_of_judge(values: Mapping[str, Any], typed_names: set[str]) -> dict[
 
 
 def _refuse_unrelated(values: Mapping[str, Any], typed_names: set[str]) -> None:
-    """Raise UsageError for options of a judge without a judge, and for contradicting options."""
+    """Raise UsageError if a judge's options have no judge, or options contradict each other."""
     if is_asked(values) or only_shows(values):
         refuse_together(values)
         if values["ranker"] != "sortnet":

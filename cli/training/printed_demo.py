@@ -28,7 +28,7 @@ class PrintedDemo(DemoWatcher):
     def __init__(self, progress: Progress, *, as_json: bool) -> None:
         self._progress = progress
         self._as_json = as_json
-        self._show_iteration: Callable[[Iteration], None]
+        self._show_iteration: Callable[[Iteration], None]  # set by `demo_begun`
 
     def progress(self, text: str) -> None:
         self._progress(text)

@@ -48,6 +48,7 @@ class PrintedRun(Watcher):
         *,
         as_json: bool,
     ) -> None:
+        """Store the arguments, which the class describes, until the training starts."""
         self._progress = progress
         self._raise_if_signalled = raise_if_signalled
         self._logs = logs

@@ -45,6 +45,7 @@ PEOPLE_HEADS = (
 HOUR = 3600.0  # seconds
 LATEST = 30  # number of latest answers from which an annotator's pace is measured
 BREAK = 120.0  # seconds; a longer time without an answer is a break
+_UPDATE_INTERVAL = 10  # statistics are kept for this multiple of the time that they took
 PACE_AGE = 30.0  # seconds for which the rates of answers are kept if nobody answers
 
 
@@ -57,6 +58,7 @@ class AdminState:
     """
 
     def __init__(self, service: LabellingService, people: People) -> None:
+        """Start without statistics: the first request computes them."""
         self.service = service
         self._people = people
         self._lock = threading.Lock()
@@ -171,7 +173,7 @@ class AdminState:
                 self._statistics = self._compute_statistics()
                 self._statistics_moment = moment
                 seconds = time.monotonic() - start
-                self._next_update = time.monotonic() + 10 * seconds
+                self._next_update = time.monotonic() + _UPDATE_INTERVAL * seconds
             return self._statistics
 
     def _compute_statistics(self) -> dict[str, Any]:
@@ -201,9 +203,9 @@ class AdminState:
         return {"found": n_disputed, "pairs": pairs}
 
     def _disputed_pair(self, answers: Sequence[Judgement]) -> dict[str, Any]:
-        """Return the items of a disputed pair, and for each answer who gave it and its direction.
+        """Return the items of a disputed pair, and for each answer the annotator and the choice.
 
-        The direction is 1 if the first item is better, 0 if the second item is, ½ for a tie.
+        The choice is 1 if the first item is better, 0 if the second item is better, ½ for a tie.
         """
         items = [item_cell(self.service.items, item) for item in answers[0].pair]
         shares = [[answer.annotator, first_better(answer)] for answer in answers]
@@ -288,9 +290,9 @@ def _per_hour(judgements: Judgements, now: float) -> dict[str, int]:
         now: the current time, in seconds since 1970.
     """
     times = judgements.at[judgements.is_answer]
-    in_last_hour = int((times > now - HOUR).sum())
-    in_ten_minutes = int((times > now - HOUR / 6).sum())
-    return {"last_hour": in_last_hour, "pace": 6 * in_ten_minutes}
+    n_in_last_hour = int((times > now - HOUR).sum())
+    n_in_ten_minutes = int((times > now - HOUR / 6).sum())
+    return {"last_hour": n_in_last_hour, "pace": 6 * n_in_ten_minutes}
 
 
 def _paces(judgements: Judgements) -> dict[str, dict[str, float | None]]:
@@ -299,6 +301,7 @@ def _paces(judgements: Judgements) -> dict[str, dict[str, float | None]]:
     rows = np.flatnonzero((judgements.answer != UNDO) & has_time)
     # Put the rows of each annotator together; a stable sort keeps the order of time.
     rows = rows[np.argsort(judgements.annotator[rows], kind="stable")]
+    # Split the rows wherever the annotator changes.
     starts = np.flatnonzero(np.diff(judgements.annotator[rows])) + 1
     paces = {}
     for annotator_rows in np.split(rows, starts):

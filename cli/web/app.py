@@ -235,6 +235,7 @@ def _unless_revoked(pages: Pages, handler: Handler) -> Handler:
 
 def _admin_routes(pages: Pages, people: People) -> Iterator[Route]:
     """Make the routes of the admin page, which begin with `/admin/TOKEN`."""
+    # {criterion: state of its page}; a collection without criteria has the key None.
     states = {
         service.collection.criterion: AdminState(service, people) for service in pages.services
     }

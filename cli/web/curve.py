@@ -22,6 +22,7 @@ def draw_curve(state: dict[str, Any]) -> dict[str, Any] | None:
         label or number; the height `goal` of the goal's line, or None; and `text`, the curve in a
         sentence.
     """
+    # Each point is a fit: the number of answers so far, and the two shares on the curve's lines.
     points = [point for point in state["curve"] if point["expected"] is not None]
     if len(points) < 2:
         return None
@@ -34,13 +35,16 @@ def draw_curve(state: dict[str, Any]) -> dict[str, Any] | None:
     shares = [share for line in lines.values() for _, share in line]
     if goal is not None:
         shares.append(goal)
+    # The top of the plot is a share of 1. The bottom is a half, or the next tenth below all shares.
     lowest_tenth = math.floor(10 * min(shares)) / 10
     min_share: float = min(0.5, lowest_tenth)
 
     def x(answers: float) -> float:
+        """Distance from the left of the plot, in percent."""
         return 100 * answers / max_answers
 
     def y(share: float) -> float:
+        """Distance from the top of the plot, in percent."""
         return 100 * (1 - share) / (1 - min_share)
 
     # The grid has a line at every tenth, or at every other tenth if there would be many lines.

@@ -39,6 +39,7 @@ class Pages:
     """
 
     def __init__(self, collection: Collection, criteria: Criteria) -> None:
+        """Serve a collection with the services of its criteria, which `close` closes."""
         self.collection = collection
         self.criteria = criteria
         self.services = criteria.services
@@ -209,7 +210,7 @@ class Pages:
         return {**facts, "left": left, "right": right}
 
     def item(self, number: int, markdown: bool = False) -> dict[str, Any]:
-        """Return the content of an item for a page; the id if there is no text, image or sound."""
+        """Return the content of an item for a page; without any content, the id is the text."""
         id, text, image, audio, columns = self.items.content(number)
         if text is None and image is None and audio is None:
             text = id
@@ -300,6 +301,7 @@ class People:
     """
 
     def __init__(self, collection: Collection) -> None:
+        """Read the links of a collection; the admin's token is created if there is none."""
         self._collection = collection
         self._lock = threading.Lock()
         self._names: dict[str, str] = {}

@@ -135,7 +135,12 @@ def _sorted_items(items: Items, ranking: Ranking, sort: str, down: bool) -> I64:
     """Return the numbers of the items in the order of a column.
 
     Items with the same value stay in the order of the ranking: best first, group by group.
+
+    Args:
+        sort: a name of `SORTS`.
+        down: whether the largest value is first.
     """
+    # The ranking may be newer than `items`, and have items that were added meanwhile.
     order = ranking.order[ranking.order < len(items)]
     if sort == "item":
         names = [(items.texts[item] or items.ids[item]).casefold() for item in order.tolist()]

@@ -97,7 +97,8 @@ def _consistency(votes: SharedVotes) -> tuple[float | None, float]:
 
     Returns:
         The share of repeated answers that are the same as the first answer, None without repeated
-        answers; and the number of repeated answers.
+        answers; and the number of repeated answers, where all comparisons that follow from an
+        answer about a set count as one.
     """
     again, before = votes.repeated()
     weight = votes.weight[again]

@@ -134,9 +134,8 @@ class SessionAsking:
             return undone.question
         self._n_asked += 1
         n_events = len(self._history.events)
-        rng = np.random.default_rng(
-            (self._seed, crc32(annotator.encode()), n_events, self._n_asked)
-        )
+        number_of_name = crc32(annotator.encode())
+        rng = np.random.default_rng((self._seed, number_of_name, n_events, self._n_asked))
         request = _Request(annotator, taken, self.free(annotator, taken), rng, set_size)
         drawn_number = rng.random()
         for share in self._shares:
@@ -288,7 +287,8 @@ class SessionAsking:
 
     def _in_places(self, annotator: str, items: list[int]) -> list[int]:
         """Order the items at random, but always in the same way for this annotator."""
-        rng = np.random.default_rng((self._seed, crc32(annotator.encode()), *items))
+        number_of_name = crc32(annotator.encode())
+        rng = np.random.default_rng((self._seed, number_of_name, *items))
         if len(items) > 2:
             return [*map(int, rng.permutation(items))]
         lower_number_first = rng.random() < 0.5

@@ -340,10 +340,10 @@ class _Sessions:
             n_given += n_questions
 
     def _extrapolated(self, n_needed: F64, wrong: F64, answered: float, n_given: int) -> F64:
-        """Estimate the answers until the goal for simulations that have not reached it.
+        """Estimate how many answers the simulations need that have not reached the goal.
 
-        The estimate uses that the share of wrong pairs falls with the root of the number of answers
-        late in a session. It is not possible if the goal is a top.
+        Late in a session, the share of wrong pairs falls with the root of the number of answers. If
+        the goal is a top, there is no estimate, and the numbers stay inf.
 
         Args:
             n_needed: (simulations,) the number of further answers; inf if the goal is not reached.
@@ -457,8 +457,9 @@ class _Sessions:
             for simulation in range(SIMULATIONS):
                 margins = above_edge(scores[simulation][:, members], top)
                 q[simulation, members] = np.mean(margins > 0, axis=0)
-                expected_top = np.argsort(-self._mean[simulation, members])[:top]
-                n_wrong = wrong_of_top(margins[:, expected_top], self._tie)
+                best_first = np.argsort(-self._mean[simulation, members])
+                margins_of_expected_top = margins[:, best_first[:top]]
+                n_wrong = wrong_of_top(margins_of_expected_top, self._tie)
                 # Every group must reach the goal, so the least sure group counts.
                 sure_of_group = np.mean(n_wrong <= n_allowed)
                 sure[simulation] = min(sure[simulation], sure_of_group)
@@ -530,9 +531,9 @@ class _Sessions:
         covariance -= gain[:, :, None] * weighted_gain[:, None, :]
 
     def _target(self, noisy_gap: F64) -> F64:
-        """Return 1 where a noisy difference of two scores means `left`, 0 for `right`, ½ for a tie.
+        """Turn noisy differences of two scores into answers: 1 for left, 0 for right, ½ for a tie.
 
-        It means a tie if it is at most the tie threshold above or below 0.
+        The answer is a tie if the difference is at most the tie threshold above or below 0.
         """
         right_or_tie = np.where(noisy_gap < -self._tie, 0.0, 0.5)
         return np.where(noisy_gap > self._tie, 1.0, right_or_tie)

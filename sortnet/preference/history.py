@@ -388,6 +388,7 @@ class History:
             The rows of the votes outside the hold-out.
         """
         if len(self.annotators) > len(self._answered):
+            # New annotators get a count of 0. The spare counts make this step seldom necessary.
             zeros = np.zeros(len(self.annotators), np.int64)
             self._answered = np.append(self._answered, zeros)
         vote_rows = rows[self._is_vote(rows)]

@@ -122,7 +122,7 @@ class SessionRanking:
             state.details,
             _groups_in_words(standings),
             about_models(n_models, models_are_measured),
-        ]
+        ]  # a sentence is empty if it has nothing to tell
         has_features = self._fitting.has_features
         return Remaining(
             questions=n_left.questions,

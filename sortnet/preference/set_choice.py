@@ -126,13 +126,13 @@ def _candidates(view: View, pair: Pair, rng: np.random.Generator) -> list[int]:
     if len(members) <= _CANDIDATES:
         return [int(item) for item in members]
     sample = members[rng.integers(len(members), size=_SAMPLE)]
-    n_each = _CANDIDATES // 8
+    n_each = _CANDIDATES // 8  # of random items, and of items with few answers
     random_items = sample[:n_each]
     fewest_answers_first = np.argsort(view.seen[sample], kind="stable")
     rare_items = sample[fewest_answers_first[:n_each]]
     parts = [random_items, rare_items, *(_neighbours(view, item) for item in pair)]
     if view.among_top is not None:
-        parts.append(_drawn_for_top(view.among_top[members], members, rng))
+        parts.append(_draw_for_top(view.among_top[members], members, rng))
     candidates = np.concatenate(parts)
     is_within = view.groups.of[candidates] == group
     return [int(item) for item in np.unique(candidates[is_within])]
@@ -144,7 +144,7 @@ def _neighbours(view: View, item: int) -> I64:
     return view.order[max(rank - _NEAR, 0) : rank + _NEAR + 1]
 
 
-def _drawn_for_top(q: F64, members: I64, rng: np.random.Generator) -> I64:
+def _draw_for_top(q: F64, members: I64, rng: np.random.Generator) -> I64:
     """Draw members of a group in proportion to their worth for the top.
 
     Args:
@@ -153,7 +153,8 @@ def _drawn_for_top(q: F64, members: I64, rng: np.random.Generator) -> I64:
         rng: draws the members.
     """
     n_drawn = _CANDIDATES // 2
-    # The members with the largest keys are a draw without replacement (Gumbel-top-k).
+    # Gumbel-top-k: the members with the largest log(worth) + Gumbel noise are a draw without
+    # replacement.
     with np.errstate(divide="ignore"):
         key = np.log(_worth_of_items(q)) + rng.gumbel(size=len(q))
     return members[np.argpartition(-key, n_drawn)[:n_drawn]]

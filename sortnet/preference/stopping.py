@@ -247,10 +247,11 @@ def progress(posterior: Posterior, groups: Groups, goal: Goal, *, seed: int = 0)
     if goal.top:
         return _progress_of_top(posterior, groups, goal)
     if groups.n_pairs <= _MANY_PAIRS:
-        pairs = groups.every()
+        i, j = groups.every()
     else:
-        pairs = groups.draw(np.random.default_rng(seed), _MANY_PAIRS)
-    wrong = wrong_share(*posterior.difference(*pairs), posterior.tie)
+        i, j = groups.draw(np.random.default_rng(seed), _MANY_PAIRS)
+    mean, variance = posterior.difference(i, j)
+    wrong = wrong_share(mean, variance, posterior.tie)
     # A share that misses the goal by less than 1 % has a decimal, so that it never looks reached.
     misses_narrowly = goal.wrong < wrong < goal.wrong + 0.01
     share = f"{wrong:.1%}" if misses_narrowly else f"{wrong:.0%}"
@@ -364,7 +365,8 @@ def _wrong_share_of_group(
         return 0.0
     group = Groups(None, len(members))  # its items are the places of the members
     i, j = group.every() if group.n_pairs <= most_pairs else group.draw(rng, most_pairs)
-    return wrong_share(*posterior.difference(members[i], members[j]), posterior.tie)
+    mean, variance = posterior.difference(members[i], members[j])
+    return wrong_share(mean, variance, posterior.tie)
 
 
 def wrong_share(mean: F64, variance: F64, tie: float = 0.0) -> float:

@@ -262,15 +262,18 @@ def _neighbours_among_drawn(view: View, weight: F64, rng: np.random.Generator) -
         weight: (n,) the weight of each item.
         rng: draws the items.
     """
-    # The items with the largest keys are a draw without replacement (Gumbel-top-k).
+    # Gumbel-top-k: the items with the largest log(weight) + Gumbel noise are a draw without
+    # replacement.
     with np.errstate(divide="ignore"):
         key = np.log(weight) + rng.gumbel(size=len(weight))
     n_drawn = min(_CANDIDATES // _NEAR, len(key) - 1)
     drawn = np.argpartition(-key, n_drawn)[:n_drawn]
-    by_score = drawn[np.lexsort((view.posterior.scores[drawn], view.groups.of[drawn]))]
+    by_group_and_score = np.lexsort((view.posterior.scores[drawn], view.groups.of[drawn]))
+    in_order = drawn[by_group_and_score]
+    # Each item is paired with the next item, with the item after the next, and so on.
     steps = range(1, _NEAR + 1)
-    i = np.concatenate([by_score[:-step] for step in steps])
-    j = np.concatenate([by_score[step:] for step in steps])
+    i = np.concatenate([in_order[:-step] for step in steps])
+    j = np.concatenate([in_order[step:] for step in steps])
     return _within_groups(view, i, j)
 
 

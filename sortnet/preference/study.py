@@ -417,5 +417,6 @@ def _check_switch(study: Study, decision: Decision, called: str) -> None:
     state_in_words = _STATE_IN_WORDS.get(field_name, field_name)
     if kind in UNDONE_BY and is_on:
         raise StudyError(f"{called} is {state_in_words} already")
-    if kind in UNDOES and kind != "renew" and not is_on:
+    may_be_repeated = kind == "renew"  # each renewal makes another link
+    if kind in UNDOES and not may_be_repeated and not is_on:
         raise StudyError(f"{called} is not {state_in_words}")

@@ -102,7 +102,8 @@ def with_features(
     if old is not None:
         all_items = merge(old, new, update=update)
         computed_names = {*old.feature_names} - {*given_only(old).feature_names}
-    embed = embed or any(name.startswith("text: meaning") for name in computed_names)
+    has_embeddings = any(name.startswith("text: meaning") for name in computed_names)
+    embed = embed or has_embeddings
     if described is None:
         described = bool(computed_names) or embed or not has_numbers
     if not described:

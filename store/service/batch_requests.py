@@ -63,7 +63,7 @@ class BatchRequests:
 
     @property
     def orders(self) -> tuple[bool, ...]:
-        """For each request about a question, whether the request shows the items in reverse."""
+        """Orders of a question's items, one request each: False as leased, True reversed."""
         return (False, True) if self.judge.both_orders else (False,)
 
     @property
@@ -74,7 +74,9 @@ class BatchRequests:
     def lines(self, leases: Sequence[Lease]) -> Iterator[str]:
         """Yield the lines of the requests about leased questions.
 
-        After the first question that exceeds a limit no further line follows.
+        Questions that the cache answers get no line, and are collected in `cached`. After the first
+        question that exceeds a limit no further line follows: the questions without an answer are
+        collected in `left_out`.
         """
         for lease in leases:
             questions = [

@@ -14,6 +14,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any
@@ -115,29 +116,21 @@ def write_batch(
         "worst": service.study.worst,
     }
 
-    # Lease the questions: the ids of the leases identify the requests.
+    # The ids of the leases identify the requests.
     name, leases = _lease_questions(service, annotator, n, about)
     if not leases:
         raise SortNetError(f"{collection.name}: {service.why_nothing_left(annotator)}")
 
-    # Write the requests, or take everything back.
     requests = BatchRequests(service, judge, name, facts, prompt, price, cache)
-
-    def write(path: Path) -> None:
-        with path.open("w", encoding="utf-8", newline="") as lines:
-            lines.writelines(requests.lines(leases))
-        if not requests.n_questions and not requests.cached:
-            raise SortNetError(f"{requests.limit} allows no question")
-
     try:
-        write_file(file, write)
-    except BaseException:
+        write_file(file, partial(_write_requests, requests, leases))
+    except BaseException:  # an interrupt must leave no batch, too
         collection.remove_batch(name)
         if is_new_annotator:
             collection.forget(annotator)
         raise
 
-    # Store what the writing has found out: limits, cached answers, and lengths of prompts.
+    # While the requests are written, limits and the cache decide which questions get a request.
     _release_left_out(collection, annotator, requests)
     _store_cached(service, annotator, name, requests)
     written_file: str | None = None
@@ -184,6 +177,18 @@ def _refuse_batch(
         raise SortNetError(f"{judge.model} {why_not}")
 
 
+def _write_requests(requests: BatchRequests, leases: Sequence[Lease], path: Path) -> None:
+    """Write the requests about leased questions to a file.
+
+    Raises:
+        SortNetError: if a limit allows not even one question.
+    """
+    with path.open("w", encoding="utf-8", newline="") as lines:
+        lines.writelines(requests.lines(leases))
+    if not requests.n_questions and not requests.cached:
+        raise SortNetError(f"{requests.limit} allows no question")
+
+
 def _release_left_out(collection: Collection, annotator: str, requests: BatchRequests) -> None:
     """Release the leased questions that would have exceeded a limit."""
     ids = [lease.id for lease in requests.left_out]
@@ -199,6 +204,7 @@ def _store_cached(
         return
     with service.collection.locked():
         for lease, verdicts in requests.cached:
+            # The first verdict is about the items as they were leased, the second in reverse order.
             for order, verdict in enumerate(verdicts, 1):
                 id = RequestId(batch, lease.id, order)
                 _store_verdict(service, annotator, id, lease.question, verdict)
@@ -311,8 +317,8 @@ class BatchAnswers:
         n_before = self._n_recognised
         all_lines = chain([first], lines)
         while lines_together := [*islice(all_lines, _TOGETHER)]:
-            self._take(lines_together)
-        self._free_unanswered()
+            self._store_lines(lines_together)
+        self._release_unanswered()
         if self._n_notes > _MOST_NOTES:
             self.notify(f"{file}: and {self._n_notes - _MOST_NOTES} more lines of this kind")
         if self._n_recognised == n_before:
@@ -335,14 +341,14 @@ class BatchAnswers:
         for service in self.services.values():
             service.close()
 
-    def _take(self, lines: Sequence[AnswerLine | Fault]) -> None:
+    def _store_lines(self, lines: Sequence[AnswerLine | Fault]) -> None:
         """Store the answers in some lines, in one transaction for each batch."""
         for name, answers in self._answers_by_batch(lines).items():
             batch, collection = self._batches[name]
             service = self._service(collection)
             with collection.locked():
                 for id, line in answers:
-                    self._take_one(service, batch, id, line)
+                    self._store_line(service, batch, id, line)
             service.sync()
 
     def _answers_by_batch(
@@ -357,8 +363,7 @@ class BatchAnswers:
                 continue
             id = RequestId.parse(line.id)
             if id is None:
-                self.refused += 1
-                self._note(f"line {line.number}: {line.id[:40]!r} is no request of SortNet")
+                self._refuse(line, f"{line.id[:40]!r} is no request of SortNet")
             elif id.batch in self._batches:
                 answers_by_batch.setdefault(id.batch, []).append((id, line))
             else:
@@ -373,16 +378,12 @@ class BatchAnswers:
             self.services[collection.name] = service
         return self.services[collection.name]
 
-    def _take_one(
+    def _store_line(
         self, service: LabellingService, batch: Batch, id: RequestId, line: AnswerLine
     ) -> None:
         """Store the answer in a line and count it; if it cannot be stored, note the reason."""
-        # The first request about a question answers its lease. The second request, about the items
-        # in reverse order, adds an answer without a lease.
-        is_about_lease = id.order == 1
         if batch.cancelled is not None:
-            self.refused += 1
-            self._note(f"line {line.number}: batch {batch.name} was cancelled")
+            self._refuse(line, f"batch {batch.name} was cancelled")
             return
         try:
             question = service.collection.question_of_batch(batch.name, id.lease)
@@ -391,18 +392,18 @@ class BatchAnswers:
             is_new = _store_verdict(service, batch.annotator, id, question, verdict)
         except Fault as fault:
             self.failed += 1
-            if is_about_lease:
-                self._unanswered.setdefault(batch.name, set()).add(id.lease)
             self._note(f"line {line.number}: {fault}")
+            if id.order == 1:  # the second request about a question has no lease to release
+                self._unanswered.setdefault(batch.name, set()).add(id.lease)
             return
         except (LeaseError, JudgementError):
-            self.refused += 1
-            self._note(
-                f"line {line.number}: its question is not one of batch {batch.name}, or was "
-                "taken back meanwhile"
+            self._refuse(
+                line,
+                f"its question is not one of batch {batch.name}, or was taken back meanwhile",
             )
             return
-        if is_about_lease:
+        if id.order == 1:
+            # An earlier line of the file may have had no answer to the same request.
             self._unanswered.get(batch.name, set()).discard(id.lease)
         if is_new:
             self.stored += 1
@@ -411,7 +412,12 @@ class BatchAnswers:
             self.repeated += 1
             self._note(f"line {line.number}: its question was answered before")
 
-    def _free_unanswered(self) -> None:
+    def _refuse(self, line: AnswerLine, reason: str) -> None:
+        """Count a line whose answer belongs to no open question, and note the reason."""
+        self.refused += 1
+        self._note(f"line {line.number}: {reason}")
+
+    def _release_unanswered(self) -> None:
         """Release the questions whose requests failed."""
         for name, leases in self._unanswered.items():
             batch, collection = self._batches[name]
@@ -460,23 +466,33 @@ def _lease_questions(
         n_missing = _n_within_quota(service, annotator, n - len(leases), live_leases)
         if n_missing <= 0:
             break
-        questions = question_set(
-            _copy_of_session(service),
-            annotator,
-            n_missing,
-            busy={pair for lease in live_leases for pair in lease.question.pairs},
-            rng=np.random.default_rng([service.session.seed, service.session.events]),
-        )
+        questions = _choose_questions(service, annotator, n_missing, live_leases)
         if not questions:
             break
+        # Other processes may lease some of these questions first; then more questions are chosen.
         with collection.locked():
-            name = name or collection.add_batch(annotator, dict(about))
+            if not name:
+                name = collection.add_batch(annotator, dict(about))
             leases += collection.lease(
                 annotator, questions, math.inf, after=service.last_number, batch=name
             )
         if len(leases) == n:
             break
     return name, leases
+
+
+def _choose_questions(
+    service: LabellingService, annotator: str, n: int, live_leases: Sequence[Lease]
+) -> list[Question]:
+    """Choose up to n questions about pairs that nobody has leased."""
+    session = service.session
+    return question_set(
+        _copy_of_session(service),
+        annotator,
+        n,
+        busy={pair for lease in live_leases for pair in lease.question.pairs},
+        rng=np.random.default_rng([session.seed, session.events]),
+    )
 
 
 def _n_within_quota(
@@ -500,7 +516,7 @@ def _copy_of_session(service: LabellingService) -> Session:
 
 
 def _verdict(line: AnswerLine, batch: Batch, form: AnswerForm) -> Verdict:
-    """Read the verdict in a line of answers.
+    """Read the verdict in a line of answers, with its cost and the facts to store with it.
 
     An answer without a readable verdict counts as a skip, and so does a prompt that was too long.
 
@@ -523,16 +539,16 @@ def _verdict(line: AnswerLine, batch: Batch, form: AnswerForm) -> Verdict:
     text = without_secrets(reply.text)
     # A server that does not count tokens reports 0. Then the prompt counts as a mean prompt of the
     # batch, and the tokens of the reply are estimated by its length.
-    tokens = [
-        reply.tokens_in or about["tokens"],
-        reply.tokens_out or len(text) // CHARACTERS + 1,
-    ]
-    meta["tokens"] = tokens
+    tokens_in = reply.tokens_in or about["tokens"]
+    tokens_out = reply.tokens_out or len(text) // CHARACTERS + 1
+    meta["tokens"] = [tokens_in, tokens_out]
     meta["calls"] = 1
     if about["structured"]:
         meta["structured"] = True
     meta.update(form.facts(reply))
-    price = Price(about["price_in"], about["price_out"])
-    facts: dict[str, Any] = {"cost": price.of(*tokens), "meta": stored_meta(meta)}
+    cost = Price(about["price_in"], about["price_out"]).of(tokens_in, tokens_out)
+    facts: dict[str, Any] = {"cost": cost, "meta": stored_meta(meta)}
     verdict = form.verdict(reply, text, facts)
-    return verdict or Verdict("skip", comment=stored_text(text), **facts)
+    if verdict is None:  # no answer can be read in the reply
+        verdict = Verdict("skip", comment=stored_text(text), **facts)
+    return verdict

@@ -39,6 +39,7 @@ class Convergence:
     """
 
     def __init__(self, collection: Collection, last_number: int) -> None:
+        """Start without a refit to record; `add` notes each refit."""
         self._collection = collection
         self._recorded_number = last_number
         self._refit_number = last_number

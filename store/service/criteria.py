@@ -28,7 +28,7 @@ class Asked(NamedTuple):
 
 
 class Criteria:
-    """The labelling services of a collection's criteria, or its only service without criteria.
+    """The labelling services of a collection: one for each criterion, or one without criteria.
 
     Args:
         services: the services in the order of the criteria.
@@ -105,7 +105,7 @@ class Criteria:
         return questions
 
     def service_of(self, criterion: str | None) -> LabellingService:
-        """Return the service of a criterion, or with None the only service of a collection.
+        """Return the service of a criterion; None stands for a collection without criteria.
 
         Raises:
             StudyError: if no service has the criterion.

@@ -37,12 +37,13 @@ def ask_in_turn(
         SortNetError: if a judge fails.
         KeyboardInterrupt: at an interrupt, after the answers so far are stored.
     """
-    calls_left: dict[str, int | None] = dict.fromkeys(connections)
+    calls_left: dict[str, int | None] = dict.fromkeys(connections)  # None: no limit
     if max_calls is not None:
         for annotator, connection in connections.items():
             n_allowed = max_calls - _calls_so_far(service, annotator)
             _limit_calls(connection, n_allowed)
             calls_left[annotator] = n_allowed
+    # The annotators whose judges can be asked, in the order of their turns.
     waiting = [annotator for annotator, n in calls_left.items() if n is None or n > 0]
     if not waiting and not service.remaining.stop:
         return LabellingEnd(
@@ -152,10 +153,19 @@ def _ask(
         raise KeyboardInterrupt
     has_only_failed = end.reason == EndReason.NOTHING_LEFT and end.failed and not end.answered
     if end.reason == EndReason.FAULT or has_only_failed:
-        n_answers = service.session.answered(annotator)
-        next_step = f"{count(n_answers, 'answer')} are kept: the same call goes on"
-        if judging.cause is not None:
-            judging.cause.add_note(f"{connection.name}: {next_step}")
-            raise judging.cause
-        raise SortNetError(f"{connection.name}: {end.fault or judging.last_fault}; {next_step}")
+        raise _failure(judging, end)
     return end
+
+
+def _failure(judging: Judging, end: LabellingEnd) -> BaseException:
+    """Make the error that reports a failed judge, and tells how many of its answers are kept.
+
+    If the judge is a function that raised an exception, this exception gets the report as a note.
+    """
+    name = judging.judge.name
+    n_answers = judging.service.session.answered(judging.annotator)
+    next_step = f"{count(n_answers, 'answer')} are kept: the same call goes on"
+    if judging.cause is not None:
+        judging.cause.add_note(f"{name}: {next_step}")
+        return judging.cause
+    return SortNetError(f"{name}: {end.fault or judging.last_fault}; {next_step}")

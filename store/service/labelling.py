@@ -123,6 +123,10 @@ class LabellingService:
         record: bool = False,
         call: Call = operator.call,
     ) -> None:
+        """Replay the stored judgements, and rank the items by features alone until the first fit.
+
+        The arguments are described at the class.
+        """
         self.collection = collection
         self.lease_seconds = lease_seconds
         self._goal = goal
@@ -164,23 +168,7 @@ class LabellingService:
                 return []
             leases = self._leases_of_service(annotator, live_leases)
             n_questions = self._n_within_quota(annotator, k, live_leases)
-            ids_to_renew: list[str] = []
-            if self._is_renewal_due(leases):
-                ids_to_renew = [lease.id for lease in leases]
-            for _ in range(ATTEMPTS):
-                n_missing = n_questions - len(leases)
-                questions = self._choose_questions(annotator, n_missing, live_leases)
-                if not questions and not ids_to_renew:
-                    break
-                new_leases = self._lease(annotator, questions, renew=ids_to_renew)
-                is_complete = len(new_leases) == len(ids_to_renew) + len(questions)
-                # A renewal returns the old leases together with the new leases.
-                leases = new_leases if ids_to_renew else leases + new_leases
-                ids_to_renew = []
-                if is_complete:
-                    break
-                # Another process has leased some of the chosen pairs: choose other pairs.
-                live_leases = self._read_changes()
+            leases = self._renew_and_lease(annotator, n_questions, leases, live_leases)
             return leases[:n_questions]
 
     def lease(self, annotator: str, questions: Sequence[Question]) -> list[Lease]:
@@ -191,6 +179,7 @@ class LabellingService:
     def held(self, annotator: str) -> list[Lease]:
         """Return an annotator's unanswered questions; renew their leases if they expire soon."""
         with self._lock:
+            # With k=0, `next` chooses no question, but updates and renews the annotator's leases.
             self.next(annotator, k=0)
             if self.why_closed(annotator):
                 return []
@@ -329,8 +318,14 @@ class LabellingService:
         with self._lock:
             judgements = self.session.judgements()
             study = self.study
-        undecided = [name for name in study.models if name not in study.probabilities]
-        return [name for name in undecided if not np.isnan(judgements.p[judgements.by(name)]).all()]
+        names = []
+        for name in study.models:
+            if name in study.probabilities:  # somebody has decided what its probabilities mean
+                continue
+            probabilities = judgements.p[judgements.by(name)]  # NaN: stored without a probability
+            if not np.isnan(probabilities).all():
+                names.append(name)
+        return names
 
     def sync(self) -> int:
         """Read the changes of other processes, and return the number of new judgements."""
@@ -397,6 +392,7 @@ class LabellingService:
                 twice as many unfitted answers.
         """
         session = self.session
+        # Fits of many answers or items are slow, so they may lack a twentieth of that number.
         most_unfitted = max(_MOST_UNFITTED, session.events // 20, session.n_items // 20)
         most_before_waiting = 2 * most_unfitted if side_by_side else most_unfitted
         # Several threads answer faster than fits with pauses can follow.
@@ -551,6 +547,42 @@ class LabellingService:
         # higher item number last.
         busy = {(low, high) for low, high in leased_pairs if high < self.session.n_items}
         return self.session.ask(annotator, k, busy=busy, wait=False)
+
+    def _renew_and_lease(
+        self,
+        annotator: str,
+        n_questions: int,
+        leases: list[Lease],
+        live_leases: Sequence[Lease],
+    ) -> list[Lease]:
+        """Renew an annotator's leases if they expire soon, and lease more questions if needed.
+
+        Args:
+            n_questions: number of leases that the annotator needs; there may be more already.
+            leases: the annotator's leases.
+            live_leases: the leases of all annotators.
+
+        Returns:
+            All leases of the annotator; fewer than `n_questions` if there are no more questions.
+        """
+        ids_to_renew: list[str] = []
+        if self._is_renewal_due(leases):
+            ids_to_renew = [lease.id for lease in leases]
+        for _ in range(ATTEMPTS):
+            n_missing = n_questions - len(leases)
+            questions = self._choose_questions(annotator, n_missing, live_leases)
+            if not questions and not ids_to_renew:
+                break
+            new_leases = self._lease(annotator, questions, renew=ids_to_renew)
+            is_complete = len(new_leases) == len(ids_to_renew) + len(questions)
+            # A renewal returns the old leases together with the new leases.
+            leases = new_leases if ids_to_renew else leases + new_leases
+            ids_to_renew = []
+            if is_complete:
+                break
+            # Another process has leased some of the chosen pairs: choose other pairs.
+            live_leases = self._read_changes()
+        return leases
 
     def _lease(
         self, annotator: str, questions: Sequence[Question], *, renew: Sequence[str] = ()

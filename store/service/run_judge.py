@@ -52,7 +52,8 @@ def vali_pairs(vali: Queries, comparator: TrainableComparator, judgements: int, 
         (m,) the keys of the pairs, see `sortnet.core.pairs`.
     """
     n_pairs = answers_about_vali(judgements)
-    # Other draws of a judge are seeded by the index of a part, which is below `len(SPLITS)`.
+    # Other random draws of a judge have the index of a part in their seed. `len(SPLITS)` is no such
+    # index, so these draws are independent of the others.
     rng = np.random.default_rng([seed, len(SPLITS)])
     part = SortedPart(vali, comparator, n_pairs, rng)
     selected_keys, _ = select_pairs("even", part)
@@ -176,6 +177,10 @@ class RunJudge:
         progress: Progress,
         notify: Callable[[str], None] = note,
     ) -> None:
+        """Read the answers that the run has stored, and prepare to ask about further pairs.
+
+        The arguments are described at the class.
+        """
         self.judge = judge
         self._seed = seed
         self._again = again
@@ -254,7 +259,7 @@ class RunJudge:
     def _undecided(self) -> str | None:
         """Return a fault in words if all answers about a part are ties or skips; else None."""
         for split, part in _PARTS.items():
-            targets = list(self._targets_of(split).values())
+            targets = list(self._targets_of(split).values())  # NaN: a skip; 0.5: a tie
             n_skipped = sum(map(math.isnan, targets))
             n_ties = targets.count(0.5)
             if targets and n_skipped + n_ties == len(targets):
@@ -323,12 +328,17 @@ class RunJudge:
                 self.judge.restart_clock()
                 pool.ask_all(self._workers)
         n_unanswered = sum(pair not in pool.targets for pair in pairs)
-        self._raise_fault(n_unanswered, n_pairs=len(pairs))
+        self._end_round(n_unanswered, n_pairs=len(pairs))
 
-    def _raise_fault(self, n_unanswered: int, *, n_pairs: int) -> None:
-        """Count unanswered pairs as failures, and raise the fault of the judge if it has failed.
+    def _end_round(self, n_unanswered: int, *, n_pairs: int) -> None:
+        """Count the failures of a round of questions, and raise an error if the judge has failed.
 
-        If the judge's budget is spent instead, a message tells so once.
+        If the judge's budget is spent instead, the unanswered pairs are no failures, and a message
+        tells once that nothing more is asked.
+
+        Args:
+            n_unanswered: number of pairs that the round left unanswered.
+            n_pairs: number of pairs that the round was about.
 
         Raises:
             SortNetError: if the judge has failed.
@@ -336,20 +346,34 @@ class RunJudge:
         """
         pool = self._pool
         why_no_more = self.judge.why_no_more()
-        fault = pool.fault
         if not why_no_more:
             self._n_failed += n_unanswered
-            if n_unanswered == n_pairs and not fault:
-                fault = f"failed at all {count(n_unanswered, 'pair')}; {pool.last_fault}"
+        fault = pool.fault
+        if not fault and not why_no_more and n_unanswered == n_pairs:
+            fault = f"failed at all {count(n_unanswered, 'pair')}; {pool.last_fault}"
         stored = f"{pool.n_stored:,} of {pool.judgements:,} answers are kept"
-        if fault and pool.cause is not None:
-            pool.cause.add_note(f"{pool.judge.name}: {stored}: go on with {self._again}")
-            raise pool.cause
         if fault:
-            raise SortNetError(f"{pool.judge.name}: {fault}; {stored}: go on with {self._again}")
+            raise self._failure(fault, stored)
         if why_no_more and not self._is_end_noted:
             self._is_end_noted = True
             self._notify(f"{why_no_more}: {stored}, and are learned from")
+
+    def _failure(self, fault: str, stored: str) -> BaseException:
+        """Make the error that reports a fault of the judge, and tells how to resume the run.
+
+        If the judge is a function that raised an exception, this exception gets the report as a
+        note.
+
+        Args:
+            stored: tells how many answers are stored.
+        """
+        name = self._pool.judge.name
+        next_step = f"{stored}: go on with {self._again}"
+        cause = self._pool.cause
+        if cause is not None:
+            cause.add_note(f"{name}: {next_step}")
+            return cause
+        return SortNetError(f"{name}: {fault}; {next_step}")
 
     def _question(self, split: Split, low: int, high: int) -> Question:
         """Make the question about a pair; the seed decides which document is shown left."""

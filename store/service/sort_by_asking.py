@@ -265,7 +265,7 @@ def _estimate_models(
     models = {
         annotator: judge for annotator, judge in judges.items() if isinstance(judge, LanguageModel)
     }
-    # The prompt of every model is made, because this refuses a prompt that cannot be used.
+    # Make the prompt of every model: a prompt that cannot be used raises an error here.
     prompts = [Prompt(model.prompt).of(examples[0]) for model in models.values()]
     calls = {
         annotator: estimate_calls(model, questions_a_judge, examples)

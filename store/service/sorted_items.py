@@ -199,10 +199,11 @@ def ranking_frame(ranking: Ranking, given_items: GivenItems, ids: Sequence[str])
     """
     import pandas as pd
 
-    # Several equal values may be one item, and the collection numbers its items in another order.
+    # The collection numbers the items in its own order.
     number_of_id = {id: number for number, id in enumerate(ids)}
-    numbers_in_collection = np.array([number_of_id[id] for id in given_items.items.ids], np.int64)
-    numbers = numbers_in_collection[np.asarray(given_items.number, np.int64)]
+    collection_numbers = np.array([number_of_id[id] for id in given_items.items.ids], np.int64)
+    # The item of each value that was passed; several equal values may be one item.
+    numbers = collection_numbers[np.asarray(given_items.number, np.int64)]
     columns: dict[str, Any] = {
         "rank": ranking.rank[numbers],
         "item": pd.Series(list(given_items.values), dtype=object),
@@ -224,7 +225,7 @@ def ranking_frame(ranking: Ranking, given_items: GivenItems, ids: Sequence[str])
 
 
 def _ranks_in_order(queries: Queries) -> I64:
-    """Return the ranks 1, 2, ... of each query, one query after another, (n_docs,)."""
+    """Return the ranks 1, 2, ... for each query, one query after another, as an (n_docs,) array."""
     sizes = np.diff(queries.offsets)
     return np.concatenate([np.arange(1, size + 1) for size in sizes])
 
@@ -232,19 +233,31 @@ def _ranks_in_order(queries: Queries) -> I64:
 def _rank_intervals(ranker: Ranker, queries: Queries) -> tuple[I64, I64] | None:
     """Return the lowest and the highest rank of each document, (n_docs,) each.
 
-    The interval has 90 % of the ranks in draws from a posterior, or all ranks by the heads or
-    members of another ranker. None if the ranker has only one score for a document.
+    A posterior gives the 90 % interval of a document's rank. Another ranker gives the range of the
+    document's ranks by its heads or members; None if it has only one score for a document.
     """
     if isinstance(ranker, PosteriorRanker):
-        scores = _draws(ranker, queries)
-        quantiles = _QUANTILES
-    elif isinstance(ranker, Model):
+        return _rank_quantiles(_draws(ranker, queries), queries, _QUANTILES)
+    if isinstance(ranker, Model):
         scores = _scores_of_heads(ranker, queries)
-        quantiles = (0.0, 1.0)  # the lowest and the highest rank of all
-        if scores.shape[1] < 2:
-            return None
-    else:
-        return None
+        n_scores_a_document = scores.shape[1]
+        if n_scores_a_document >= 2:
+            return _rank_quantiles(scores, queries, (0.0, 1.0))  # the lowest and the highest rank
+    return None
+
+
+def _rank_quantiles(
+    scores: F64, queries: Queries, quantiles: tuple[float, float]
+) -> tuple[I64, I64]:
+    """Rank documents by each of k scores, and return two quantiles of each document's k ranks.
+
+    Args:
+        scores: (n_docs, k) scores; a document is ranked among the documents of its query.
+        quantiles: the lower and the upper quantile, from 0 to 1.
+
+    Returns:
+        The lower and the upper quantile of the ranks, (n_docs,) each.
+    """
     low = np.empty(len(scores), np.int64)
     high = np.empty(len(scores), np.int64)
     for begin, end in zip(queries.offsets[:-1], queries.offsets[1:], strict=True):
