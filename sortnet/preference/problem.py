@@ -67,8 +67,17 @@ class Term(NamedTuple):
     factor: F64
 
 
-def _products(weight: F64, terms: list[Term]) -> F64:
-    """Return the weight times both factors of each pair of terms, one pair after the other."""
+def _curvature_values(weight: F64, terms: list[Term]) -> F64:
+    """Multiply the weights of m answers with both factors of every ordered pair of terms.
+
+    Args:
+        weight: (m,) minus the second derivative of each answer's log-likelihood in z.
+        terms: the k terms of z.
+
+    Returns:
+        (k * k * m,) products: the m products of the first pair, then the m of the second, and so
+        on.
+    """
     products: list[F64] = []
     for first in terms:
         weighted = weight * first.factor
@@ -407,24 +416,24 @@ class Problem:
         terms = [Term(position[block], factor[block]) for position, factor in self.terms()]
         rows = np.concatenate([first.position for first in terms for _ in terms])
         columns = np.concatenate([second.position for _ in terms for second in terms])
-        return rows, columns, _products(weight[block], terms)
+        return rows, columns, _curvature_values(weight[block], terms)
 
     def summed_curvature(self, weight: F64) -> F64:
-        """Return the matrix whose entries `curvature` lists, with the sums of its entries.
+        """Add up the entries that `curvature` lists to a matrix, (size, size).
 
         Args:
             weight: (m,) minus the second derivative of each answer's log-likelihood in z.
         """
         places, terms = self._places_of_curvature
-        # bincount adds up the values of the same place.
-        sums = np.bincount(places, _products(weight, terms), self.size * self.size)
+        # bincount adds up the values that belong to the same entry of the matrix.
+        sums = np.bincount(places, _curvature_values(weight, terms), self.size * self.size)
         return np.asarray(sums, np.float64).reshape(self.size, self.size)
 
     @cached_property
     def _places_of_curvature(self) -> tuple[I64, list[Term]]:
-        """Places of the products of all pairs of terms in the flat matrix of curvature; the terms.
+        """Indices of `_curvature_values` in the flattened matrix of curvature; and the terms.
 
-        They are the same in each step of Newton's method.
+        Both are the same in every step of Newton's method, so they are computed once.
         """
         terms = self.terms()
         positions = [np.asarray(term.position) for term in terms]
