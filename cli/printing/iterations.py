@@ -72,16 +72,17 @@ def _trial_line(first_cell: str, cells: Sequence[str], width: int) -> str:
 
 
 def chosen(config: Mapping[str, Any], trials: Sequence[Trial]) -> str:
-    """Tell in a line which settings the trials have chosen; an empty line without such settings.
+    """Tell in a line which settings the trials have chosen, or else how many trials have ended.
 
-    Until the settings are chosen, the line tells how many trials have ended.
+    The text is empty if trials choose no setting of the run.
 
     Args:
         config: the settings of the run.
         trials: the trials that have ended.
     """
     settings_to_choose = [name for name in _CHOSEN_BY_TRIALS if name in config]
-    if any(config[name] is None for name in settings_to_choose):
+    is_any_unchosen = any(config[name] is None for name in settings_to_choose)
+    if is_any_unchosen:
         return f"{count(len(trials), 'trial')} so far"
     names = _settings_of(trials[0]) if trials else _CHOSEN_BY_TRIALS
     # A trial has a number of epochs, but trials do not choose it.

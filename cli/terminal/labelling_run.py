@@ -100,9 +100,10 @@ def _lease_seconds(options: LabelOptions) -> float:
 
 
 def _fitted_service(collection: Collection, options: LabelOptions) -> LabellingService:
-    """Make a service that is fitted to the answers so far.
+    """Make a labelling service of a collection, fitted to the answers so far.
 
-    A person at a screen does not wait for a long fit, which ends in the background.
+    A person at a screen who is asked about all items does not wait for a long fit, which ends in
+    the background. In all other cases the fit ends before the function returns.
     """
     from store.service.labelling import LabellingService
 
@@ -112,7 +113,8 @@ def _fitted_service(collection: Collection, options: LabelOptions) -> LabellingS
     is_person = not is_asked(options.judge)
     with progress() as status:
         status("fitting the answers so far")
-        if is_person and options.judge["place"] is None and _has_screen():
+        is_about_all_items = options.judge["place"] is None
+        if is_person and is_about_all_items and _has_screen():
             service.update()
         else:
             service.settle()

@@ -29,7 +29,7 @@ def label_in_turn(
     Returns:
         Facts about each model that was asked; numbers of answers are added up over the rounds.
     """
-    active = [*annotators]
+    active = [*annotators]  # the models that are asked in the next round
     facts_by_annotator: dict[str, Facts] = {}
     n_left = number
     while active:
@@ -46,7 +46,8 @@ def label_in_turn(
                 # `answered` leaves out skips, which count in the size of a round.
                 n_left -= size if gave_all_answers else facts["answered"]
             is_number_reached = n_left is not None and n_left <= 0
-            if is_number_reached or facts["enough"] or facts["end"] == "interrupted":
+            is_interrupted = facts["end"] == "interrupted"
+            if is_number_reached or facts["enough"] or is_interrupted:
                 return list(facts_by_annotator.values())
     return list(facts_by_annotator.values())
 

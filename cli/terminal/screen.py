@@ -111,7 +111,11 @@ class Screen:
         self._is_late = False  # whether the lease is lost
 
     def ask(self, lease: Lease, status_line: str, renew: Callable[[], bool]) -> Reply:
-        """Show a question and wait for the keys of an answer; see `Front.ask`."""
+        """Show a question and wait for the keys of an answer; see `Front.ask`.
+
+        New instructions are shown before the question. The time of the answer leaves out the time
+        in which the annotator writes a comment or looks at the ranking or the help.
+        """
         self._renew = renew
         self._renewed_at = time.monotonic()
         self._is_late = False
@@ -123,7 +127,7 @@ class Screen:
         remarks = _Remarks()
         show = partial(self._show_question, view, status_line, choice=choice)
         size = show(self._note)
-        started = time.monotonic()
+        started = time.monotonic()  # moved on by the time that does not count
         while True:
             key = self._keys.read(TICK)
             reply = _completed_reply(key, choice)
@@ -132,9 +136,7 @@ class Screen:
                 return reply.after(started, remarks.comment, remarks.flagged)
             pressed_at = time.monotonic()
             self._act_on_key(key, view, remarks, show)
-            # A comment, the ranking or the help takes time that does not count for the answer.
-            # Reading the full texts is part of answering.
-            if key != "a":
+            if key != "a":  # reading the full texts is part of answering
                 started += time.monotonic() - pressed_at
             self._renew_lease()
             if self._is_late:

@@ -25,6 +25,8 @@ from sortnet.tables.rows import read_rows, rows_of_frame
 _SOURCE = "items"
 _LONGEST_ID = 60  # characters: a text up to this length is itself the id of its item
 _START = 40  # characters of a longer text with which the id of its item begins
+_DIGITS_OF_HASH = 8  # hexadecimal digits of a content's hash in an id
+_UNPRINTABLE = ("Cc", "Cs")  # Unicode's categories of control characters and surrogates
 
 
 @dataclass(frozen=True, eq=False)
@@ -298,13 +300,18 @@ def _ids_by_content(texts: Sequence[str], contents: Sequence[str]) -> tuple[str,
     ids = []
     for text, content in zip(texts, contents, strict=True):
         line = " ".join(text.split())
-        is_printable = not any(unicodedata.category(letter) in ("Cc", "Cs") for letter in line)
-        is_short_text = 0 < len(line) <= _LONGEST_ID and line == text == content
-        if is_short_text and is_printable:
+        is_printable = not any(unicodedata.category(letter) in _UNPRINTABLE for letter in line)
+        is_short = 0 < len(line) <= _LONGEST_ID
+        is_all_content = line == text == content  # the text is on one line, and there is no more
+        if is_short and is_all_content and is_printable:
             ids.append(line)
             continue
-        digest = hashlib.sha256(content.encode("utf-8", "surrogatepass")).hexdigest()[:8]
-        ids.append(f"{line[:_START]} {digest}".strip() if is_printable else digest)
+        sha256 = hashlib.sha256(content.encode("utf-8", "surrogatepass"))
+        digest = sha256.hexdigest()[:_DIGITS_OF_HASH]
+        if is_printable:
+            ids.append(f"{line[:_START]} {digest}".strip())  # only the digest if there is no text
+        else:
+            ids.append(digest)
     return tuple(ids)
 
 
