@@ -13,6 +13,7 @@ from sortnet.preference.goal import SURE, Goal, above_edge, among_top, wrong_of_
 from sortnet.preference.groups import Groups
 from sortnet.preference.likelihood import MOST_PROBIT, answers, measured
 from sortnet.preference.posterior import (
+    Draws,
     Measuring,
     Posterior,
     information,
@@ -303,7 +304,8 @@ class _Sessions:
         items = sample.items
         draws = rng.integers(len(posterior.draws), size=SIMULATIONS)
         # True scores and expected scores, (simulations, items).
-        self._truth: F64 = factor_of_scores * posterior.draws[np.ix_(draws, items)]
+        drawn_scores = np.asarray(posterior.draws[np.ix_(draws, items)], np.float64)
+        self._truth: F64 = factor_of_scores * drawn_scores
         self._mean: F64 = factor_of_scores * posterior.mean[items]
         # Covariances of the scores, (simulations, items, items).
         covariance = _covariance_of_items(posterior, items)
@@ -327,7 +329,7 @@ class _Sessions:
             (simulations,) the number of further answers; inf if it is not known.
         """
         n_items = len(self._sample.items)
-        most_answers = _ANSWERS_PER_ITEM * n_items // 2
+        most_answers = _ANSWERS_PER_ITEM * n_items // 2  # an answer is about two items
         n_needed = np.full(SIMULATIONS, np.inf)  # inf: the goal is not reached yet
         n_given = 0
         while True:
@@ -466,7 +468,7 @@ class _Sessions:
                 sure[simulation] = min(sure[simulation], sure_of_group)
         return q, sure
 
-    def _p_of_good_top(self, margins: F64) -> float:
+    def _p_of_good_top(self, margins: Draws) -> float:
         """Estimate the probability that the expected top of a group has few enough wrong items.
 
         Args:
