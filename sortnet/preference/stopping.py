@@ -252,7 +252,8 @@ def progress(posterior: Posterior, groups: Groups, goal: Goal, *, seed: int = 0)
         i, j = groups.draw(np.random.default_rng(seed), _MANY_PAIRS)
     mean, variance = posterior.difference(i, j)
     wrong = wrong_share(mean, variance, posterior.tie)
-    # A share that misses the goal by less than 1 % has a decimal, so that it never looks reached.
+    # Shares are rounded to whole per cents. A share that misses the goal by less than 1 % has a
+    # decimal, so that the goal never looks reached.
     misses_narrowly = goal.wrong < wrong < goal.wrong + 0.01
     share = f"{wrong:.1%}" if misses_narrowly else f"{wrong:.0%}"
     summary = f"{share} of the pairs may be in the wrong order, the goal is {100 * goal.wrong:.3g}%"
