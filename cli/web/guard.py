@@ -115,6 +115,7 @@ class Rate:
         """Count a request of the given name; return whether the request is within the limit."""
         now = self.clock()
         allowance, counted_at = self._allowances.get(name, (self.at_once, now))
+        # The allowance grows with time, up to the number of requests that are allowed at once.
         allowance = min(self.at_once, allowance + (now - counted_at) * self.per_second)
         is_allowed = allowance >= 1
         if is_allowed:

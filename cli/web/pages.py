@@ -100,10 +100,8 @@ class Pages:
         is_goal_reached = is_fitted and all(criterion.stop for criterion in remaining)
         if why_closed:
             why = f"{why_closed[:1].upper()}{why_closed[1:]}."
-        elif is_goal_reached:
-            why = f"{remaining[-1].why}."
         else:
-            why = NOTHING
+            why = f"{remaining[-1].why}." if is_goal_reached else NOTHING
         n_left = _questions_left(remaining) if is_fitted else None
         range_left = ""
         if n_left is not None:

@@ -359,12 +359,17 @@ def example_questions(service: LabellingService, n: int) -> list[AskedQuestion]:
     for left, right in zip(left_items.tolist(), right_items.tolist(), strict=True):
         items = [left, right]
         if set_size > 2:
-            group = groups.of[left]
-            members = rng.permutation(groups.members[group]).tolist()
-            further = [item for item in members if item not in items]
-            items += further[: set_size - 2]
+            items = _fill_up(items, groups, set_size, rng)
         examples.append(_example(service, items))
     return examples
+
+
+def _fill_up(pair: list[int], groups: Groups, set_size: int, rng: np.random.Generator) -> list[int]:
+    """Add random items of a pair's group until there are `set_size`, or no item of it is left."""
+    group = groups.of[pair[0]]
+    members = rng.permutation(groups.members[group]).tolist()
+    further = [item for item in members if item not in pair]
+    return pair + further[: set_size - len(pair)]
 
 
 def _example(service: LabellingService, items: Sequence[int]) -> AskedQuestion:

@@ -599,7 +599,7 @@ class LabellingService:
         return leases
 
     def _leases_of_service(self, annotator: str, live_leases: Sequence[Lease]) -> list[Lease]:
-        """Return an annotator's live leases from this service.
+        """Return an annotator's live leases from this service, and forget the ended leases.
 
         The first call for an annotator also takes over the leases of ended processes. Leases about
         unknown items, or about pairs that the session does not allow, are left out.
