@@ -16,7 +16,7 @@ from sortnet.core import Queries
 from sortnet.rankers.sortnet import fit
 
 # Kernels run in one thread, as in its forks: they would be aborted, had theirs been at work here.
-threads._LOADED_IN = 0
+threads._LOADING_PROCESS = 0
 
 
 def _load_kernels() -> None:

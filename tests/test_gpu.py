@@ -28,7 +28,7 @@ from sortnet.learning.step_budget import Share
 from sortnet.metrics import evaluate
 from sortnet.sorting import merge_sort_on_device as device_sort
 from sortnet.sorting import sort
-from sortnet.sorting.merge_sort_levels import merge_sort_levels, runs
+from sortnet.sorting.merge_sort_levels import merge_bounds, merge_sort_levels
 from sortnet.sorting.merge_sort_on_device import merge_sort_on_device
 
 CPU, META, CUDA = (torch.device(name) for name in ("cpu", "meta", "cuda"))
@@ -137,7 +137,7 @@ def test_a_level_of_the_sort_waits_for_no_device(kind):
     members = [kind(3, hidden=4, seed=k).to(META) for k in range(2)]
     prepared = Committee(members).prepare(np.zeros((30, 3), np.float32))
     source = torch.empty(60, dtype=torch.int64, device=META)
-    bounds = runs(np.array([0, 10, 30]), 4)
+    bounds = merge_bounds(np.array([0, 10, 30]), 4)
     there = Committee(members).on_device()
     merged, *made = device_sort._merge_level(there, prepared, source, 30, *bounds)
     assert {each.device for each in (merged, *made)} == {META}
@@ -157,7 +157,7 @@ def test_a_step_of_training_waits_for_no_device(kind, loss):
     queries, pairs = made(4, 6, 1)
     net, how = kind(3).to(META), Training(loss=loss)
     grouped = mini_batches.QueryPairs.of(queries, pairs)
-    for at in (grouped, replace(grouped, kept=grouped._features(META))):
+    for at in (grouped, replace(grouped, features_on_gpu=grouped._features(META))):
         for batch in at.batches(16, 300, np.random.default_rng(0), META):
             assert training._gradients(net, batch, how, None).device == META
 
@@ -172,7 +172,7 @@ def test_batches_of_features_kept_on_a_device_are_those_sent_one_by_one(
         patch.setattr(mini_batches, "_LONG", long)
         patch.setattr(mini_batches, "AT_ONCE", 7)
         sent = mini_batches.QueryPairs.of(queries, pairs)
-        kept = replace(sent, kept=sent._features(CPU))
+        kept = replace(sent, features_on_gpu=sent._features(CPU))
         each = (parts_of(one, batch_size, most, np.random.default_rng(0)) for one in (sent, kept))
         for one, other in zip(*each, strict=True):
             for name in ("x", "winner", "loser", "weight"):
@@ -222,7 +222,8 @@ def test_on_a_gpu_levels_and_steps_run_without_a_wait():
     optimizer = training._Steps.of(net, Training(), Share(0, 1, 1, 1)).optimizer
     torch.cuda.set_sync_debug_mode("error")
     try:
-        device_sort._merge_level(there, prepared, source, queries.n_docs, *runs(queries.offsets, 8))
+        bounds = merge_bounds(queries.offsets, 8)
+        device_sort._merge_level(there, prepared, source, queries.n_docs, *bounds)
         for batch in grouped.batches(64, 300, np.random.default_rng(0), net.device):
             training._gradients(net, batch, Training(), None)
             optimizer.step()

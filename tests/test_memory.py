@@ -156,7 +156,7 @@ def test_scaling_takes_little_beside_its_result(monkeypatch, on_disk, sizes):
     n, d = 400, 1000
     for module in (scaling, scaled_columns):
         monkeypatch.setattr(module, "CHUNK", 1 << 12)
-    monkeypatch.setattr(scaled_columns, "_GATHERED", 1 << 12)
+    monkeypatch.setattr(scaled_columns, "_VALUES_COPIED_AT_ONCE", 1 << 12)
     X = np.random.default_rng(0).normal(size=(n, d)).astype(np.float32)
     X[::7, ::3] = np.nan
     queries = Queries.from_arrays(X, group=sizes)
@@ -202,7 +202,7 @@ threading.stack_size(1 << 18)
 small, large, cache, limit = sys.argv[1:]
 large_arrays.IN_MEMORY = 1 << 20
 scaling.CHUNK = scaled_columns.CHUNK = 1 << 16
-scaled_columns._GATHERED = 1 << 18
+scaled_columns._VALUES_COPIED_AT_ONCE = 1 << 18
 def use(path, cache):
     for _ in range(2):
         queries = read_queries(path, cache=cache)

@@ -231,8 +231,8 @@ def test_a_reliabilitys_effect_on_the_mode_is_that_of_a_fit_with_another():
     problem = Problem(X, votes, 2, replace(scales, annotators=unit))
     theta = fit(X, votes, 2, scales=scales).theta
     solver = problem.solver(problem.likelihood(theta).weight, scales.priors[0])
-    pulls = problem.pulls_of_reliabilities(theta).toarray()
-    shifts = problem.to_scores(problem.shifts(pulls, solver))
+    slope_changes = problem.slope_changes_by_annotator(theta).toarray()
+    shifts = problem.to_scores(problem.shifts_of_mode(slope_changes, solver))
     assert np.allclose(shifts[0], numeric, atol=2e-3)
 
 

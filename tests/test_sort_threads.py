@@ -79,7 +79,7 @@ def test_a_forked_process_runs_the_kernels_in_one_thread(monkeypatch):
     many, few = torch.ones(1 << 16).numpy(), torch.arange(3).numpy()
     doubled(few)
     assert few.tolist() == [0, 2, 4] and not used  # too little work for several
-    monkeypatch.setattr(threads, "_LOADED_IN", os.getpid() + 1)
+    monkeypatch.setattr(threads, "_LOADING_PROCESS", os.getpid() + 1)
     doubled(many)
     assert (many == 2).all() and not used
 

@@ -352,12 +352,12 @@ class Screen:
         rows = make_rows()
         size = self._console.size
         while True:
-            keys = _key_lines(f"{_SCROLL}|any other key: {then}", self._console.width)
-            height = self._console.height - len(keys)
+            key_lines = _key_lines(f"{_SCROLL}|any other key: {then}", self._console.width)
+            height = self._console.height - len(key_lines)
             largest_first = max(len(rows) - height, 0)
             can_scroll = largest_first > 0
             first = min(max(first, 0), largest_first)
-            explanation = "\n".join(keys) if can_scroll else f"any key: {then}"
+            explanation = "\n".join(key_lines) if can_scroll else f"any key: {then}"
             bar = Text(explanation, style="bold")
             self._console.update_screen(Text("\n").join([*rows[first : first + height], bar]))
             key = self._keys.read(TICK)

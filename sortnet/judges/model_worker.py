@@ -150,19 +150,8 @@ class ModelWorker:
         usage.calls += 1
         usage.tokens_in += tokens_in
         usage.tokens_out += tokens_out
-        meta: dict[str, Any] = {
-            "model": self.server.model,
-            "tokens": [usage.tokens_in, usage.tokens_out],
-            "calls": usage.calls,
-        }
-        if is_structured:
-            meta["structured"] = True
-        meta |= form.facts(reply) | question.get("meta", {})
-        facts: dict[str, Any] = {
-            "milliseconds": int(1000 * (time.monotonic() - usage.began)),
-            "cost": self.server.budget.cost_of(usage.tokens_in, usage.tokens_out),
-            "meta": stored_meta(meta),
-        }
+        further_meta = form.facts(reply) | question.get("meta", {})
+        facts = self._facts(usage, further_meta, is_structured=is_structured)
         text = self.server.hidden(reply.text)
         verdict = form.verdict(reply, text, facts)
         if verdict is not None:
@@ -171,6 +160,30 @@ class ModelWorker:
         skip = Verdict("skip", comment=comment, **facts)
         request = form.again(as_json=is_structured)
         return _Attempt(skip, _messages_to_ask_again(messages, text, request))
+
+    def _facts(
+        self, usage: _Usage, further_meta: Mapping[str, Any], *, is_structured: bool
+    ) -> dict[str, Any]:
+        """Collect the fields of a verdict besides the answer: time, cost and `meta`.
+
+        Args:
+            usage: calls and tokens of the question so far.
+            further_meta: facts for `meta` besides the model, its calls and their tokens.
+            is_structured: whether the answer was asked for by JSON schema.
+        """
+        meta: dict[str, Any] = {
+            "model": self.server.model,
+            "tokens": [usage.tokens_in, usage.tokens_out],
+            "calls": usage.calls,
+        }
+        if is_structured:
+            meta["structured"] = True
+        meta |= further_meta
+        return {
+            "milliseconds": int(1000 * (time.monotonic() - usage.began)),
+            "cost": self.server.budget.cost_of(usage.tokens_in, usage.tokens_out),
+            "meta": stored_meta(meta),
+        }
 
     def _reply(self, messages: Sequence[Mapping[str, Any]], form: AnswerForm) -> tuple[Reply, bool]:
         """Get a reply from the server, and whether the reply was asked for by JSON schema.

@@ -64,15 +64,20 @@ def calibration(
     table = Judgements.of(judgements)
     votes = SharedVotes.of(table)
     is_own = votes.annotator == table.annotators.get(annotator, -1)
-    is_counted = is_own & (votes.better != 0.5) & ~np.isnan(table.p[votes.rows])
+    is_tie = votes.better == 0.5
+    has_p = ~np.isnan(table.p[votes.rows])
+    is_counted = is_own & ~is_tie & has_p
     if not is_counted.any():
         return []
+    # For each counted vote: the other annotators' votes about the same pair, and those among them
+    # that prefer the same item.
     counts = _preference_counts(votes, ~is_own)[votes.pair[is_counted]]
     n_others = counts.sum(axis=1)
     n_same = np.where(votes.better[is_counted] == 1, counts[:, 0], counts[:, 1])
     is_right, is_gold = _compare_with_gold(votes, is_counted, gold)
     p = _p_of_preferred(table, votes.rows[is_counted])
-    range_numbers = np.searchsorted(EDGES[1:-1], p, side="right")
+    inner_edges = EDGES[1:-1]
+    range_numbers = np.searchsorted(inner_edges, p, side="right")
     ranges = []
     for k in np.unique(range_numbers).tolist():
         is_within = range_numbers == k
@@ -94,21 +99,23 @@ def calibration(
 
 
 def _preference_counts(votes: SharedVotes, is_counted: Bool) -> I64:
-    """Count the selected votes of each pair, for the lower and for the higher item number.
+    """Count the selected votes of each pair, separately for the item that they prefer.
 
     Returns:
-        (n_pairs, 2) the numbers of votes.
+        (n_pairs, 2) the number of votes for the item with the lower number, and for the other item.
     """
     n_pairs = len(votes.starts)
-    n_lower = np.bincount(votes.pair[is_counted & (votes.better == 1)], minlength=n_pairs)
-    n_higher = np.bincount(votes.pair[is_counted & (votes.better == 0)], minlength=n_pairs)
+    pairs_for_lower = votes.pair[is_counted & (votes.better == 1)]
+    pairs_for_higher = votes.pair[is_counted & (votes.better == 0)]
+    n_lower = np.bincount(pairs_for_lower, minlength=n_pairs)
+    n_higher = np.bincount(pairs_for_higher, minlength=n_pairs)
     return np.stack((n_lower, n_higher), axis=1)
 
 
 def _compare_with_gold(
     votes: SharedVotes, is_counted: Bool, gold: Iterable[Pair]
 ) -> tuple[Bool, Bool]:
-    """Compare the counted votes with the gold pairs.
+    """Compare the counted votes with the gold pairs (better, worse).
 
     Returns:
         For each counted vote, whether it prefers the better item of a gold pair, and whether it is

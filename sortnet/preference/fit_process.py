@@ -1,4 +1,4 @@
-"""A separate process for fits, so that a fit does not block the interpreter for answers."""
+"""A separate process for fits, so that the main process can take answers during a fit."""
 
 from __future__ import annotations
 

@@ -104,19 +104,26 @@ def choose_basis(
     """
     n_annotators = int(votes.annotator.max(initial=-1)) + 1
     if net is None:
-
-        def learn() -> Arrays:
-            return {"units": learned_features(features, votes, n_annotators, seed=seed)}
-
-        inputs = ["units", features, *vars(votes).values(), seed]
-        units = cached(keep, inputs, learn)["units"]
-        trained_at = at
+        units = _kept_units(features, votes, n_annotators, seed=seed, keep=keep)
         extended = np.hstack((features, units))
+        trained_at = at
     else:
-        trained_at = net.milestone
         extended = net.features
+        trained_at = net.milestone
     scales = kept_scales(extended, votes, n_annotators, seed=seed, keep=keep)
     return Basis(trained_at, at, extended, scales)
+
+
+def _kept_units(
+    features: F64, votes: Votes, n_annotators: int, *, seed: int, keep: Path | None
+) -> F64:
+    """Learn features with `learned_features`, or read them from the cache in the folder `keep`."""
+
+    def learn() -> Arrays:
+        return {"units": learned_features(features, votes, n_annotators, seed=seed)}
+
+    inputs = ["units", features, *vars(votes).values(), seed]
+    return cached(keep, inputs, learn)["units"]
 
 
 def kept_scales(
@@ -163,7 +170,7 @@ def fit_both(
     scales = basis.scales
     features = basis.features
 
-    def fit_them() -> Arrays:
+    def compute_fits() -> Arrays:
         """Compute both fits; return the arrays, with "choosing." or "all." before each name."""
         choosing = fit(features, usable, n_annotators, scales=scales, start=start, seed=seed)
         if not len(everything) and choosing.posterior.covariance is None:
@@ -179,25 +186,32 @@ def fit_both(
                 start=choosing.theta,
                 seed=seed,
             )
-        arrays = {f"choosing.{name}": array for name, array in choosing.arrays().items()}
-        for name, array in ranking.arrays().items():
-            arrays[f"all.{name}"] = array
-        return arrays
+        return {
+            **_add_prefix("choosing.", choosing.arrays()),
+            **_add_prefix("all.", ranking.arrays()),
+        }
 
     votes = [*vars(usable).values(), *vars(everything).values()]
     inputs = ["fits", features, *scales.arrays().values(), *votes, n_annotators, start, seed]
-    arrays = cached(keep, inputs, fit_them)
+    arrays = cached(keep, inputs, compute_fits)
+    n = len(features)
+    choosing = Fitted.from_arrays(_with_prefix("choosing.", arrays), n, scales)
+    ranking = Fitted.from_arrays(_with_prefix("all.", arrays), n, scales)
+    return Fits(basis, choosing, ranking)
 
-    def fit_named(prefix: str) -> Fitted:
-        """Rebuild a fit from the arrays whose names start with the prefix."""
-        arrays_of_fit = {
-            name.removeprefix(prefix): array
-            for name, array in arrays.items()
-            if name.startswith(prefix)
-        }
-        return Fitted.from_arrays(arrays_of_fit, len(features), scales)
 
-    return Fits(basis, fit_named("choosing."), fit_named("all."))
+def _add_prefix(prefix: str, arrays: Arrays) -> Arrays:
+    """Return arrays by name, with the prefix before each name."""
+    return {prefix + name: array for name, array in arrays.items()}
+
+
+def _with_prefix(prefix: str, arrays: Arrays) -> Arrays:
+    """Return the arrays whose names start with the prefix, by their names without the prefix."""
+    return {
+        name.removeprefix(prefix): array
+        for name, array in arrays.items()
+        if name.startswith(prefix)
+    }
 
 
 def predicted_better_without(number: int, basis: Basis, votes: Votes, *, seed: int = 0) -> bool:
@@ -216,7 +230,7 @@ def predicted_better_without(number: int, basis: Basis, votes: Votes, *, seed: i
 
     Cost: two fits to at most 20,000 votes.
     """
-    votes = _plenty_of(votes.comparisons(), seed)
+    votes = _sample_votes(votes.comparisons(), seed)
     is_own = votes.annotator == number
     if is_own.all() or not is_own.any():
         return False
@@ -242,7 +256,7 @@ def predicted_better_without(number: int, basis: Basis, votes: Votes, *, seed: i
     return is_gain(gain, _BETTER, ddof=0)
 
 
-def _plenty_of(votes: Votes, seed: int) -> Votes:
+def _sample_votes(votes: Votes, seed: int) -> Votes:
     """Draw about 20,000 random votes if there are more, else return all votes."""
     if len(votes) <= _PLENTY:
         return votes
@@ -270,15 +284,8 @@ def learned_features(features: F64, votes: Votes, n_annotators: int, *, seed: in
     no_units = np.empty((len(features), 0))
     if votes.n_answers < ENOUGH or not features.shape[1]:
         return no_units
-    votes = _plenty_of(votes, seed)
-    n_items = len(features)
-    # A vote is held out if either of its items is held out. If the share s of the items is held
-    # out, this is the share 1 - (1 - s)² of the votes.
-    n_held_out = max(1, round(n_items * (1 - np.sqrt(1 - _CHECKED))))
-    held_out_items = np.random.default_rng(seed).permutation(n_items)[:n_held_out]
-    is_item_held_out = np.zeros(n_items, np.bool_)
-    is_item_held_out[held_out_items] = True
-    held_out = is_item_held_out[votes.left] | is_item_held_out[votes.right]
+    votes = _sample_votes(votes, seed)
+    held_out = _draw_held_out_votes(votes, len(features), seed)
     training_votes = votes.where(~held_out)
     validation_votes = votes.where(held_out)
     if not len(training_votes) or not len(validation_votes):
@@ -289,6 +296,20 @@ def learned_features(features: F64, votes: Votes, n_annotators: int, *, seed: in
     log_p_with_units = _log_likelihoods(extended, votes, n_annotators, held_out, seed)
     gain = log_p_with_units - log_p_without_units
     return units if is_gain(gain, _BETTER, ddof=0) else no_units
+
+
+def _draw_held_out_votes(votes: Votes, n_items: int, seed: int) -> Bool:
+    """Draw random items; return a mask of all votes about them, about a quarter of the votes.
+
+    A vote is held out if either of its items is drawn. If the share s of the items is drawn, this
+    is the share 1 - (1 - s)² of the votes.
+    """
+    share_of_items = 1 - np.sqrt(1 - _CHECKED)
+    n_drawn = max(1, round(n_items * share_of_items))
+    drawn_items = np.random.default_rng(seed).permutation(n_items)[:n_drawn]
+    is_drawn = np.zeros(n_items, np.bool_)
+    is_drawn[drawn_items] = True
+    return is_drawn[votes.left] | is_drawn[votes.right]
 
 
 def _log_likelihoods(
@@ -343,10 +364,8 @@ def _train_hidden_units(
 def _compared_pairs(votes: Votes) -> ComparedPairs:
     """Make the distinct pairs (better, worse) of the votes; a tie gives one in each direction."""
     comparisons = votes.comparisons()
-    # Each comparison counts twice, and only the second time a tie is for the right item.
-    is_left_better = np.append(comparisons.target >= 0.5, comparisons.target > 0.5)
-    left = np.tile(comparisons.left, 2)
-    right = np.tile(comparisons.right, 2)
-    better = np.where(is_left_better, left, right)
-    worse = np.where(is_left_better, right, left)
+    left_wins = comparisons.where(comparisons.target >= 0.5)
+    right_wins = comparisons.where(comparisons.target <= 0.5)
+    better = np.append(left_wins.left, right_wins.right)
+    worse = np.append(left_wins.right, right_wins.left)
     return ComparedPairs.of_keys(unique(packed(better, worse)))

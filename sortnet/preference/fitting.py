@@ -33,7 +33,7 @@ _SMALL = 150  # number of unknowns up to which a fit takes a few milliseconds
 # A fit is due if more than this number of events wait, or more than one in 20 of the fitted events.
 _UNFITTED = 4
 _UNFITTED_OF = 20
-_AT_A_TIME = 64  # if more events wait, they do not update the posterior before the next fit
+_MOST_OBSERVED = 64  # if more events wait, they do not update the posterior before the next fit
 
 
 class CurrentOrder(NamedTuple):
@@ -83,7 +83,7 @@ class SessionFitting:
         keep: Path | None,
         call: Callable[..., Any],
     ) -> None:
-        self._X = features
+        self._features = features
         self._history = history
         self._groups = groups
         self._study = study
@@ -101,7 +101,7 @@ class SessionFitting:
     @property
     def has_features(self) -> bool:
         """Whether the items have features."""
-        return bool(self._X.shape[1])
+        return bool(self._features.shape[1])
 
     @property
     def behind(self) -> int:
@@ -129,7 +129,7 @@ class SessionFitting:
     @property
     def small(self) -> bool:
         """Whether there are so few unknowns that a fit takes a few milliseconds."""
-        return sum(self._X.shape) + len(self._history.annotators) <= _SMALL
+        return sum(self._features.shape) + len(self._history.annotators) <= _SMALL
 
     @property
     def _is_net_old(self) -> bool:
@@ -167,7 +167,7 @@ class SessionFitting:
         posterior = self.fits.choosing.posterior
         n_events = len(self._history.events)
         n_new = n_events - self._n_observed
-        if posterior.covariance is None or not 0 < n_new <= _AT_A_TIME:
+        if posterior.covariance is None or not 0 < n_new <= _MOST_OBSERVED:
             return
         n_annotators = len(posterior.reliability)
         models = self.models()
@@ -192,9 +192,11 @@ class SessionFitting:
         """
         if not self._history.gives_measurements(annotator):
             return None
-        annotators = self.fits.choosing.posterior.annotators
-        number = self._history.annotators.get(annotator, len(annotators.scale))
-        annotators = annotators.padded(max(number + 1, len(annotators.scale)))
+        fitted_annotators = self.fits.choosing.posterior.annotators
+        n_fitted = len(fitted_annotators.scale)
+        number = self._history.annotators.get(annotator, n_fitted)
+        # An annotator whose answers are not fitted yet counts as average.
+        annotators = fitted_annotators.padded(max(number + 1, n_fitted))
         reliability = float(annotators.reliability[number])
         scale = float(annotators.scale[number])
         return (reliability, scale) if scale > 0 else None
@@ -225,11 +227,11 @@ class SessionFitting:
             votes = self._history.soft_votes()
             names = [*self._history.annotators]
             n_events = len(self._history.events)
-            votes_and_gold = self._with_known(self._history.votes(n_events))
+            votes_and_gold = self._with_models_and_gold(self._history.votes(n_events))
         if not len(votes):
             return votes, {}
         keep = self._keep if votes.n_answers >= ENOUGH else None
-        scales = kept_scales(self._X, votes_and_gold, len(names), seed=self._seed, keep=keep)
+        scales = kept_scales(self._features, votes_and_gold, len(names), seed=self._seed, keep=keep)
         weight: F64 = scales.annotators.reliability * (1 - scales.annotators.blind)
         return votes.comparisons(), dict(zip(names, weight.tolist(), strict=True))
 
@@ -253,7 +255,7 @@ class SessionFitting:
         """
         with self._lock:
             fits = self.fits
-            votes = self._with_known(self._history.votes(self.fitted_at))
+            votes = self._with_models_and_gold(self._history.votes(self.fitted_at))
             names = [*self._history.annotators]
         number = widened_by(
             fits.all.posterior,
@@ -277,7 +279,7 @@ class SessionFitting:
             self._n_observed = n_events
 
     def _fit(self, n_events: int, before: Fits | None, *, keep_net: bool = False) -> Fits:
-        """Fit to the first events of the session.
+        """Fit the scores to the answers among the first events of the session.
 
         Args:
             n_events: the number of events.
@@ -288,8 +290,8 @@ class SessionFitting:
         with self._lock:
             n_annotators = len(self._history.annotators)
             last_milestone = self._milestone(n_events)
-            everything = self._with_known(self._history.votes(n_events))
-            usable = self._with_known(self._history.votes(n_events, holdout=False))
+            everything = self._with_models_and_gold(self._history.votes(n_events))
+            usable = self._with_models_and_gold(self._history.votes(n_events, holdout=False))
         is_quick = n_events == 0 or self.small
         call = operator.call if is_quick else self._call
         # A cached fit is for a new session with the same events. Such a session neither keeps a net
@@ -299,15 +301,9 @@ class SessionFitting:
             basis = self._choose_basis(last_milestone, call, net=None, keep=keep)
             start = None
         else:
-            basis = before.basis
-            start = before.choosing.theta
-            must_choose_scales = basis.scaled != last_milestone
-            must_train_net = basis.milestone != last_milestone and not keep_net
-            if must_choose_scales or must_train_net:
-                net = basis if keep_net else None
-                basis = self._choose_basis(last_milestone, call, net=net, keep=keep)
-                if not keep_net:  # the earlier weights belong to features of another net
-                    start = None
+            basis, start = self._next_basis(
+                before, last_milestone, call, keep_net=keep_net, keep=keep
+            )
         if start is not None:
             keep = None
         fits: Fits = call(
@@ -322,6 +318,38 @@ class SessionFitting:
         )
         return fits
 
+    def _next_basis(
+        self,
+        before: Fits,
+        last_milestone: int,
+        call: Callable[..., Any],
+        *,
+        keep_net: bool,
+        keep: Path | None,
+    ) -> tuple[Basis, F64 | None]:
+        """Choose the basis of the next fits, if the basis of the last fits is out of date.
+
+        Args:
+            before: the last fits.
+            last_milestone: the number of events from which net and scales should be chosen.
+            call: a function that calls `choose_basis`, perhaps in another process.
+            keep_net: whether to keep the features of the last net.
+            keep: the folder of the cache. If None, nothing is cached.
+
+        Returns:
+            The basis; and the unknowns from which the search for the modes starts. They are None if
+            a new net was trained, because the weights of the last fits belong to other features.
+        """
+        basis = before.basis
+        start = before.choosing.theta
+        must_choose_scales = basis.scaled != last_milestone
+        must_train_net = basis.milestone != last_milestone and not keep_net
+        if not must_choose_scales and not must_train_net:
+            return basis, start
+        if keep_net:
+            return self._choose_basis(last_milestone, call, net=basis, keep=keep), start
+        return self._choose_basis(last_milestone, call, net=None, keep=keep), None
+
     def _choose_basis(
         self, at: int, call: Callable[..., Any], *, net: Basis | None, keep: Path | None
     ) -> Basis:
@@ -334,8 +362,10 @@ class SessionFitting:
             keep: the folder of the cache. If None, nothing is cached.
         """
         with self._lock:
-            votes = self._with_known(self._history.votes(at, holdout=False))
-        basis: Basis = call(choose_basis, self._X, votes, at, net=net, seed=self._seed, keep=keep)
+            votes = self._with_models_and_gold(self._history.votes(at, holdout=False))
+        basis: Basis = call(
+            choose_basis, self._features, votes, at, net=net, seed=self._seed, keep=keep
+        )
         return basis
 
     def _order_by(self, fits: Fits) -> CurrentOrder:
@@ -346,12 +376,14 @@ class SessionFitting:
             return CurrentOrder(items, None)
         return CurrentOrder(items, among_top(posterior, self._groups, self._goal.top))
 
-    def _with_known(self, votes: Votes) -> Votes:
+    def _with_models_and_gold(self, votes: Votes) -> Votes:
         """Mark the votes of the study's models, and add the known answers to the gold pairs."""
         return votes.with_known(self.models(), self._study.gold_pairs())
 
     def _milestone(self, n_events: int) -> int:
-        """Return the last milestone of the first events, as a number of events; see `milestone`.
+        """Return the last milestone among the first events, as a number of events.
+
+        See `milestone` for the milestones of a session without models.
 
         If models answer, people's events have milestones of their own, too, because a few answers
         of people measure the errors of many answers of models. If only models have answered, the
@@ -361,12 +393,13 @@ class SessionFitting:
         if not self._study.models:
             return last_milestone
         with self._lock:
-            measuring_rows = self._history.not_by(self._study.models, n_events)
-            if not len(measuring_rows):
-                first_annotator = [*self._history.annotators][:1]
-                measuring_rows = self._history.not_by(first_annotator, n_events)
-        n_measuring = milestone(len(measuring_rows))
-        if not n_measuring:
+            rows = self._history.not_by(self._study.models, n_events)
+            if not len(rows):
+                first_model = [*self._history.annotators][:1]
+                rows = self._history.not_by(first_model, n_events)
+        # This milestone is a number of these rows, not of all events.
+        n_rows_to_milestone = milestone(len(rows))
+        if not n_rows_to_milestone:
             return last_milestone
-        last_row = int(measuring_rows[n_measuring - 1])
-        return max(last_milestone, last_row + 1)
+        row_of_milestone = int(rows[n_rows_to_milestone - 1])
+        return max(last_milestone, row_of_milestone + 1)

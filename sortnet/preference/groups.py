@@ -48,17 +48,17 @@ class Groups:
             raise JudgementError(f"{n_items} items but groups of {len(self.of)}")
         is_compared = np.ones(n_items, np.bool_)
         is_compared[list(without)] = False
-        self._sizes: I64 = np.bincount(self.of[is_compared], minlength=len(number_of_name))
-        # `_by_group` has the compared items, group by group. `_starts` has the index of each
-        # group's first item in this array, and `_index` the index of each item. An item that is not
-        # compared gets the first index of its group.
+        self._size_of_group: I64 = np.bincount(self.of[is_compared], minlength=len(number_of_name))
+        # `_by_group` has the compared items, group by group. `_start_of_group` has the index of
+        # each group's first item in `_by_group`, and `_index_of_item` the index of each item. An
+        # item that is not compared gets the first index of its group.
         by_group = np.argsort(self.of, kind="stable")
         self._by_group: I64 = by_group[is_compared[by_group]]
-        self._starts: I64 = np.append(0, np.cumsum(self._sizes)[:-1])
-        self._index: I64 = self._starts[self.of]
-        self._index[self._by_group] = np.arange(len(self._by_group))
-        self._pairs_of_group: I64 = self._sizes * (self._sizes - 1) // 2
-        self.members = tuple(np.split(self._by_group, self._starts[1:]))
+        self._start_of_group: I64 = np.append(0, np.cumsum(self._size_of_group)[:-1])
+        self._index_of_item: I64 = self._start_of_group[self.of]
+        self._index_of_item[self._by_group] = np.arange(len(self._by_group))
+        self._pairs_of_group: I64 = self._size_of_group * (self._size_of_group - 1) // 2
+        self.members = tuple(np.split(self._by_group, self._start_of_group[1:]))
         self.n_pairs = int(self._pairs_of_group.sum())
         if not self.n_pairs:
             raise JudgementError(f"{len(self)} groups of one item each: there is no pair to ask")
@@ -90,7 +90,8 @@ class Groups:
         # probability in proportion to the number of its pairs.
         pair_number = rng.integers(self.n_pairs, size=m)
         group = np.searchsorted(np.cumsum(self._pairs_of_group), pair_number, side="right")
-        i = self._by_group[self._starts[group] + rng.integers(self._sizes[group])]
+        index_in_group = rng.integers(self._size_of_group[group])
+        i = self._by_group[self._start_of_group[group] + index_in_group]
         return i, self.partners(i, rng)
 
     def partners(self, i: I64, rng: np.random.Generator) -> I64:
@@ -98,15 +99,18 @@ class Groups:
 
         An item that is the only one of its group gets itself.
         """
-        size = self._sizes[self.of[i]]
-        start = self._starts[self.of[i]]
+        size = self._size_of_group[self.of[i]]
+        start = self._start_of_group[self.of[i]]
         # With one group the bound is a plain number, because an array of bounds would give other
         # random numbers, and a session with one group must keep its random numbers.
         end_of_steps = len(self._by_group) if len(self) == 1 else np.maximum(size, 2)
         steps = rng.integers(1, end_of_steps, size=len(i))
-        # A step beyond the last item of the group goes on at the first item.
-        indices = start + (self._index[i] - start + steps) % np.maximum(size, 1)
-        return self._by_group[np.minimum(indices, len(self._by_group) - 1)]
+        # A step beyond the last item of the group goes on at the first item. In a group without
+        # compared items, the bounds on `size` and on the index avoid an error.
+        index_in_group = self._index_of_item[i] - start
+        other_index_in_group = (index_in_group + steps) % np.maximum(size, 1)
+        last_index = len(self._by_group) - 1
+        return self._by_group[np.minimum(start + other_index_in_group, last_index)]
 
 
 @dataclass(frozen=True)
@@ -150,10 +154,10 @@ def parts_apart(parts: I64, judged: Bool, groups: Groups, *, features: bool) -> 
     and such pairs are asked early
     """
     n = len(parts)
-    # One number for each combination of a group and a part, from which the group can be read.
-    group_and_part = np.unique(groups.of[judged] * n + parts[judged])
-    group_of_part = group_and_part // n
-    n_parts_of_group = np.bincount(group_of_part, minlength=len(groups))
+    # Each combination of a group and a part gets the number group * n + part.
+    combinations = np.unique(groups.of[judged] * n + parts[judged])
+    group_of_combination = combinations // n
+    n_parts_of_group = np.bincount(group_of_combination, minlength=len(groups))
     has_several = n_parts_of_group > 1
     if not has_several.any():
         return ""

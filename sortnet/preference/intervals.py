@@ -115,14 +115,15 @@ def shortest(ranks: I64 | I32) -> tuple[I64, I64]:
 def _shortest_of_block(ranks: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
     """Find the shortest interval of each column in a block, see `shortest`.
 
-    If several intervals of a column are shortest, the middle one is taken.
+    The candidates of a column are the intervals that start at one of its values and contain enough
+    values. If several candidates are shortest, the middle one of these is taken.
     """
     ascending: NDArray[Any] = np.sort(ranks, axis=0)
     n_draws = len(ascending)
     # k draws divide the line into k + 1 gaps. A further draw falls into each gap with the same
     # probability, so an interval needs the share `LEVEL` of k + 1, not of k.
     n_inside = min(int(np.ceil(LEVEL * (n_draws + 1))), n_draws)
-    step_to_end = n_inside - 1
+    step_to_end = n_inside - 1  # from the first value inside an interval to the last
     width = ascending[step_to_end:] - ascending[: n_draws - step_to_end]
     is_shortest = width == width.min(axis=0)
     n_shortest = is_shortest.sum(axis=0)

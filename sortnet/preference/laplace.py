@@ -144,8 +144,8 @@ def fit(
         votes: the answers.
         n_annotators: the number of annotators a.
         scales: the hyperparameters, such as α² and υ². If None, `choose_scales` chooses them.
-        start: the unknowns from which Newton's method starts, taken from an earlier fit, perhaps
-            with fewer annotators. If None, they are 0.
+        start: the unknowns from which Newton's method starts, the `theta` of an earlier fit,
+            perhaps with fewer annotators. If None, they are 0.
         seed: the seed of the draws.
         draws: the number of draws. If None, 256, or 48 above a thousand unknowns.
 
@@ -166,7 +166,10 @@ def fit(
         fitted, _ = _fit(Problem(features, votes, n_annotators, scales), start, draws, rng)
         return fitted
     if start is not None:
-        start = np.concatenate((start[:d], start[d + judged], start[d + n :]))
+        weights = start[:d]
+        residuals_of_judged = start[d + judged]
+        biases = start[d + n :]
+        start = np.concatenate((weights, residuals_of_judged, biases))
     problem = Problem(features[judged], votes.renumbered(judged), n_annotators, scales)
     fit_of_judged, weight_shifts = _fit(problem, start, draws or DRAWS, rng)
     return _extend_to_all_items(fit_of_judged, weight_shifts, features, judged, scales, rng)
@@ -179,7 +182,8 @@ def _fit(
 
     Args:
         problem: the likelihood of the answers, with the scales.
-        start: the unknowns from which Newton's method starts. If None, they are 0.
+        start: the first unknowns with which Newton's method starts; further unknowns start at 0.
+            If None, all start at 0.
         n_draws: the number of draws. If None, it depends on the number of unknowns.
         rng: the generator of the draws.
 
@@ -197,16 +201,18 @@ def _fit(
     prior_of_draw = _allot_priors(n_draws, scales)
     fits = []
     for number, prior in enumerate(scales.priors):
+        # The search for a mode starts from the mode under the previous prior, which is near.
         theta = problem.newton(theta, prior, steps=_STEPS_TO_MODE)
         n_draws_of_prior = int(np.sum(prior_of_draw == number))
         fits.append(problem.fit_under(prior, theta, n_draws_of_prior, rng))
     weights = Weights(
-        scales.odds @ np.stack([fit.theta[:d] for fit in fits]),
-        np.concatenate([fit.weight_draws for fit in fits]),
-        scales.residual,
+        mean=scales.odds @ np.stack([fit.theta[:d] for fit in fits]),
+        draws=np.concatenate([fit.weight_draws for fit in fits]),
+        residual=scales.residual,
     )
-    mode = fits[0].theta[: d + n + problem.n_annotators]
-    fitted = Fitted(_mix(problem, fits, rng), mode, weights)
+    n_without_shared_errors = d + n + problem.n_annotators
+    likeliest_mode = fits[0].theta[:n_without_shared_errors]
+    fitted = Fitted(_mix(problem, fits, rng), likeliest_mode, weights)
     return fitted, np.concatenate([fit.weight_shifts for fit in fits])
 
 
@@ -221,18 +227,18 @@ def _allot_priors(n_draws: int, scales: Scales) -> I64:
 
 
 def _items_to_estimate(n: int, votes: Votes) -> I64:
-    """Choose the items whose residuals are estimated, in ascending order.
+    """Choose the items, out of n, whose residuals are estimated; return them in ascending order.
 
-    These are all items if there are at most `MANY`; else the first two items, since a fit needs two
-    items, and all items with answers.
+    Up to 20,000 items (`MANY`), all items are chosen. With more items, the items with answers are
+    chosen, and the first two items, since a fit needs two items.
     """
     if n <= MANY:
         return np.arange(n)
-    is_judged = np.zeros(n, np.bool_)
-    is_judged[[0, 1]] = True
-    is_judged[votes.left] = True
-    is_judged[votes.right] = True
-    return np.flatnonzero(is_judged)
+    is_chosen = np.zeros(n, np.bool_)
+    is_chosen[[0, 1]] = True
+    is_chosen[votes.left] = True
+    is_chosen[votes.right] = True
+    return np.flatnonzero(is_chosen)
 
 
 def _extend_to_all_items(
@@ -265,31 +271,39 @@ def _extend_to_all_items(
     n_annotators = len(scales.annotators.side)
     posterior = fit_of_judged.posterior
     weights = fit_of_judged.weights
+    # In `mean` and in each draw, n scores are followed by the biases, and by the shared errors if
+    # models have answered.
+    first_error = n + n_annotators
     n_errors = 0 if posterior.errors is None else n
-    draws = np.empty((len(weight_shifts), n + n_annotators + n_errors), np.float32)
-    mean = np.zeros(n + n_annotators + n_errors)
-    # All items get predicted scores first. Then the fitted scores overwrite those of judged items.
-    priors = _allot_priors(len(draws), scales).tolist()
-    for draw, w, number in zip(draws, weights.draws + weight_shifts, priors, strict=True):
+    draws = np.empty((len(weight_shifts), first_error + n_errors), np.float32)
+    mean = np.zeros(first_error + n_errors)
+    # All items get predicted scores and random errors first. Then the fitted values overwrite those
+    # of the judged items.
+    prior_of_draw = _allot_priors(len(draws), scales).tolist()
+    drawn_weights = weights.draws + weight_shifts
+    for draw, w, number in zip(draws, drawn_weights, prior_of_draw, strict=True):
         prior = scales.priors[number]
         draw[:n] = features @ w + np.sqrt(prior.residual) * rng.standard_normal(n)
-        spread = np.sqrt(scales.shared * prior.total(d))
-        draw[n + n_annotators :] = spread * rng.standard_normal(n_errors)
+        spread_of_errors = np.sqrt(scales.shared * prior.total(d))
+        draw[first_error:] = spread_of_errors * rng.standard_normal(n_errors)
     mean[:n] = features @ weights.mean
-    positions = np.concatenate((judged, np.arange(n, n + n_annotators)))
-    theta = np.zeros(d + n + n_annotators)
-    theta[np.concatenate((np.arange(d), d + positions))] = fit_of_judged.theta
+    biases = np.arange(n, first_error)
+    fitted_positions = np.concatenate((judged, biases))
+    theta = np.zeros(d + first_error)  # d weights, n residuals, then the biases
+    theta[:d] = fit_of_judged.theta[:d]
+    theta[d + fitted_positions] = fit_of_judged.theta[d:]
     if n_errors:
-        positions = np.concatenate((positions, n + n_annotators + judged))
-    mean[positions] = posterior.mean
-    draws[:, positions] = posterior.draws
+        fitted_positions = np.concatenate((fitted_positions, first_error + judged))
+    mean[fitted_positions] = posterior.mean
+    draws[:, fitted_positions] = posterior.draws
     return Fitted(_posterior(mean, None, draws, n, rng, scales), theta, weights)
 
 
 def _mix(problem: Problem, fits: Sequence[PriorFit], rng: np.random.Generator) -> Posterior:
     """Mix the posteriors under the likely priors, weighted by the priors' probabilities.
 
-    The result is a Gaussian with the mean and the covariance of the mixture.
+    The result is a Gaussian with the mean and the covariance of the mixture. Without covariances,
+    because there are too many unknowns, the result has none either.
     """
     n = len(problem.features)
     scales = problem.scales
@@ -327,8 +341,8 @@ def _posterior(
 def choose_scales(features: F64, votes: Votes, n_annotators: int, *, seed: int = 0) -> Scales:
     """Choose the hyperparameters from the answers; with few answers they stay near a first guess.
 
-    An annotator's probabilities may be unrelated to the annotator's errors. So they count as mere
-    words, left or right, if words predict left-out answers better.
+    Probabilities that an annotator gives as answers are measurements of the score differences. They
+    count as mere words, left or right, if words predict left-out answers better.
 
     Cost: at most twelve rounds of two Newton steps and the posterior's variances; then two Newton
     steps for each prior around the matched prior; twice or three times as much with measurements.
@@ -351,14 +365,19 @@ def choose_scales(features: F64, votes: Votes, n_annotators: int, *, seed: int =
         priors, odds = likely_priors(match.problem, match.theta, match.prior)
         scales = replace(scales, priors=priors, odds=odds)
     if in_words:
-        scale = scales.annotators.scale.copy()
-        scale[in_words] = 0.0
-        scales = replace(scales, annotators=replace(scales.annotators, scale=scale))
+        scale_of_measurements = scales.annotators.scale.copy()
+        scale_of_measurements[in_words] = 0.0  # so that a fit uses the words
+        annotators = replace(scales.annotators, scale=scale_of_measurements)
+        scales = replace(scales, annotators=annotators)
     return scales
 
 
 def _sample_votes(votes: Votes, seed: int) -> Votes:
-    """Draw about `_PLENTY` votes at random, and add the outside votes, which measure the models."""
+    """Draw about 200,000 votes at random, and add the outside votes, which measure the models.
+
+    Outside votes are votes of people and known answers. If there are more than 200,000 outside
+    votes, they are not added.
+    """
     is_kept = votes.drawn(_PLENTY / len(votes), np.random.default_rng(seed))
     is_outside = ~votes.of_kind(MODEL)
     if is_outside.sum() <= _PLENTY:
@@ -390,7 +409,10 @@ def _match(
     shared: float,
     start: float | None = None,
 ) -> _Match:
-    """Match scales, mode and prior to the answers in turn, until they settle.
+    """Match the prior, the scales and the mode to the answers, in rounds, until they settle.
+
+    A round moves the mode under the present scales, and then matches the scales to the mode. The
+    reliabilities of the annotators are matched in every third round only.
 
     Answers of people and known answers measure the errors that models share. If only models have
     answered, the variance of these errors stays as it is at the start.
@@ -411,7 +433,8 @@ def _match(
     theta = np.zeros(problem.n_unknowns)
     if not len(votes):
         return _Match(problem, theta, theta[None], prior)
-    residuals_of_unjudged = d + np.setdiff1d(np.arange(n), [votes.left, votes.right])
+    unjudged = np.setdiff1d(np.arange(n), [votes.left, votes.right])
+    residuals_of_unjudged = d + unjudged  # positions in `theta`, where d weights come first
     for n_rounds in range(1, _ROUNDS + 1):
         theta = problem.newton(theta, prior, steps=_STEPS_OF_ROUND)
         solver = problem.solver(problem.likelihood(theta).weight, prior)
@@ -430,18 +453,11 @@ def _match(
             if measures_alone(problem):
                 theta, prior = _convert_units(theta, prior, problem, annotators)
             problem = _replace_annotators(problem, annotators)
-        if n_rounds % _CHECK_EVERY:
+        is_check_due = n_rounds % _CHECK_EVERY == 0
+        if not is_check_due:
             continue
         if problem.compares_annotators:
-            if len(problem.measured):
-                # The scales of measurements have just changed, and with them the slopes and weights
-                # of the answers. The next step leaves answers out of the mode and the covariance,
-                # so both are computed again with the new slopes and weights.
-                theta = problem.newton(theta, prior, steps=_STEPS_OF_ROUND)
-                root = problem.solver(problem.likelihood(theta).weight, prior).root(rng)
-            scores_root = problem.to_scores(root)
-            annotators = matched_annotators(problem, theta, scores_root, prior, rng)
-            problem = _replace_annotators(problem, annotators)
+            problem, theta, root = _match_reliabilities(problem, theta, root, prior, rng)
         change = abs(np.log(prior.total(d) / prior_before.total(d)))
         # Rounds never end right after the first match of reliabilities, because scores depend on
         # reliabilities.
@@ -449,6 +465,33 @@ def _match(
         if may_end and change < _SETTLED:
             break
     return _Match(problem, theta, problem.to_scores(root), prior)
+
+
+def _match_reliabilities(
+    problem: Problem, theta: F64, root: F64, prior: Prior, rng: np.random.Generator
+) -> tuple[Problem, F64, F64]:
+    """Match the reliabilities of the annotators to the answers.
+
+    Args:
+        problem: the problem with the present reliabilities.
+        theta: the unknowns at the mode.
+        root: a matrix R; the covariance of the unknowns is RᵀR.
+        prior: the present prior.
+        rng: the generator of random estimates of variances.
+
+    Returns:
+        The problem with the new reliabilities, `theta` and `root`. With measurements, `theta` and
+        `root` are new, too.
+    """
+    if len(problem.measured):
+        # The scales of measurements have just changed, and with them the slopes and weights of the
+        # answers. The next step leaves answers out of the mode and the covariance, so both are
+        # computed again with the new slopes and weights.
+        theta = problem.newton(theta, prior, steps=_STEPS_OF_ROUND)
+        root = problem.solver(problem.likelihood(theta).weight, prior).root(rng)
+    scores_root = problem.to_scores(root)
+    annotators = matched_annotators(problem, theta, scores_root, prior, rng)
+    return _replace_annotators(problem, annotators), theta, root
 
 
 def _replace_annotators(problem: Problem, annotators: Annotators) -> Problem:
@@ -544,7 +587,7 @@ def _annotators_in_words(
     gain = _left_out_log_p(match_in_words, rows) - _left_out_log_p(match, rows)
     annotator = votes.annotator[rows]
     assert votes.probit is not None
-    is_unsure = np.abs(votes.probit[rows]) < MOST_PROBIT
+    is_unsure = np.abs(votes.probit[rows]) < MOST_PROBIT  # the probability is between .01 and .99
     in_words = []
     for number in np.unique(annotator).tolist():
         is_own = annotator == number
@@ -561,6 +604,6 @@ def _left_out_log_p(match: _Match, rows: I64) -> F64:
     The word of an answer is left or right; `rows` are the rows of the answers.
     """
     mean, variance = leave_one_out(match.problem, match.theta, match.root, rows)
-    sign = np.sign(match.problem.votes.target[rows] - 0.5)
+    sign = np.sign(match.problem.votes.target[rows] - 0.5)  # 1 for left, -1 for right
     log_p: F64 = log_ndtr(sign * mean / np.sqrt(1 + variance))
     return log_p

@@ -52,11 +52,12 @@ def genuine(z: F64, target: F64, tie: float | F64) -> Likelihood:
     >>> p.round(3), float(p.sum().round(6))
     (array([0.309, 0.383, 0.309]), 1.0)
     """
+    # First all answers count as left or right. Then the values of ties and of probabilities are
+    # replaced in the same arrays.
     sign = np.where(target > 0, 1.0, -1.0)
     likelihood = _side_likelihood(sign * z - tie)
     log_p, slope, weight = likelihood
     slope *= sign
-    # The values so far are right for left and right. Ties and probabilities are computed below.
     is_tie = target == 0.5
     if is_tie.any():
         threshold = np.broadcast_to(tie, z.shape)[is_tie]
@@ -98,6 +99,7 @@ def answers(z: F64, target: F64, tie: float, blind: F64, ties: float) -> Likelih
     log_p, slope, weight = genuine_likelihood
     p_genuine = (1 - blind) * np.exp(log_p)
     p = np.maximum(p_genuine + blind * chance(target, ties), _LEAST_P)
+    # The probability that the answer is genuine, given what it says.
     share = np.where(blind > 0, p_genuine / p, 1.0)
     curvature = share * weight - share * (1 - share) * slope**2
     mixed_log_p = np.where(blind > 0, np.log(p), log_p)

@@ -37,7 +37,8 @@ _SHARES = {0.01: 2.0, 0.3: 1.0, 0.6: 1.5, 0.85: 1.5, 0.998: 0.5}  # with their o
 _FACTORS = (0.3, 1.0, 3.0)
 _MOST_PRIORS = 8
 _LIKELY = 0.02
-# Standard deviation of the logarithm of the scores' variance around the first guess, a priori.
+# A priori the logarithm of the scores' variance is normal around the first guess, with this
+# standard deviation.
 _HYPER = 1.0
 _STEPS_TO_MODE = 10  # Newton steps of a fit without the models, at most
 _STEPS_UNDER_PRIOR = 2  # Newton steps from the matched prior's mode to the mode of a prior near it
@@ -67,7 +68,7 @@ def matched_prior(
     guess = first_guess(d)
     lost_by_weights = 0.0
     lost_by_residuals = 0.0
-    largest_ratio = 1.0  # of a posterior variance and the prior variance
+    largest_ratio = 1.0  # of posterior variance / prior variance
     if problem.large:
         scores_root = problem.to_scores(root)
         lost_by_weights, lost_by_residuals = lost_weights(
@@ -81,7 +82,7 @@ def matched_prior(
     def match_variance(
         unknowns: slice, prior_variance: float, guessed_variance: float, lost: float
     ) -> float:
-        """Update the prior variance of some unknowns."""
+        """Update the prior variance of some unknowns; `lost` is from `lost_weights`."""
         ratio = np.minimum(variance[unknowns] / prior_variance, largest_ratio)
         n_determined = max(np.sum(1 - ratio), 0.0)
         sum_of_squares = theta[unknowns] @ theta[unknowns] + prior_variance * lost
@@ -121,15 +122,19 @@ def lost_weights(
     n, d = problem.features.shape
     weight = problem.likelihood(theta).weight
     variance = problem.variance(root, np.arange(len(problem.votes)))
-    pulls = np.zeros((2, len(theta)))  # Λ θ, for each of the two variances
-    pulls[0, :d] = theta[:d] / prior.weight
-    pulls[1, d : d + n] = theta[d : d + n] / prior.residual
-    steps = _STEP * solver.solve(pulls.T).T
-    lost_by_weights, lost_by_residuals = (
-        float((weight - problem.likelihood(theta + step).weight) @ variance / _STEP)
-        for step in steps
-    )
-    return lost_by_weights, lost_by_residuals
+    weights = slice(d)
+    residuals = slice(d, d + n)
+    slope_changes = np.zeros((2, len(theta)))  # Λ θ, for each of the two prior variances
+    slope_changes[0, weights] = theta[weights] / prior.weight
+    slope_changes[1, residuals] = theta[residuals] / prior.residual
+    step_of_weights, step_of_residuals = _STEP * solver.solve(slope_changes.T).T
+
+    def loss_by(step: F64) -> float:
+        """Compute the loss as a difference quotient, if the mode moves by a step."""
+        new_weight = problem.likelihood(theta + step).weight
+        return float((weight - new_weight) @ variance / _STEP)
+
+    return loss_by(step_of_weights), loss_by(step_of_residuals)
 
 
 def matched_scales(problem: Problem, theta: F64, variance: F64) -> Scales:
@@ -143,7 +148,8 @@ def matched_scales(problem: Problem, theta: F64, variance: F64) -> Scales:
     scales = problem.scales
     if scales.tie:  # without ties the threshold is 0
         scales = replace(scales, tie=_likeliest_tie(problem, theta))
-    first_bias = sum(problem.features.shape)
+    n, d = problem.features.shape
+    first_bias = d + n  # the unknowns before the biases are d weights and n residuals
     biases = slice(first_bias, first_bias + problem.n_annotators)
     expected_squares = (theta**2 + variance)[biases]
     side_sd = side_spread(expected_squares)
@@ -185,15 +191,18 @@ def matched_shared(
     """
     if not problem.has_shared_errors or problem.votes.only_of_models:
         return problem.scales.shared
-    n_errors = sum(problem.features.shape)
-    precision = problem.precision(prior)[:n_errors]
-    scores = slice(n_errors)
-    score_sum = float(precision @ theta[scores] ** 2)
-    excess = _matched_variance(score_sum, precision * variance[scores], expected=1.0)
-    errors = slice(-n_errors, None)
-    error_sum = float(precision @ theta[errors] ** 2) / excess
-    error_ratio = precision * variance[errors] / problem.scales.shared
-    return _matched_variance(error_sum, error_ratio, expected)
+    # The first d + n unknowns, weights and residuals, make the scores. The last d + n unknowns make
+    # the shared errors in the same way.
+    n, d = problem.features.shape
+    of_scores = slice(d + n)
+    of_errors = slice(-(d + n), None)
+    precision = problem.precision(prior)[of_scores]
+    score_squares = float(precision @ theta[of_scores] ** 2)
+    score_ratio = precision * variance[of_scores]
+    factor = _matched_variance(score_squares, score_ratio, expected=1.0)
+    error_squares = float(precision @ theta[of_errors] ** 2) / factor
+    error_ratio = precision * variance[of_errors] / problem.scales.shared
+    return _matched_variance(error_squares, error_ratio, expected)
 
 
 def _matched_variance(sum_of_squares: float, ratio: F64, expected: float) -> float:
@@ -229,6 +238,8 @@ def matched_annotators(
     scores = problem.to_scores(theta)
     by_model = votes.of_kind(MODEL)
     by_person = votes.of_kind(PERSON)
+    # The mean and the variance of the score difference, the variance of the noise, and the number
+    # of independent answers, for each answer; see `AnswerGaps`.
     gap = np.zeros(len(votes))
     variance = np.zeros(len(votes))
     noise = np.ones(len(votes))
@@ -241,13 +252,14 @@ def matched_annotators(
         n_answers[by_model] = shares[votes.annotator[by_model]]
     # One tie threshold holds for all annotators, but some annotators answer with ties more often
     # than others. A model's ties are left out, because only the order of its answers is measured.
-    rows = by_person | (by_model & (votes.target != 0.5))
-    bias = problem.side * scores[len(problem.features) + votes.annotator]
+    is_used = by_person | (by_model & (votes.target != 0.5))
+    bias_of_annotator = scores[len(problem.features) :][: problem.n_annotators]
+    bias = problem.side * bias_of_annotator[votes.annotator]
     gaps = AnswerGaps(gap, variance, bias, noise, n_answers)
-    tie = np.where(by_model, 0.0, problem.scales.tie)
     scales = problem.scales
+    tie = np.where(by_model, 0.0, scales.tie)
     return reliabilities(
-        scales.annotators, gaps.where(rows), votes.where(rows), tie[rows], scales.ties
+        scales.annotators, gaps.where(is_used), votes.where(is_used), tie[is_used], scales.ties
     )
 
 
@@ -338,6 +350,8 @@ def _gaps_without_annotator(problem: Problem, theta: F64, root: F64, rows: Bool)
     if not len(votes):
         return gap, gap
     if problem.large:
+        # Convert derivatives in z to derivatives in the score difference. z contains the score
+        # difference times the reliability.
         slope = reliability * slope
         weight = reliability**2 * weight
         for sets in votes.sets:
@@ -362,7 +376,7 @@ def _gaps_without_models(
     by_model = problem.votes.of_kind(MODEL)
     votes = problem.votes.where(by_model)
     without_models = replace(problem, votes=problem.votes.where(~by_model))
-    start = np.zeros(sum(problem.features.shape) + problem.n_annotators)
+    start = np.zeros(without_models.n_unknowns)
     theta = without_models.newton(start, prior, steps=_STEPS_TO_MODE)
     solver = without_models.solver(without_models.likelihood(theta).weight, prior)
     scores = without_models.to_scores(theta)
@@ -402,11 +416,12 @@ def _independent_shares(problem: Problem, gap: F64, noise: F64, prior: Prior) ->
         is_own = by_model & (problem.votes.annotator == number)
         own_votes = replace(problem.votes.where(is_own), kind=None)
         own_gap = gap[is_own]
-        alone = replace(problem, votes=own_votes, scales=average)
+        # In this problem the errors take the place of the scores.
+        problem_of_errors = replace(problem, votes=own_votes, scales=average)
         weight = _weights_at_zero(own_votes)
         # By Woodbury's identity the first amount is gᵀ W g, less what the errors may explain.
-        pull = alone.pull_back(alone.summed(weight * own_gap))
-        explained = pull @ alone.solver(weight, prior_of_errors).solve(pull)
+        slope = problem_of_errors.pull_back(problem_of_errors.summed(weight * own_gap))
+        explained = slope @ problem_of_errors.solver(weight, prior_of_errors).solve(slope)
         information = weight @ own_gap**2 - explained
         information_if_independent = weight @ (own_gap**2 / noise[is_own])
         if information_if_independent > 0:
@@ -446,7 +461,9 @@ def likely_priors(problem: Problem, theta: F64, matched: Prior) -> tuple[tuple[P
     candidates = _priors_near(matched, d)
     log_p = np.array([evidence(problem, theta, prior) for prior in candidates])
     if d:
-        log_p += np.log(np.repeat(list(_SHARES.values()), len(_FACTORS)))
+        # The candidates are ordered by share, and each share comes with all factors.
+        odds_of_shares = list(_SHARES.values())
+        log_p += np.log(np.repeat(odds_of_shares, len(_FACTORS)))
     odds = np.exp(log_p - log_p.max())
     odds /= odds.sum()
     likeliest = np.argsort(-odds)[:_MOST_PRIORS]
@@ -455,9 +472,13 @@ def likely_priors(problem: Problem, theta: F64, matched: Prior) -> tuple[tuple[P
 
 
 def _priors_near(matched: Prior, d: int) -> list[Prior]:
-    """List priors for d features whose total variance is about the matched prior's."""
+    """List priors for d features whose total variance is about the matched prior's.
+
+    For each share of the features in the variance, there is a prior for each of `_FACTORS`.
+    """
+    shares = [*_SHARES] if d else [0.0]
     priors = []
-    for share in _SHARES if d else [0.0]:
+    for share in shares:
         for factor in _FACTORS:
             total = matched.total(d) * factor
             # Without features the variance of weights does not matter, but it must not be 0.

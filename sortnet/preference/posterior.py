@@ -24,7 +24,9 @@ _LEAST_VARIANCE = 1e-12  # keeps variances positive despite rounding errors
 
 @dataclass(eq=False)
 class Posterior:
-    """The scores s of n items and the side biases b of a annotators, as a Gaussian distribution.
+    """The scores s of items and the side biases b of annotators, as a Gaussian distribution.
+
+    In shapes, n is the number of items, and a of annotators.
 
     A higher score is better. An answer `left` of an annotator with reliability c has the
     probability Φ(c (s_left - s_right) + b - τ). This is Thurstone's case V, where the unit of the
@@ -68,8 +70,8 @@ class Posterior:
         Cost: a look-up per pair with a covariance, else k subtractions per pair.
         """
         mean = self.mean[i] - self.mean[j]
-        C = self.covariance
-        if C is not None:
+        if self.covariance is not None:
+            C = self.covariance
             variance = C[i, i] + C[j, j] - 2 * C[i, j]
         else:
             variance = np.empty(len(i))
@@ -117,20 +119,31 @@ class Posterior:
         bias = np.append(known_biases, 0.0)[annotator]
         mean, variance = self._gaps(votes, annotators.reliability[annotator])
         if left_out:
-            _, slope, weight = answers(mean + bias, votes.target, self.tie, blind, self.ties)
-            rows = np.flatnonzero(votes.is_measured & (scale > 0))
-            if votes.probit is not None and len(rows):
-                z = (mean + bias)[rows]
-                likelihood = measured(z, votes.probit[rows], scale[rows])
-                slope[rows] = likelihood.slope
-                weight[rows] = likelihood.weight
+            slope, weight = self._slope_and_weight(mean + bias, votes, blind, scale)
             mean, variance = unseen(mean, variance, slope, weight)
         z = mean + bias
         spread = np.sqrt(1 + variance)
-        left = blind / 2 + (1 - blind) * ndtr((z - self.tie) / spread)
-        right = blind / 2 + (1 - blind) * ndtr((-z - self.tie) / spread)
-        p: F64 = left / np.maximum(left + right, 1e-300)
+        p_left = blind / 2 + (1 - blind) * ndtr((z - self.tie) / spread)
+        p_right = blind / 2 + (1 - blind) * ndtr((-z - self.tie) / spread)
+        p: F64 = p_left / np.maximum(p_left + p_right, 1e-300)
         return p
+
+    def _slope_and_weight(self, z: F64, votes: Votes, blind: F64, scale: F64) -> tuple[F64, F64]:
+        """Compute the slope and the weight of each vote's log-likelihood in z, see `Likelihood`.
+
+        Args:
+            z: (m,) the argument of the likelihood.
+            votes: the m votes.
+            blind: (m,) the share of blind answers of each vote's annotator.
+            scale: (m,) the scale of measurements of each vote's annotator.
+        """
+        _, slope, weight = answers(z, votes.target, self.tie, blind, self.ties)
+        rows = np.flatnonzero(votes.is_measured & (scale > 0))
+        if votes.probit is not None and len(rows):
+            likelihood = measured(z[rows], votes.probit[rows], scale[rows])
+            slope[rows] = likelihood.slope
+            weight[rows] = likelihood.weight
+        return slope, weight
 
     def _gaps(self, votes: Votes, reliability: F64) -> tuple[F64, F64]:
         """Return the mean and the variance of each vote's gap, both (m,).
@@ -144,29 +157,37 @@ class Posterior:
         model_rows = np.flatnonzero(votes.of_kind(MODEL))
         if self.errors is None or not len(model_rows):
             return mean, variance
-        model_reliability = reliability[model_rows]
         left = votes.left[model_rows]
         right = votes.right[model_rows]
         # The gap is the sum of four terms, each a factor times the value at a position of `mean`.
         terms: list[tuple[I64, F64 | float]] = [
-            (left, model_reliability),
-            (right, -model_reliability),
+            (left, reliability[model_rows]),
+            (right, -reliability[model_rows]),
             (self.errors + left, 1.0),
             (self.errors + right, -1.0),
         ]
         mean[model_rows] = sum(factor * self.mean[position] for position, factor in terms)
+        variance[model_rows] = self._variance_of_sum(terms, len(model_rows))
+        return mean, variance
+
+    def _variance_of_sum(self, terms: list[tuple[I64, F64 | float]], m: int) -> F64:
+        """Compute the variance of each of m sums; a summand is a value of `mean` times a factor.
+
+        Args:
+            terms: a pair for each summand, with (m,) positions in `mean` and the factors.
+            m: the number of sums.
+        """
         if self.covariance is None:
-            gap_draws = np.zeros((len(self.draws), len(model_rows)))
+            drawn_sums = np.zeros((len(self.draws), m))
             for position, factor in terms:
-                gap_draws += factor * self.draws[:, position]
-            variance[model_rows] = gap_draws.var(axis=0)
-            return mean, variance
-        gap_variance = np.zeros(len(model_rows))
+                drawn_sums += factor * self.draws[:, position]
+            variance_of_draws: F64 = drawn_sums.var(axis=0)
+            return variance_of_draws
+        variance = np.zeros(m)
         for row, row_factor in terms:
             for column, column_factor in terms:
-                gap_variance += row_factor * column_factor * self.covariance[row, column]
-        variance[model_rows] = gap_variance
-        return mean, variance
+                variance += row_factor * column_factor * self.covariance[row, column]
+        return variance
 
     @property
     def errors(self) -> int | None:
@@ -207,30 +228,49 @@ class Posterior:
         if kind == MODEL and self.errors is not None:
             x[self.errors + left] = 1
             x[self.errors + right] = -1
-        gain = self.covariance @ x
+        gain = self.covariance @ x  # the covariance of z with each value
         mean = float(self.mean @ x)
         variance = max(float(gain @ x), _LEAST_VARIANCE)
-        scale = float(self.annotators.scale[annotator])
-        # An answer depends on z plus noise of variance 1. The uncertainty of z is added to the
-        # noise, and the standard deviation of both together is the unit of `z` below.
-        spread = np.sqrt(1 + variance)
-        z = np.array([mean / spread])
-        if scale > 0 and not np.isnan(probit):
-            likelihood = measured(z, np.array([probit]), np.array([scale * spread]))
-        else:
-            blind = np.array([self.annotators.blind[annotator]])
-            likelihood = answers(z, np.array([target]), self.tie / spread, blind, self.ties)
-        shift = float(likelihood.slope[0] / spread)
-        shrink = float(likelihood.weight[0] / spread**2)
+        shift, shrink = self._shift_and_shrink(mean, variance, target, annotator, probit)
         if shrink <= 0:
             return
-        # The draws get the same pseudo-observation, z = mean + shift / shrink with the variance
-        # 1 / shrink - variance (Matheron's rule).
+        # The answer acts like an observation of z with the value mean + shift / shrink and with
+        # noise of the variance 1 / shrink - variance. The draws get the same observation, with
+        # drawn noise (Matheron's rule).
         noise = self.rng.standard_normal(len(self.draws)) * np.sqrt(1 / shrink - variance)
         observed = mean + shift / shrink + noise
         self.draws += np.outer((observed - self.draws @ x) * shrink, gain)
         self.mean += gain * shift
         self.covariance -= np.outer(gain, gain) * shrink
+
+    def _shift_and_shrink(
+        self, mean: float, variance: float, target: float, annotator: int, probit: float
+    ) -> tuple[float, float]:
+        """Compute how an answer about a pair changes the mean and the variance of its z.
+
+        If z is a Gaussian before the answer, the exact posterior of z has the mean
+        mean + variance shift and the variance variance - variance² shrink.
+
+        Args:
+            mean, variance: the mean and the variance of z before the answer.
+            target: the answer, see `observe`.
+            annotator: the number of the annotator.
+            probit: the measurement, see `observe`; NaN if the answer is none.
+
+        Returns:
+            The numbers `shift` and `shrink`.
+        """
+        # An answer depends on z plus noise of variance 1. The uncertainty of z is added to the
+        # noise, and the standard deviation of both together is the unit of `z` below.
+        spread = np.sqrt(1 + variance)
+        z = np.array([mean / spread])
+        scale = float(self.annotators.scale[annotator])
+        if scale > 0 and not np.isnan(probit):
+            likelihood = measured(z, np.array([probit]), np.array([scale * spread]))
+        else:
+            blind = np.array([self.annotators.blind[annotator]])
+            likelihood = answers(z, np.array([target]), self.tie / spread, blind, self.ties)
+        return float(likelihood.slope[0] / spread), float(likelihood.weight[0] / spread**2)
 
     def observe_set(self, votes: Votes) -> None:
         """Update the posterior in place by one answer about a set (Laplace's approximation).
@@ -249,26 +289,29 @@ class Posterior:
             return
         (sets,) = votes.sets
         layout = sets.layout
-        # The first rows compare the best item with each other item. The other rows are differences
-        # of these rows.
-        x = self._factors(votes)[: layout.n_items - 1]
+        # The first rows of the answer compare the best item with each other item, so they are the
+        # rows of z. The other rows are differences of these rows.
+        n_others = layout.n_items - 1
+        x = self._factors(votes)[:n_others]
         gain = x @ self.covariance
         mean = x @ self.mean
         variance = gain @ x.T
         blind = self.annotators.blind[votes.annotator[0]]
         shift, precision = observed_set(layout, mean, variance, blind, self.ties)
         inverse = np.linalg.inv(np.eye(len(mean)) + precision @ variance)
-        # The draws get the same pseudo-observation of z, with noise (Matheron's rule).
-        values, vectors = np.linalg.eigh(precision)
-        root = vectors * np.sqrt(np.maximum(values, 0))
-        noise = self.rng.standard_normal((len(self.draws), len(mean))) @ root.T
-        pull = noise + shift + (shift @ variance + mean - self.draws @ x.T) @ precision
+        # The draws get the same observation of z, with drawn noise (Matheron's rule). The product
+        # of `root` and its transpose is the precision.
+        eigenvalues, eigenvectors = np.linalg.eigh(precision)
+        root = eigenvectors * np.sqrt(np.maximum(eigenvalues, 0))
+        noise = self.rng.standard_normal((len(self.draws), n_others)) @ root.T
+        mode = shift @ variance + mean
+        pull = noise + shift + (mode - self.draws @ x.T) @ precision
         self.draws += pull @ inverse.T @ gain
         self.mean += shift @ gain
         self.covariance -= gain.T @ (inverse @ precision) @ gain
 
     def _factors(self, votes: Votes) -> F64:
-        """Return the factors x of the utility differences z = x · (scores, biases, errors).
+        """Return the factor of each score, bias and error in the utility difference of each row.
 
         Args:
             votes: the rows of an answer about a set.
@@ -298,10 +341,10 @@ def information(mean: F64, variance: F64) -> F64:
     >>> information(np.array([0.0, 5.0]), np.array([1.0, 1.0])).round(3)
     array([0.278, 0.001])
     """
-    c2 = np.pi * np.log(2) / 2
+    c2 = np.pi * np.log(2) / 2  # C²
     p = ndtr(mean / np.sqrt(variance + 1))
-    inner = np.sqrt(c2 / (variance + c2)) * np.exp(-(mean**2) / (2 * (variance + c2)))
-    bits: F64 = _coin(p) - inner
+    expected_entropy = np.sqrt(c2 / (variance + c2)) * np.exp(-(mean**2) / (2 * (variance + c2)))
+    bits: F64 = _entropy(p) - expected_entropy
     return bits
 
 
@@ -319,14 +362,14 @@ def information_of_measurement(mean: F64, variance: F64, scale: float) -> F64:
     >>> information_of_measurement(np.array([0.0, 9.0]), np.array([1.0, 1.0]), 0.5).round(3)
     array([0.499, 0.001])
     """
-    most = MOST_PROBIT / scale
+    largest = MOST_PROBIT / scale
     spread = np.sqrt(1 + variance)
-    within = ndtr((most - mean) / spread) - ndtr((-most - mean) / spread)
-    bits: F64 = 0.5 * np.log2(1 + variance) * within
+    p_within = ndtr((largest - mean) / spread) - ndtr((-largest - mean) / spread)
+    bits: F64 = 0.5 * np.log2(1 + variance) * p_within
     return bits
 
 
-def _coin(p: F64) -> F64:
+def _entropy(p: F64) -> F64:
     """Compute the entropy, in bits, of a coin that shows heads with the probability p."""
     q = np.clip(p, 1e-12, 1 - 1e-12)
     return -(q * np.log2(q) + (1 - q) * np.log2(1 - q))

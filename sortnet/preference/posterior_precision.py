@@ -18,7 +18,8 @@ from sortnet.preference.vote_arrays import Votes
 
 _VOTES = 1_000_000  # votes in a block; each vote has nine second derivatives or more
 _N_DRAWS = 16  # draws from which `Large` estimates the covariance
-# Conjugate gradients stop when the residual is smaller than this share of the right side.
+# Conjugate gradients solve precision x = rhs. They stop when the residual is smaller than this
+# share of `rhs`.
 _TOLERANCE = 1e-5
 _MOST_STEPS = 200  # steps of conjugate gradients
 
@@ -75,7 +76,8 @@ class Dense:
 
     def covariance(self) -> F64:
         """Compute the covariance matrix of the scores, side biases and shared errors."""
-        root = self._problem.to_scores(self.root(np.random.default_rng(0)))
+        root_of_unknowns = self.root(np.random.default_rng(0))
+        root = self._problem.to_scores(root_of_unknowns)
         return root.T @ root
 
     def draw(self, k: int, rng: np.random.Generator) -> F64:
@@ -101,8 +103,12 @@ class Large:
         for start in range(0, len(problem.votes), _VOTES):
             rows, columns, values = problem.curvature(weight, slice(start, start + _VOTES))
             entries = sparse.coo_array((values, (rows, columns)), shape=(size, size))
-            block = sparse.csr_array(entries)
-            self._curvature = self._curvature + block if start else block
+            curvature_of_block = sparse.csr_array(entries)
+            is_first_block = start == 0
+            if is_first_block:
+                self._curvature = curvature_of_block
+            else:
+                self._curvature = self._curvature + curvature_of_block
         self._precision = precision
         self._diagonal = self._precision + problem.diagonal(self._curvature.diagonal())
 
@@ -129,12 +135,15 @@ class Large:
         """
         problem = self._problem
         spread = np.sqrt(self._weight)
-        # The noise of one draw is made at a time: for ten million answers, the noise of all draws
-        # would take gigabytes.
-        answer_noise = (rng.standard_normal(len(spread)) * spread for _ in range(k))
-        slopes = np.stack([problem.summed(noise_of_draw) for noise_of_draw in answer_noise])
+        slopes = []
+        for _ in range(k):
+            # Only the noise of one draw exists at a time: for ten million answers, the noise of all
+            # draws would take gigabytes.
+            noise_of_answers = rng.standard_normal(len(spread)) * spread
+            slopes.append(problem.summed(noise_of_answers))
+        answer_noise = problem.pull_back(np.stack(slopes))
         prior_noise = rng.standard_normal((k, len(self._precision))) * np.sqrt(self._precision)
-        return self._solve_rows(problem.pull_back(slopes) + prior_noise)
+        return self._solve_rows(answer_noise + prior_noise)
 
     def _times(self, x: F64) -> F64:
         """Multiply the precision by each row of the (k, d + n + a) matrix x."""
@@ -149,10 +158,10 @@ class Large:
         solution, r the residual, y the preconditioned residual, p the search direction.
 
         Args:
-            rhs: (k, d + n + a) the right sides.
+            rhs: (k, d + n + a) the vector on the right of the equals sign of each system.
 
         Returns:
-            (k, d + n + a) the solutions.
+            (k, d + n + a) the solution of each system.
         """
         x = np.zeros_like(rhs)
         r = rhs.copy()

@@ -67,8 +67,17 @@ class Term(NamedTuple):
     factor: F64
 
 
-def _products(weight: F64, terms: list[Term]) -> F64:
-    """Return the weight times both factors of each pair of terms, one pair after the other."""
+def _curvature_values(weight: F64, terms: list[Term]) -> F64:
+    """Multiply the weights of m answers with both factors of every ordered pair of terms.
+
+    Args:
+        weight: (m,) minus the second derivative of each answer's log-likelihood in z.
+        terms: the k terms of z.
+
+    Returns:
+        (k * k * m,) products: the m products of the first pair, then the m of the second, and so
+        on.
+    """
     products: list[F64] = []
     for first in terms:
         weighted = weight * first.factor
@@ -121,7 +130,7 @@ class Problem:
         return self.size + n_weights + n_weights_of_errors
 
     def solver(self, weight: F64, prior: Prior) -> Precision:
-        """Return the precision of the posterior, with which linear systems are solved.
+        """Return the precision matrix of the posterior, in a form that solves linear systems.
 
         Args:
             weight: (m,) minus the second derivative of each answer's log-likelihood in z.
@@ -147,18 +156,25 @@ class Problem:
         A score or shared error is the product of features and weights, plus a residual.
 
         Args:
-            theta: (..., d + n + a) the unknowns.
+            theta: (..., d + n + a) the unknowns: d weights, n residuals and a biases. If models
+                have answered, d weights and n residuals of the shared errors follow.
 
         Returns:
             (..., n + a) scores and biases, followed by the n shared errors if models have answered.
         """
         n, d = self.features.shape
-        n_of_answers = d + n + self.n_annotators
-        unknowns, unknowns_of_errors = theta[..., :n_of_answers], theta[..., n_of_answers:]
-        scores: F64 = np.concatenate((unknowns[..., d:], unknowns_of_errors[..., d:]), axis=-1)
-        scores[..., :n] += theta[..., :d] @ self.features.T
+        first_of_errors = d + n + self.n_annotators
+        unknowns = theta[..., :first_of_errors]
+        unknowns_of_errors = theta[..., first_of_errors:]
+        weights = unknowns[..., :d]
+        residuals_and_biases = unknowns[..., d:]
+        weights_of_errors = unknowns_of_errors[..., :d]
+        residuals_of_errors = unknowns_of_errors[..., d:]
+        scores: F64 = np.concatenate((residuals_and_biases, residuals_of_errors), axis=-1)
+        scores[..., :n] += weights @ self.features.T
         if self.has_shared_errors:
-            scores[..., -n:] += unknowns_of_errors[..., :d] @ self.features.T
+            first_error = n + self.n_annotators
+            scores[..., first_error:] += weights_of_errors @ self.features.T
         return scores
 
     def pull_back(self, slope: F64) -> F64:
@@ -166,7 +182,7 @@ class Problem:
 
         This is the transpose of the linear map `to_scores`.
         """
-        return self._transposed(slope, self.features)
+        return self._apply_transpose(slope, self.features)
 
     def diagonal(self, curvature: F64) -> F64:
         """Approximate the diagonal of the curvature in the unknowns.
@@ -174,16 +190,27 @@ class Problem:
         Args:
             curvature: the diagonal of the curvature in scores, biases and shared errors.
         """
-        return self._transposed(curvature, self.features**2)
+        return self._apply_transpose(curvature, self.features**2)
 
-    def _transposed(self, slope: F64, X: F64) -> F64:
-        """Apply the transpose of `to_scores`, with the (n, d) matrix X in place of the features."""
+    def _apply_transpose(self, slope: F64, X: F64) -> F64:
+        """Apply the transpose of `to_scores`, with the (n, d) matrix X in place of the features.
+
+        Args:
+            slope: (..., n + a) a value for each score and each bias, followed by a value for each
+                of the n shared errors if models have answered.
+            X: (n, d) the matrix in place of the features.
+
+        Returns:
+            (..., d + n + a) a value for each unknown.
+        """
         n = len(X)
-        n_of_answers = n + self.n_annotators
-        score_slope, error_slope = slope[..., :n_of_answers], slope[..., n_of_answers:]
-        columns = [score_slope[..., :n] @ X, score_slope]
+        first_error = n + self.n_annotators
+        slope_of_scores_and_biases = slope[..., :first_error]
+        slope_of_errors = slope[..., first_error:]
+        slope_of_scores = slope_of_scores_and_biases[..., :n]
+        columns = [slope_of_scores @ X, slope_of_scores_and_biases]
         if self.has_shared_errors:
-            columns += [error_slope @ X, error_slope]
+            columns += [slope_of_errors @ X, slope_of_errors]
         return np.concatenate(columns, axis=-1)
 
     @cached_property
@@ -195,12 +222,12 @@ class Problem:
 
     @cached_property
     def by_annotator(self) -> F64:
-        """Factor 1 for an annotator's answer, 0 for a known answer, which has no side bias."""
+        """1 for an annotator's answer, 0 for the known answer to a gold pair, (m,); a factor."""
         return (~self.votes.of_kind(GOLD)).astype(np.float64)
 
     @cached_property
     def by_model(self) -> F64:
-        """Factor 1 for an answer of a model, 0 for any other answer."""
+        """1 for an answer of a model, 0 for any other answer, (m,); a factor."""
         return self.votes.of_kind(MODEL).astype(np.float64)
 
     @cached_property
@@ -262,6 +289,8 @@ class Problem:
         scales = self.scales
         votes = self.votes
         z = self.z(theta)
+        # First all rows count as words about pairs. Then the values of the rows that are
+        # measurements, or belong to answers about sets, are replaced.
         blind = self.blind
         likelihood = answers(z, votes.target, scales.tie, blind, scales.ties)
         rows = self.measured
@@ -286,8 +315,8 @@ class Problem:
     def newton(self, theta: F64, prior: Prior, *, steps: int) -> F64:
         """Take Newton steps from the unknowns `theta` towards the mode of the posterior.
 
-        The loss is minus the logarithm of the posterior. A step that would not lower the loss is
-        halved until it does.
+        The loss is minus the logarithm of the posterior. A step that would raise the loss is halved
+        until it does not. If even a tiny step would raise the loss, the search ends.
 
         Args:
             theta: the unknowns to start from.
@@ -309,19 +338,27 @@ class Problem:
             slope = self.pull_back(self.summed(likelihood.slope)) - precision * theta
             step = self.solver(likelihood.weight, prior).solve(slope)
             share = 1.0
-            next_loss, next_likelihood = loss_at(theta + step)
+            next_theta = theta + step
+            next_loss, next_likelihood = loss_at(next_theta)
             while next_loss > loss and share > _SMALLEST_STEP:
                 share /= 2
-                next_loss, next_likelihood = loss_at(theta + share * step)
-            if next_loss <= loss:
-                theta = theta + share * step
+                next_theta = theta + share * step
+                next_loss, next_likelihood = loss_at(next_theta)
+            is_lower = next_loss <= loss
+            if not is_lower:
+                return theta
+            theta = next_theta
             if loss - next_loss <= _FLAT * (1 + abs(loss)):
-                break
-            loss, likelihood = next_loss, next_likelihood
+                return theta
+            loss = next_loss
+            likelihood = next_likelihood
         return theta
 
     def summed(self, slope: F64) -> F64:
-        """Sum the slopes of all answers to derivatives in scores, biases and shared errors.
+        """Compute the derivatives of the log-likelihood in scores, biases and shared errors.
+
+        Each answer's slope in z is added to the values on which the answer's z depends, times the
+        value's factor in z, see `terms`.
 
         Args:
             slope: (m,) the derivative of each answer's log-likelihood in z.
@@ -379,24 +416,24 @@ class Problem:
         terms = [Term(position[block], factor[block]) for position, factor in self.terms()]
         rows = np.concatenate([first.position for first in terms for _ in terms])
         columns = np.concatenate([second.position for _ in terms for second in terms])
-        return rows, columns, _products(weight[block], terms)
+        return rows, columns, _curvature_values(weight[block], terms)
 
     def summed_curvature(self, weight: F64) -> F64:
-        """Return the matrix whose entries `curvature` lists, with the sums of its entries.
+        """Add up the entries that `curvature` lists to a matrix, (size, size).
 
         Args:
             weight: (m,) minus the second derivative of each answer's log-likelihood in z.
         """
         places, terms = self._places_of_curvature
-        # bincount adds up the values of the same place.
-        sums = np.bincount(places, _products(weight, terms), self.size * self.size)
+        # bincount adds up the values that belong to the same entry of the matrix.
+        sums = np.bincount(places, _curvature_values(weight, terms), self.size * self.size)
         return np.asarray(sums, np.float64).reshape(self.size, self.size)
 
     @cached_property
     def _places_of_curvature(self) -> tuple[I64, list[Term]]:
-        """Places of the products of all pairs of terms in the flat matrix of curvature; the terms.
+        """Indices of `_curvature_values` in the flattened matrix of curvature; and the terms.
 
-        They are the same in each step of Newton's method.
+        Both are the same in every step of Newton's method, so they are computed once.
         """
         terms = self.terms()
         positions = [np.asarray(term.position) for term in terms]
@@ -447,15 +484,17 @@ class Problem:
         covariance = solver.covariance()
         shifts = np.zeros_like(drawn_unknowns)
         if self.compares_annotators and len(self.votes):
-            pulls = self.pulls_of_reliabilities(theta)
-            # Each draw is shifted by the sum of the annotators' shifts, each times a random number.
-            # This adds the same covariance to the draws as `shifts_by_annotator` adds to the exact
+            # The mode shifts if an annotator's reliability grows by its standard deviation. Each
+            # draw is shifted by the sum of all annotators' shifts, each times a random number. This
+            # adds the same covariance to the draws as `shifts_by_annotator` adds to the exact
             # covariance, which does not exist if there are many unknowns.
+            slope_changes = self.slope_changes_by_annotator(theta)
             noise = rng.standard_normal((n_draws, self.n_annotators))
-            shifts = self.shifts(noise @ pulls, solver)
+            shifts = self.shifts_of_mode(noise @ slope_changes, solver)
             draws += self.to_scores(shifts)
             if covariance is not None:
-                shifts_by_annotator = self.to_scores(self.shifts(pulls.toarray(), solver))
+                shifts_of_unknowns = self.shifts_of_mode(slope_changes.toarray(), solver)
+                shifts_by_annotator = self.to_scores(shifts_of_unknowns)
                 covariance = covariance + shifts_by_annotator.T @ shifts_by_annotator
         return PriorFit(
             theta,
@@ -466,25 +505,28 @@ class Problem:
             weight_shifts=shifts[:, :d],
         )
 
-    def shifts(self, pulls: F64, solver: Precision) -> F64:
+    def shifts_of_mode(self, slope_changes: F64, solver: Precision) -> F64:
         """Compute the shifts of the mode that result from changes of the slope at the mode.
 
         Args:
-            pulls: (k, n + a) k changes of the slope in scores, biases and shared errors.
+            slope_changes: (k, n + a) k changes of the slope in scores, biases and shared errors.
             solver: the precision of the posterior at the mode.
 
         Returns:
             (k, d + n + a) shifts of the unknowns.
         """
-        return solver.solve(self.pull_back(pulls).T).T
+        return solver.solve(self.pull_back(slope_changes).T).T
 
-    def pulls_of_reliabilities(self, theta: F64) -> sparse.csr_array:
+    def slope_changes_by_annotator(self, theta: F64) -> sparse.csr_array:
         """Compute how the slope of the log-likelihood changes with each annotator's reliability.
 
         The slope is the derivative of the log-likelihood in scores, biases and shared errors, at
         the mode. For an answer with the slope g and the weight w in z, each term of z with the
         factor f adds g f to the slope. If the reliability c grows by one standard deviation sd, the
-        term changes by sd (g df/dc - w (s_left - s_right) f), with the scores s of its items.
+        product g f changes by sd (g df/dc - w (s_left - s_right) f), with the scores s.
+
+        Args:
+            theta: the unknowns at the mode.
 
         Returns:
             (a, n + a) the changes for one standard deviation of each annotator's reliability.
@@ -494,13 +536,12 @@ class Problem:
         gap = scores[votes.left] - scores[votes.right]
         _, slope, weight = self.likelihood(theta)
         terms = self.terms()
-        pulls = [-weight * gap * factor for _, factor in terms]
+        at_left, at_right, *at_bias_and_errors = [-weight * gap * factor for _, factor in terms]
         # Only the factors of the left and the right score depend on the reliability: they are c and
         # -c, with the derivatives 1 and -1.
-        pulls[0] = pulls[0] + slope
-        pulls[1] = pulls[1] - slope
+        changes = [at_left + slope, at_right - slope, *at_bias_and_errors]
         sd = self.scales.annotators.reliability_sd[votes.annotator] * self.by_annotator
-        values = np.concatenate([pull * sd for pull in pulls])
+        values = np.concatenate([change * sd for change in changes])
         columns = np.concatenate([term.position for term in terms])
         annotators = np.tile(votes.annotator, len(terms))
         shape = self.n_annotators, self.size

@@ -22,22 +22,22 @@ from sortnet.preference.vote_arrays import PERSON, Votes
 CANDIDATES = np.linspace(-2.5, 2.5, 41)  # reliabilities
 BLIND = np.array([0.0, 0.03, 0.08, 0.15, 0.25, 0.4, 0.6, 0.9])  # shares of blind answers
 # Annotators that give probabilities may be far more reliable than people who give words.
-_RELIABLE = np.geomspace(2.65, 8.0, 20)
+_VERY_RELIABLE = np.geomspace(2.65, 8.0, 20)
 # The prior of a reliability is a Student's t around 1 with the spread SPREAD and NU degrees of
 # freedom: few annotators differ from the average, but they may differ a lot. The prior of a side
 # bias is a Student's t around 0 with the spread SIDE.
 SPREAD = 0.3
 SIDE = 0.1
 NU = 3.0
-_FEW_BLIND = 10.0  # the prior density of a blind share is in proportion to (1 - share)^_FEW_BLIND
-# The prior of a scale of measurements is lognormal. Its spread keeps the scale above a floor if a
-# few answers seem to have no error.
+_BLIND_POWER = 10.0  # the prior density of a blind share is in proportion to (1 - share)^10
+# The prior of a scale of measurements is lognormal. It keeps the scale well above 0 if a few
+# answers seem to have no error.
 SCALE = 0.5  # median of the prior: the error of a probit
 _SCALE_SPREAD = 1.0  # standard deviation of the logarithm
-_FLOOR = 3.0  # number of measurements with the error SCALE that the prior counts as
-_SCALES = np.geomspace(0.02, 8.0, 31)  # the coarse grid of scales
-_FINER = np.geomspace(0.8, 1.25, 11)  # the fine grid, as factors of the likeliest coarse scale
-_MEASURED = 1_000  # measurements of an annotator from which the scale is learned, at most
+_PRIOR_MEASUREMENTS = 3.0  # number of measurements with the error SCALE that the prior counts as
+_COARSE_SCALES = np.geomspace(0.02, 8.0, 31)  # the coarse grid of scales
+_FINE_FACTORS = np.geomspace(0.8, 1.25, 11)  # the fine grid / the likeliest coarse scale
+_MOST_MEASUREMENTS = 1_000  # measurements of an annotator from which the scale is learned, at most
 _LEAST_P = 1e-300  # keeps a probability above 0, so that it has a logarithm
 
 
@@ -142,14 +142,15 @@ def reliabilities(
     n_annotators = len(before.side)
     annotator = votes.annotator
     is_measured = votes.is_measured & (before.scale[annotator] > 0)
-    c = np.append(CANDIDATES, _RELIABLE) if is_measured.any() else CANDIDATES
-    log_prior = _log_prior_of_reliability(c)
+    c = np.append(CANDIDATES, _VERY_RELIABLE) if is_measured.any() else CANDIDATES
     is_word = ~is_measured
     tie_of_word = np.broadcast_to(tie, len(votes))[is_word]
+    # The arrays on the grid are (blind shares, candidate reliabilities, annotators).
     log_posterior = _log_likelihood_of_words(
         c, gaps.where(is_word), votes.where(is_word), tie_of_word, ties, n_annotators
     )
-    log_prior_of_blind = _FEW_BLIND * np.log1p(-BLIND)
+    log_prior = _log_prior_of_reliability(c)
+    log_prior_of_blind = _BLIND_POWER * np.log1p(-BLIND)
     log_posterior += log_prior[:, None] + log_prior_of_blind[:, None, None]
     scale = before.scale.copy()
     for number in np.unique(annotator[is_measured]).tolist():
@@ -162,8 +163,10 @@ def reliabilities(
         log_posterior[:, :, number] += log_likelihood
     odds = np.exp(log_posterior - log_posterior.max(axis=(0, 1)))
     odds /= odds.sum(axis=(0, 1))
-    reliability, reliability_sd = _mean_and_sd(c, odds.sum(axis=0))
-    blind, blind_sd = _mean_and_sd(BLIND, odds.sum(axis=1))
+    odds_of_reliability = odds.sum(axis=0)
+    odds_of_blind = odds.sum(axis=1)
+    reliability, reliability_sd = _mean_and_sd(c, odds_of_reliability)
+    blind, blind_sd = _mean_and_sd(BLIND, odds_of_blind)
     common_factor = _common_factor(reliability, votes)
     return replace(
         before,
@@ -176,12 +179,14 @@ def reliabilities(
 
 
 def _log_prior_of_reliability(c: F64) -> F64:
-    """Compute the log-probability of each reliability on a grid, up to a constant.
+    """Compute the prior log-probability of each reliability c on a grid, up to a constant.
 
-    It is the log-density of a Student's t around 1, plus the logarithm of the grid's step.
+    It is the log-density of a Student's t around 1, plus the logarithm of the grid's step at c.
     """
-    step = np.gradient(c) / (CANDIDATES[1] - CANDIDATES[0])
-    log_prior: F64 = np.log(step) - (NU + 1) / 2 * np.log1p(((c - 1) / SPREAD) ** 2 / NU)
+    usual_step = CANDIDATES[1] - CANDIDATES[0]
+    step = np.gradient(c) / usual_step
+    deviation = (c - 1) / SPREAD
+    log_prior: F64 = np.log(step) - (NU + 1) / 2 * np.log1p(deviation**2 / NU)
     return log_prior
 
 
@@ -195,15 +200,16 @@ def _common_factor(reliability: F64, votes: Votes) -> float:
     is_by_person = votes.of_kind(PERSON)
     is_counted = votes.first & (is_by_person | ~is_by_person.any())
     n_answers = np.bincount(votes.annotator[is_counted], minlength=len(reliability))
+    # The mean of |c|, in which each annotator has the weight n_answers |c|.
     return float((n_answers @ reliability**2) / (n_answers @ np.abs(reliability)))
 
 
 def matched_scale(scale: float, sum_of_squares: float, degrees_of_freedom: float) -> float:
     """Update the scale of an annotator's measurements, the root mean square of the errors.
 
-    The prior counts as `_FLOOR` more measurements with the error `SCALE`:
+    The prior counts as three more measurements with the error `SCALE`:
 
-        scale'^2 = (scale^2 * sum_of_squares + _FLOOR * SCALE^2) / (degrees_of_freedom + _FLOOR)
+        new_scale^2 = (scale^2 * sum_of_squares + 3 * SCALE^2) / (degrees_of_freedom + 3)
 
     Args:
         scale: the present scale.
@@ -211,8 +217,8 @@ def matched_scale(scale: float, sum_of_squares: float, degrees_of_freedom: float
         degrees_of_freedom: the number of measurements, less the number of unknowns that the
             measurements determine.
     """
-    squares = scale**2 * sum_of_squares + _FLOOR * SCALE**2
-    return float(np.sqrt(squares / (degrees_of_freedom + _FLOOR)))
+    squares = scale**2 * sum_of_squares + _PRIOR_MEASUREMENTS * SCALE**2
+    return float(np.sqrt(squares / (degrees_of_freedom + _PRIOR_MEASUREMENTS)))
 
 
 def _log_likelihood_of_words(
@@ -244,13 +250,15 @@ def _log_likelihood_of_words(
         p_blind = p_blind[first]
         n_answers = n_answers[first]
         annotator = annotator[first]
-    # The product with this (answers, a) matrix sums over the answers of each annotator.
+    # A row of the matrix (answers, a) has the number of answers that an answer counts for, in the
+    # column of its annotator. So the product with the matrix sums over the annotator's answers.
+    rows = np.arange(len(annotator))
     shape = len(annotator), n_annotators
-    count_of = sparse.csr_array((n_answers, (np.arange(len(annotator)), annotator)), shape=shape)
+    counts = sparse.csr_array((n_answers, (rows, annotator)), shape=shape)
     log_likelihoods = []
     for blind in BLIND:
         log_p = np.log(blind * p_blind + (1 - blind) * p_genuine + _LEAST_P)
-        log_likelihoods.append((count_of.T @ log_p.T).T)
+        log_likelihoods.append((counts.T @ log_p.T).T)
     return np.stack(log_likelihoods)
 
 
@@ -269,7 +277,10 @@ def _learn_from_measurements(
         (candidates,) the log-likelihoods of the reliabilities, averaged over the scales; and the
         scale.
     """
-    sample = slice(None, None, len(probit) // _MEASURED + 1)
+    # With thousands of measurements only every second, or every third, ... measurement is used. It
+    # also counts for the measurements that are left out.
+    step = len(probit) // _MOST_MEASUREMENTS + 1
+    sample = slice(None, None, step)
     sampled_gaps = gaps.where(sample)
     sampled_probit = probit[sample]
     n_answers_per_measurement = sampled_gaps.n_answers.mean() * len(probit) / len(sampled_probit)
@@ -279,9 +290,9 @@ def _learn_from_measurements(
     log_odds = n_answers_per_measurement * log_likelihood + _log_prior_of_scale(scales)
     averaged_over_scales = logsumexp(log_odds, axis=1)
     log_odds += _log_prior_of_reliability(c)[:, None]
-    odds = np.exp(log_odds - log_odds.max())
-    scale = np.exp(odds.sum(axis=0) @ np.log(scales) / odds.sum())
-    return averaged_over_scales, float(scale)
+    odds = np.exp(log_odds - log_odds.max())  # (candidates, scales)
+    mean_log_scale = odds.sum(axis=0) @ np.log(scales) / odds.sum()
+    return averaged_over_scales, float(np.exp(mean_log_scale))
 
 
 def _log_likelihood_of_measurements(
@@ -311,13 +322,16 @@ def _log_likelihood_of_measurements(
         total: F64 = np.where(is_bound, log_p_beyond, log_density).sum(axis=1)
         return total
 
+    def log_likelihoods(scales: F64) -> F64:
+        """Compute the log-likelihoods (candidates, scales) for the scales of a grid."""
+        return np.stack([log_likelihood(scale) for scale in scales], axis=1)
+
     if scales is not None:
-        return np.stack([log_likelihood(scale) for scale in scales], axis=1), scales
-    coarse = np.stack([log_likelihood(scale) for scale in _SCALES], axis=1)
-    likeliest = np.argmax((coarse + _log_prior_of_scale(_SCALES)).max(axis=0))
-    fine_scales = _SCALES[likeliest] * _FINER
-    fine = np.stack([log_likelihood(scale) for scale in fine_scales], axis=1)
-    return fine, fine_scales
+        return log_likelihoods(scales), scales
+    log_posterior = log_likelihoods(_COARSE_SCALES) + _log_prior_of_scale(_COARSE_SCALES)
+    likeliest = np.argmax(log_posterior.max(axis=0))
+    fine_scales = _COARSE_SCALES[likeliest] * _FINE_FACTORS
+    return log_likelihoods(fine_scales), fine_scales
 
 
 def _probits(votes: Votes, rows: NDArray[np.intp]) -> F64:

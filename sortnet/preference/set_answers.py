@@ -105,8 +105,11 @@ class Layout:
         if self.is_alike:
             return np.arange(self.n_rows)
         rows_with_best = np.arange(self.n_items - 1)
-        n_with_worst = self.n_items - 2 if self.has_worst else 0
-        return np.append(rows_with_best, self.rows_of_worst[:n_with_worst])
+        if not self.has_worst:
+            return rows_with_best
+        # The pair of the best and the worst item is among the rows with the best item.
+        n_further_with_worst = self.n_items - 2
+        return np.append(rows_with_best, self.rows_of_worst[:n_further_with_worst])
 
     @property
     def rows_of_worst(self) -> I64:
@@ -114,11 +117,13 @@ class Layout:
 
         The worst item is chosen from the items of these pairs.
         """
-        without_best = self.left > 0
-        with_worst = self.right == self.n_items - 1
-        return np.append(
-            np.flatnonzero(without_best & with_worst), np.flatnonzero(without_best & ~with_worst)
-        )
+        best_position = 0
+        worst_position = self.n_items - 1
+        without_best = self.left != best_position
+        with_worst = self.right == worst_position
+        rows_with_worst = np.flatnonzero(without_best & with_worst)
+        rows_of_others = np.flatnonzero(without_best & ~with_worst)
+        return np.append(rows_with_worst, rows_of_others)
 
     @property
     def weight(self) -> float:
@@ -164,13 +169,17 @@ def rows_by_layout(answer: I64, layout: I64) -> list[SetRows]:
             follow each other; -1 if the row is an answer about a pair.
         layout: (m,) the index in `LAYOUTS` of each row's layout.
     """
-    starts = np.flatnonzero((answer >= 0) & (np.diff(answer, prepend=-2) != 0))
-    layout_of_start = layout[starts]
+    is_of_set = answer >= 0
+    # No answer has the number -2, so the first row always differs from the row before it.
+    is_other_answer_than_before = np.diff(answer, prepend=-2) != 0
+    first_rows = np.flatnonzero(is_of_set & is_other_answer_than_before)
+    layout_of_answer = layout[first_rows]
     sets = []
-    for layout_index in np.unique(layout_of_start).tolist():
-        starts_of_layout = starts[layout_of_start == layout_index]
-        rows = starts_of_layout[:, None] + np.arange(LAYOUTS[layout_index].n_rows)
-        sets.append(SetRows(LAYOUTS[layout_index], rows))
+    for layout_index in np.unique(layout_of_answer).tolist():
+        layout_of_rows = LAYOUTS[layout_index]
+        first_rows_of_layout = first_rows[layout_of_answer == layout_index]
+        rows = first_rows_of_layout[:, None] + np.arange(layout_of_rows.n_rows)
+        sets.append(SetRows(layout_of_rows, rows))
     return sets
 
 
@@ -189,52 +198,14 @@ def set_likelihood(layout: Layout, z: F64, blind: F64, ties: float) -> Likelihoo
         concave; then the weights are reduced, so that their sum over the rows is at most the
         curvature.
     """
-    if layout.is_alike:
-        log_p, slope, weight, excess = _all_alike(z, layout.n_items)
-        return _with_blind_answers(log_p, slope, weight, excess, blind, layout.chance(ties))
-    n_items = layout.n_items
-    factor = BEST_FACTOR[n_items]
-    best = _choice(factor * z, n_items)
-    log_p = best.log_p
-    excess = best.excess
-    slope = factor * best.slope
-    weight = factor**2 * best.weight
-    if layout.has_worst:
-        rows = layout.rows_of_worst
-        factor = WORST_FACTOR[n_items]
-        worst = _choice(factor * z[..., rows], n_items - 1)
-        log_p = log_p + worst.log_p
-        excess = excess + worst.excess
-        slope[..., rows] += factor * worst.slope
-        weight[..., rows] += factor**2 * worst.weight
-    return _with_blind_answers(log_p, slope, weight, excess, blind, layout.chance(ties))
-
-
-def _with_blind_answers(
-    log_p: F64, slope: F64, weight: F64, excess: F64, blind: F64, by_chance: float
-) -> Likelihood:
-    """Mix the likelihood of answers that depend on the items with the likelihood of blind answers.
-
-    Args:
-        log_p, slope, weight: the likelihood of answers that depend on the items, see `_Choice`.
-        excess: (...,) the number gᵀ H⁻¹ g, with the slope g and the curvature H of this likelihood.
-        blind: (...,) the share of blind answers.
-        by_chance: the probability of the answer if it is given blindly.
-    """
+    genuine = _all_alike(z, layout.n_items) if layout.is_alike else _best_and_worst(z, layout)
     if not np.any(blind):
-        return Likelihood(log_p, slope, weight)
-    p_genuine = (1 - blind) * np.exp(log_p)
-    p = np.maximum(p_genuine + blind * by_chance, _LEAST_P)
-    share = np.where(blind > 0, p_genuine / p, 1.0)
-    mixed_log_p = np.where(blind > 0, np.log(p), log_p)
-    # With the slope g and the curvature H of genuine answers, the curvature of the mixture is
-    # share (H - (1 - share) g gᵀ), and g gᵀ is at most (gᵀ H⁻¹ g) H.
-    factor = share * np.maximum(1 - (1 - share) * excess, 0)
-    return Likelihood(mixed_log_p, share[..., None] * slope, factor[..., None] * weight)
+        return Likelihood(genuine.log_p, genuine.slope, genuine.weight)
+    return _with_blind_answers(genuine, blind, layout.chance(ties))
 
 
-class _Choice(NamedTuple):
-    """The likelihood of a choice of an item.
+class _GenuineLikelihood(NamedTuple):
+    """The likelihood of answers that depend on the items.
 
     Attributes:
         log_p: (...,) the log-likelihood.
@@ -250,7 +221,49 @@ class _Choice(NamedTuple):
     excess: F64
 
 
-def _choice(z: F64, n_items: int) -> _Choice:
+def _with_blind_answers(genuine: _GenuineLikelihood, blind: F64, p_if_blind: float) -> Likelihood:
+    """Mix the likelihood of answers that depend on the items with the likelihood of blind answers.
+
+    Args:
+        genuine: the likelihood of answers that depend on the items.
+        blind: (...,) the share of blind answers.
+        p_if_blind: the probability of the answer if it is given blindly.
+    """
+    log_p, slope, weight, excess = genuine
+    p_genuine = (1 - blind) * np.exp(log_p)
+    p = np.maximum(p_genuine + blind * p_if_blind, _LEAST_P)
+    # The probability that the answer is genuine, given what it says.
+    share = np.where(blind > 0, p_genuine / p, 1.0)
+    mixed_log_p = np.where(blind > 0, np.log(p), log_p)
+    # With the slope g and the curvature H of genuine answers, the curvature of the mixture is
+    # share (H - (1 - share) g gᵀ), and g gᵀ is at most (gᵀ H⁻¹ g) H.
+    factor = share * np.maximum(1 - (1 - share) * excess, 0)
+    return Likelihood(mixed_log_p, share[..., None] * slope, factor[..., None] * weight)
+
+
+def _best_and_worst(z: F64, layout: Layout) -> _GenuineLikelihood:
+    """Compute the likelihood of a choice of the best item, and of the worst item if it is named.
+
+    Args:
+        z: (..., r) the difference of two utilities in each row.
+        layout: the layout of the answers.
+    """
+    n_items = layout.n_items
+    factor = BEST_FACTOR[n_items]
+    best = _choice(factor * z, n_items)
+    slope = factor * best.slope
+    weight = factor**2 * best.weight
+    if not layout.has_worst:
+        return _GenuineLikelihood(best.log_p, slope, weight, best.excess)
+    rows = layout.rows_of_worst
+    factor = WORST_FACTOR[n_items]
+    worst = _choice(factor * z[..., rows], n_items - 1)
+    slope[..., rows] += factor * worst.slope
+    weight[..., rows] += factor**2 * worst.weight
+    return _GenuineLikelihood(best.log_p + worst.log_p, slope, weight, best.excess + worst.excess)
+
+
+def _choice(z: F64, n_items: int) -> _GenuineLikelihood:
     """Compute the likelihood that a softmax chooses an item from a set of items.
 
     Args:
@@ -258,23 +271,25 @@ def _choice(z: F64, n_items: int) -> _Choice:
             with each other item; the further rows compare the other items with each other.
         n_items: the number of items of the set.
     """
-    # The log odds of each other item against the chosen item are exponents. The largest exponent is
-    # subtracted before exp, so that exp does not overflow.
-    behind = -z[..., : n_items - 1]
-    highest = np.maximum(behind.max(axis=-1, keepdims=True), 0)
-    sum_of_exp = np.exp(-highest[..., 0]) + np.exp(behind - highest).sum(axis=-1)
-    log_sum = highest[..., 0] + np.log(sum_of_exp)
-    p_of_others = np.exp(behind - log_sum[..., None])
+    # The utility of the chosen item counts as 0, so the utilities of the other items are minus the
+    # log odds. The largest utility is subtracted before exp, so that exp does not overflow.
+    utility = -z[..., : n_items - 1]
+    largest = np.maximum(utility.max(axis=-1, keepdims=True), 0)
+    sum_of_exp = np.exp(-largest[..., 0]) + np.exp(utility - largest).sum(axis=-1)
+    log_sum = largest[..., 0] + np.log(sum_of_exp)
+    p_of_others = np.exp(utility - log_sum[..., None])
     p_of_chosen = np.exp(-log_sum)
+    # The rows with the chosen item are followed by the rows of two other items.
     first, second = np.triu_indices(n_items - 1, 1)
-    among_others = p_of_others[..., first] * p_of_others[..., second]
-    weight = np.concatenate((p_of_chosen[..., None] * p_of_others, among_others), axis=-1)
-    slope = np.concatenate((p_of_others, np.zeros_like(among_others)), axis=-1)
+    weight_of_others = p_of_others[..., first] * p_of_others[..., second]
+    weight_of_chosen = p_of_chosen[..., None] * p_of_others
+    weight = np.concatenate((weight_of_chosen, weight_of_others), axis=-1)
+    slope = np.concatenate((p_of_others, np.zeros_like(weight_of_others)), axis=-1)
     excess = p_of_others.sum(axis=-1) / np.maximum(p_of_chosen, _LEAST_P)
-    return _Choice(-log_sum, slope, weight, excess)
+    return _GenuineLikelihood(-log_sum, slope, weight, excess)
 
 
-def _all_alike(z: F64, n_items: int) -> _Choice:
+def _all_alike(z: F64, n_items: int) -> _GenuineLikelihood:
     """Compute the likelihood of the answer that all items of a set are equally good.
 
     Each pair counts as half an answer for the left item and half an answer for the right item. All
@@ -292,13 +307,13 @@ def _all_alike(z: F64, n_items: int) -> _Choice:
     slope = share * _PAIR_FACTOR * (0.5 - p_left)
     weight = share * _PAIR_FACTOR**2 * p_left * (1 - p_left)
     excess = np.sum(slope**2 / np.maximum(weight, _LEAST_P), axis=-1)
-    return _Choice(log_p.sum(axis=-1), slope, weight, excess)
+    return _GenuineLikelihood(log_p.sum(axis=-1), slope, weight, excess)
 
 
 def observed_set(
     layout: Layout, mean: F64, variance: F64, blind: float, ties: float
 ) -> tuple[F64, F64]:
-    """Find the mode of the utilities given one answer, by Newton's method.
+    """Find the mode of the utilities of a set's items given one answer, by Newton's method.
 
     The unknowns z are the differences of utility between the best item and each other item.
 
@@ -314,17 +329,18 @@ def observed_set(
         (k - 1, k - 1). The mode is z = mean + variance @ slope.
     """
     n_others = layout.n_items - 1
-    # If the utility of the best item is 0, the utilities of the other items are -z. So `rows @ z`
-    # is the difference of two utilities in each row.
-    by_item = np.concatenate((np.zeros((1, n_others)), -np.eye(n_others)))
-    rows = by_item[layout.left] - by_item[layout.right]
+    # The utility of the best item counts as 0, so the utilities of the other items are -z. The
+    # products `utilities @ z` are the utilities of the items, and the products `differences @ z`
+    # are the differences of two utilities, one for each row.
+    utilities = np.concatenate((np.zeros((1, n_others)), -np.eye(n_others)))
+    differences = utilities[layout.left] - utilities[layout.right]
     blind_share = np.array([blind])
 
     def likelihood_at(z: F64) -> tuple[float, F64, F64]:
         """Return log p of the answer at z, the slope in z, and minus the second derivative."""
-        likelihood = set_likelihood(layout, (rows @ z)[None], blind_share, ties)
-        precision = (rows.T * likelihood.weight[0]) @ rows
-        return float(likelihood.log_p[0]), rows.T @ likelihood.slope[0], precision
+        likelihood = set_likelihood(layout, (differences @ z)[None], blind_share, ties)
+        precision = (differences.T * likelihood.weight[0]) @ differences
+        return float(likelihood.log_p[0]), differences.T @ likelihood.slope[0], precision
 
     def loss(pull: F64, log_p: float) -> float:
         """Return minus the logarithm of the posterior at z = mean + variance @ pull."""
@@ -337,13 +353,14 @@ def observed_set(
     for _ in range(_NEWTON_STEPS):
         step = np.linalg.solve(np.eye(n_others) + precision @ variance, slope - pull)
         largest_loss = loss(pull, log_p) + _ROUNDING
+        new_pull = pull + step
+        log_p, slope, precision = likelihood_at(mean + variance @ new_pull)
+        # A step that raises the loss is halved, unless it is tiny already.
         share = 1.0
-        while True:
+        while loss(new_pull, log_p) > largest_loss and share >= _SMALLEST_STEP:
+            share /= 2
             new_pull = pull + share * step
             log_p, slope, precision = likelihood_at(mean + variance @ new_pull)
-            if loss(new_pull, log_p) <= largest_loss or share < _SMALLEST_STEP:
-                break
-            share /= 2
         pull = new_pull
         if np.abs(share * step).max() < _SETTLED:
             break
@@ -351,7 +368,7 @@ def observed_set(
 
 
 def summed_over_answers(layout: Layout, slope: F64, weight: F64) -> tuple[F64, F64]:
-    """Sum slopes and weights over the rows of an answer, along each difference of two items.
+    """Compute the slope and the weight of whole answers about sets, for each row's difference.
 
     The answer has the slope g and the curvature H in the utilities. Along the difference x, a
     vector with 1 for the left item and -1 for the right item, the slope is g · x / 2 and the weight

@@ -34,6 +34,12 @@ class SetComparisons(NamedTuple):
         weight: F64 = 1 / n_comparisons_of_row[self.row]
         return weight
 
+    @property
+    def for_low(self) -> F64:
+        """Whether the item with the lower number is better, (m,): 1 if yes, 0 if no, ½ for ties."""
+        is_low_better = self.better < self.worse
+        return np.where(is_low_better, self.target, 1 - self.target)
+
 
 def set_comparisons(judgements: Judgements, rows: I64) -> SetComparisons:
     """Derive comparisons of two items from answers about sets, as `Judgement.comparisons` does.
@@ -46,16 +52,20 @@ def set_comparisons(judgements: Judgements, rows: I64) -> SetComparisons:
         rows: the rows of the answers about sets.
     """
     items = judgements.items(rows).astype(np.int64)
-    # All arrays are (answers, places). The best and the worst item of an answer are repeated for
-    # each place.
+    # All arrays are (answers, places); -1 means that an answer has no item at the place, or names
+    # no best or worst item. The best and the worst item of an answer are repeated for each place.
     best = np.broadcast_to(judgements.best[rows].astype(np.int64)[:, None], items.shape)
     worst = np.broadcast_to(judgements.worst[rows].astype(np.int64)[:, None], items.shape)
 
     def select(is_compared: Bool, better: I64, worse: I64, *, target: float) -> SetComparisons:
         """Make comparisons of `better` and `worse` at the selected places."""
         answer, _ = np.nonzero(is_compared)
-        targets = np.full(len(answer), target)
-        return SetComparisons(rows[answer], better[is_compared], worse[is_compared], targets)
+        return SetComparisons(
+            row=rows[answer],
+            better=better[is_compared],
+            worse=worse[is_compared],
+            target=np.full(len(answer), target),
+        )
 
     is_not_best = (items >= 0) & (items != best)
     is_between = is_not_best & (items != worst)
@@ -118,14 +128,12 @@ class SharedVotes:
         if sets:
             set_rows = np.flatnonzero(judgements.is_answer & judgements.is_set)
             comparisons = set_comparisons(judgements, set_rows)
-            is_better_low = comparisons.better < comparisons.worse
-            for_low = np.where(is_better_low, comparisons.target, 1 - comparisons.target)
             rows = np.append(rows, comparisons.row)
             low = np.append(low, np.minimum(comparisons.better, comparisons.worse))
             high = np.append(high, np.maximum(comparisons.better, comparisons.worse))
-            better = np.append(better, for_low)
+            better = np.append(better, comparisons.for_low)
             weight = np.append(weight, comparisons.weight)
-        # The last key of `lexsort` is the first to sort by: pair, then annotator, then row.
+        # Sort by pair, then by annotator, then by row: `lexsort` takes the first key last.
         annotator = judgements.annotator[rows]
         order = np.lexsort((rows, annotator, packed(low, high)))
         low = low[order]
@@ -146,8 +154,10 @@ class SharedVotes:
 
     def answers(self, judgements: Judgements, pair: int) -> list[Judgement]:
         """List the judgements about the pair with the number `pair`, in the order of the table."""
-        ends = np.append(self.starts[1:], len(self.rows))
-        rows = np.sort(self.rows[self.starts[pair] : ends[pair]])
+        is_last_pair = pair == len(self.starts) - 1
+        start = self.starts[pair]
+        end = len(self.rows) if is_last_pair else self.starts[pair + 1]
+        rows = np.sort(self.rows[start:end])
         return [judgements[row] for row in rows.tolist()]
 
     def oldest(self) -> I64:

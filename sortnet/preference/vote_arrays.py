@@ -94,7 +94,7 @@ class Votes:
         if not len(self):
             return self
         n_gold = len(better_and_worse)
-        known_columns: dict[str, NDArray[Any]] = {
+        gold_columns: dict[str, NDArray[Any]] = {
             "left": better_and_worse[:, 0],
             "right": better_and_worse[:, 1],
             "target": np.ones(n_gold),
@@ -108,9 +108,7 @@ class Votes:
         }
         by_model = np.isin(self.annotator, [*models])
         votes = replace(self, kind=np.where(by_model, MODEL, PERSON))
-        columns = {
-            name: np.append(column, known_columns[name]) for name, column in votes._columns()
-        }
+        columns = {name: np.append(column, gold_columns[name]) for name, column in votes._columns()}
         return Votes(**columns)
 
     def _columns(self) -> Iterator[tuple[str, NDArray[Any]]]:
@@ -183,21 +181,21 @@ class Votes:
             judgements: a table of judgements.
             rows: the rows of the judgements about sets in the table.
         """
-        has_best = judgements.best[rows] >= 0
+        has_best = judgements.best[rows] >= 0  # else all items are equally good
         choices = rows[has_best]
         alike = rows[~has_best]
         best_and_worst = np.column_stack((judgements.best[choices], judgements.worst[choices]))
-        columns_of_sets = [
+        columns_by_layout = [
             *rows_of_choices(judgements.items(choices), best_and_worst.astype(np.int64), choices),
             *rows_of_alike(judgements.items(alike), alike),
         ]
+        set_votes = [_votes_of_sets(judgements, columns) for columns in columns_by_layout]
         no_set = np.full(len(self), -1)
         pair_votes = replace(self, answer=no_set, layout=no_set, bias=np.ones(len(self)))
-        set_votes = [_votes_of_sets(judgements, columns) for columns in columns_of_sets]
-        columns = {
-            name: np.concatenate([column, *(getattr(votes, name) for votes in set_votes)])
-            for name, column in pair_votes._columns()
-        }
+        columns = {}
+        for name, pair_column in pair_votes._columns():
+            set_columns = [getattr(votes, name) for votes in set_votes]
+            columns[name] = np.concatenate([pair_column, *set_columns])
         return Votes(**columns)
 
     def probits(self) -> list[float]:
@@ -219,8 +217,9 @@ class Votes:
         A mask selects an answer about a set only if it selects all rows of the answer.
         """
         if self.answer is not None and mask.dtype == np.bool_:
-            dropped = np.unique(self.answer[~mask])
-            mask = mask & ~((self.answer >= 0) & np.isin(self.answer, dropped))
+            incomplete_answers = np.unique(self.answer[~mask])
+            is_of_set = self.answer >= 0
+            mask = mask & ~(is_of_set & np.isin(self.answer, incomplete_answers))
         return replace(self, **{name: column[mask] for name, column in self._columns()})
 
     @property
@@ -270,9 +269,10 @@ class Votes:
         is_comparison = self.of_pairs.copy()
         weight = np.ones(len(self)) if self.weight is None else self.weight.copy()
         for sets in self.sets:
-            rows = sets.rows[:, sets.layout.comparisons]
+            layout = sets.layout
+            rows = sets.rows[:, layout.comparisons]
             is_comparison[rows] = True
-            weight[rows] *= sets.layout.weight
+            weight[rows] *= layout.weight
         is_swapped = ~self.of_pairs & (self.left > self.right)
         pairs = replace(
             self,
@@ -303,7 +303,7 @@ def _votes_of_sets(judgements: Judgements, columns: SetColumns) -> Votes:
 
 
 def unseen(mean: F64, variance: F64, slope: F64, weight: F64) -> tuple[F64, F64]:
-    """Approximate what the other answers say about each answer: mean and variance of its z.
+    """Approximate the mean and the variance of each answer's z as if the answer were not given.
 
     Laplace's approximation of leaving one answer out (Vehtari and others, 2016, eq. 29):
     variance' = variance / (1 - weight variance), mean' = mean - variance' slope.
@@ -346,28 +346,34 @@ def unseen_in_blocks(
         n_items: the number of items n.
     """
     slope, weight = likelihood
-    mean = mean.copy()
-    variance = np.empty_like(mean)
+
+    def leave_out(block: I64) -> tuple[F64, F64]:
+        """Return the mean and the variance of the gaps in a block, without the block's answers."""
+        i = votes.left[block]
+        j = votes.right[block]
+        bias = n_items + votes.annotator[block]  # positions of the biases in C
+        c = reliability[block]
+        b = side[block]
+        w = weight[block]
+        # Three covariance matrices: of the gaps with each other, of the gaps with the biases, and
+        # of the biases with each other.
+        gaps = C[np.ix_(i, i)] - C[np.ix_(i, j)] - C[np.ix_(j, i)] + C[np.ix_(j, j)]
+        gaps_with_bias = b * (C[np.ix_(i, bias)] - C[np.ix_(j, bias)])
+        biases = np.outer(b, b) * C[np.ix_(bias, bias)]
+        k = c * gaps + gaps_with_bias
+        K = c[:, None] * k + c * gaps_with_bias.T + biases
+        identity_minus_WK = np.eye(len(block)) - w[:, None] * K
+        unseen_k = np.linalg.solve(identity_minus_WK.T, k.T).T
+        unseen_mean = mean[block] - unseen_k @ slope[block]
+        unseen_variance = np.diag(gaps) + np.sum(unseen_k * w * k, axis=1)
+        return unseen_mean, unseen_variance
+
+    means = np.empty_like(mean)
+    variances = np.empty_like(mean)
     by_annotator = np.argsort(votes.annotator, kind="stable")
     starts = np.searchsorted(votes.annotator[by_annotator], np.arange(votes.annotator.max() + 1))
-    for own_rows in np.split(by_annotator, starts[1:]):
-        n_blocks = max(math.ceil(len(own_rows) / _BLOCK), 1)
-        for block in np.array_split(own_rows, n_blocks):
-            i = votes.left[block]
-            j = votes.right[block]
-            c = reliability[block]
-            b = side[block]
-            w = weight[block]
-            bias = n_items + votes.annotator[block]
-            # Three covariance matrices: of the gaps with each other, of the gaps with the biases,
-            # and of the biases with each other.
-            gaps = C[np.ix_(i, i)] - C[np.ix_(i, j)] - C[np.ix_(j, i)] + C[np.ix_(j, j)]
-            gaps_with_bias = b * (C[np.ix_(i, bias)] - C[np.ix_(j, bias)])
-            biases = np.outer(b, b) * C[np.ix_(bias, bias)]
-            k = c * gaps + gaps_with_bias
-            K = c[:, None] * k + c * gaps_with_bias.T + biases
-            identity_minus_WK = np.eye(len(block)) - w[:, None] * K
-            unseen_k = np.linalg.solve(identity_minus_WK.T, k.T).T
-            variance[block] = np.diag(gaps) + np.sum(unseen_k * w * k, axis=1)
-            mean[block] -= unseen_k @ slope[block]
-    return mean, np.maximum(variance, _LEAST_VARIANCE)
+    for rows_of_annotator in np.split(by_annotator, starts[1:]):
+        n_blocks = max(math.ceil(len(rows_of_annotator) / _BLOCK), 1)
+        for block in np.array_split(rows_of_annotator, n_blocks):
+            means[block], variances[block] = leave_out(block)
+    return means, np.maximum(variances, _LEAST_VARIANCE)

@@ -17,8 +17,8 @@ _MOST_ANNOTATORS = 4  # only the least reliable annotators are checked
 _MOST_VOTES = 20_000  # among more answers, the answers of one annotator hardly make a difference
 _MOST_ITEMS = 200  # with more items, a fit takes a second
 # An annotator is reported only if the expected share of wrong pairs falls by 2 % or more when the
-# answers of the annotator are left out. So much is not chance: if a third of good answers is left
-# out, the share of wrong pairs grows by a half.
+# answers of the annotator are left out. This is more than chance: if a third of good answers is
+# left out, the share of wrong pairs grows by a half.
 _SURER = 0.98
 
 
@@ -51,7 +51,7 @@ def widened_by(
     is_too_slow = len(votes) > _MOST_VOTES or len(features) > _MOST_ITEMS
     if is_too_slow or np.count_nonzero(counts) < 2:
         return None
-    widening: int | None = None
+    most_widening: int | None = None
     least_wrong = _SURER * progress(posterior, groups, goal, seed=seed).wrong
     by_reliability = np.argsort(posterior.reliability, kind="stable").tolist()
     suspects = [number for number in by_reliability if counts[number] >= FEW]
@@ -61,6 +61,6 @@ def widened_by(
         fitted = fit(features, remaining_votes, n_annotators, scales=scales, seed=seed)
         wrong = progress(fitted.posterior, groups, goal, seed=seed).wrong
         if wrong < least_wrong:
-            widening = number
+            most_widening = number
             least_wrong = wrong
-    return widening
+    return most_widening

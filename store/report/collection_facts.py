@@ -103,14 +103,14 @@ def facts_of(
     session = service.session
     items = service.items
     study = service.study
-    counted_judgements = session.judgements()
+    counted_judgements = session.judgements()  # without excluded annotators
     all_judgements = service.judgements()
     judges = _judge_reports(service, all_judgements)
-    costs_of_judges = (judge["costs"] for judge in judges)
+    sums_of_calls = {name: sum(judge[name] for judge in judges) for name in _CALL_COUNTS}
+    costs = _sum_by_currency(judge["costs"] for judge in judges)
+    costs_of_rows = partial(_sum_up_costs, all_judgements)
     remaining = plain(asdict(service.remaining))
     del remaining["groups"]
-    n_top = top or session.goal.top or TOP
-    rows = _ranking_rows(service, n_top)
     cycles = cycle_test(
         session.posterior, counted_judgements, models=study.models, seed=session.seed
     )
@@ -124,9 +124,9 @@ def facts_of(
         "groups": None if items.groups is None else len(set(items.groups)),
         "answers": session.n_votes,
         "judges": judges,
-        **{name: sum(judge[name] for judge in judges) for name in _CALL_COUNTS},
-        **_cost_facts(_sum_by_currency(costs_of_judges)),
-        "sizes": facts_of_sizes(all_judgements, study, partial(_sum_up_costs, all_judgements)),
+        **sums_of_calls,
+        **_cost_facts(costs),
+        "sizes": facts_of_sizes(all_judgements, study, costs_of_rows),
         "remaining": remaining,
         "agreement": plain(asdict(agreement(counted_judgements))),
         "cycles": {
@@ -134,9 +134,7 @@ def facts_of(
             "share": cycles.share,
             "said": cycles_in_words(cycles),
         },
-        "top": n_top,
-        "ranking": _first_of_each_group(rows, n_top),
-        "rows": rows if top is None else _first_of_each_group(rows, top),
+        **_ranking_facts(service, top),
         "pictures": draw_pictures(service, judges) if pictures else [],
         "in_doubt": [_doubt_facts(doubt, items) for doubt in doubts],
     }
@@ -166,16 +164,15 @@ def cycles_in_words(test: CycleTest) -> str:
 def _judge_reports(service: LabellingService, all_judgements: Judgements) -> list[dict[str, Any]]:
     """Report on each annotator with judgements: reliability, calibration, and cost of answers."""
     annotators = service.collection.annotators()
-    names = [
-        annotator.name for annotator in annotators if annotator.name in all_judgements.annotators
-    ]
+    all_names = [annotator.name for annotator in annotators]
+    names = [name for name in all_names if name in all_judgements.annotators]
     gold = service.study.gold_pairs()
     judges = []
     for report in service.reports(names):
         judge: dict[str, Any] = plain(asdict(report))
         judge["kind"] = "model" if report.model else "person"
-        own_rows = np.flatnonzero(all_judgements.by(report.name))
-        judge |= _sum_up_costs(all_judgements, own_rows)
+        rows_of_judge = np.flatnonzero(all_judgements.by(report.name))
+        judge |= _sum_up_costs(all_judgements, rows_of_judge)
         ranges = calibration(all_judgements, report.name, gold) if report.probabilities else []
         judge["calibration"] = [plain(asdict(p_range)) for p_range in ranges]
         judges.append(judge)
@@ -184,7 +181,7 @@ def _judge_reports(service: LabellingService, all_judgements: Judgements) -> lis
 
 def _sum_up_costs(all_judgements: Judgements, rows: I64) -> dict[str, Any]:
     """Sum up the calls, tokens and cost of the judgements in the given rows."""
-    meta_of_row = all_judgements.texts["meta"]
+    meta_of_row = all_judgements.texts["meta"]  # JSON, of the rows that have it
     counts = dict.fromkeys(_CALL_COUNTS, 0)
     costs: dict[str, float] = {}
     for row, cost in zip(rows.tolist(), all_judgements.cost[rows].tolist(), strict=True):
@@ -206,7 +203,7 @@ def _cost_facts(costs: dict[str, float]) -> dict[str, Any]:
     """
     if len(costs) != 1:
         return {"cost": None, "currency": None, "costs": costs}
-    ((currency, cost),) = costs.items()
+    [(currency, cost)] = costs.items()
     return {"cost": cost, "currency": currency or None, "costs": costs}
 
 
@@ -239,6 +236,23 @@ def _parse_meta(text: str) -> dict[str, Any]:
     except (ValueError, RecursionError):
         return {}
     return meta if isinstance(meta, dict) else {}
+
+
+def _ranking_facts(service: LabellingService, top: int | None) -> dict[str, Any]:
+    """Return the number of top items, the rows of the top items, and the rows that the page shows.
+
+    Args:
+        service: the fitted collection.
+        top: the number of items of each group. If None, the number in the goal, or else 10; then
+            the page shows all items.
+    """
+    n_top = top or service.session.goal.top or TOP
+    rows = _ranking_rows(service, n_top)
+    return {
+        "top": n_top,
+        "ranking": _first_of_each_group(rows, n_top),
+        "rows": rows if top is None else _first_of_each_group(rows, top),
+    }
 
 
 def _ranking_rows(service: LabellingService, top: int) -> list[dict[str, Any]]:

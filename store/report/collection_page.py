@@ -23,13 +23,13 @@ _MOST_ROWS = 100_000  # rows of the ranking; more rows would be tens of megabyte
 _N_WITHOUT_SCRIPT = 100  # rows of the ranking that are shown without the script
 _MOST_ANSWERS = 12  # answers that are shown about a pair
 # What the page says about an annotator's probabilities, by `AnnotatorReport.probabilities`.
-_P_COUNTS = {
+_USE_OF_PROBABILITIES = {
     "measurement": "measurements",
     "words": "words: they say nothing of the errors",
     "share": "shares of votes",
     "ignored": "words: they are ignored",
 }
-_SMALL = Markup("{} <small>{}</small>")
+_WITH_SMALL_PRINT = Markup("{} <small>{}</small>")
 _JUDGE_COLUMNS = (
     "judge", "kind", "answers", "skipped", *TITLES, "calls", "tokens", "cost", "verdict",
 )  # fmt: skip
@@ -176,7 +176,8 @@ def _amounts(costs: dict[str, float]) -> str:
 
 def _size_row(size: dict[str, Any]) -> list[str]:
     """Make the cells of a row about all questions with the same number of items."""
-    tokens = (size["tokens_in"] + size["tokens_out"]) / max(size["comparisons"], 1)
+    n_tokens = size["tokens_in"] + size["tokens_out"]
+    tokens_per_comparison = n_tokens / max(size["comparisons"], 1)
     cost = size["cost_a_comparison"]
     return [
         str(size["items"]),
@@ -184,7 +185,7 @@ def _size_row(size: dict[str, Any]) -> list[str]:
         f"{size['comparisons']:,}",
         "-" if size["seconds"] is None else f"{size['seconds']:.1f}",
         f"{size['calls']:,}" if size["calls"] else "-",
-        f"{tokens:,.0f}" if size["calls"] else "-",
+        f"{tokens_per_comparison:,.0f}" if size["calls"] else "-",
         "-" if cost is None else f"{cost:.2g}",
         "-" if size["accuracy"] is None else f"{size['accuracy']:.0%} of {size['checked']:,}",
     ]
@@ -211,7 +212,7 @@ def _calibration_row(judge: dict[str, Any], p_range: dict[str, Any]) -> list[str
     """Make the cells of a row about a judge's answers whose probabilities are in one range."""
     return [
         judge["name"],
-        _P_COUNTS[judge["probabilities"]],
+        _USE_OF_PROBABILITIES[judge["probabilities"]],
         f"{p_range['low']:g} to {p_range['high']:g}",
         f"{p_range['answers']:,}",
         f"{p_range['said']:.2f}",
@@ -222,26 +223,29 @@ def _calibration_row(judge: dict[str, Any], p_range: dict[str, Any]) -> list[str
 
 def _share_cell(share: float | None, total: int) -> str:
     """Format a share of a total; "-" if the share is unknown."""
-    return "-" if share is None else _SMALL.format(f"{share:.2f}", f"of {total:,}")
+    return "-" if share is None else _WITH_SMALL_PRINT.format(f"{share:.2f}", f"of {total:,}")
 
 
 def _figure_cell(figure: Figure) -> str:
     """Format a figure with its interval or its expected share; "-" if the figure is unknown."""
     if isinstance(figure, Interval):
-        return _SMALL.format(figure.value, f"[{figure.low}, {figure.high}]")
+        return _WITH_SMALL_PRINT.format(figure.value, f"[{figure.low}, {figure.high}]")
     if figure is None:
         return "-"
-    return _SMALL.format(f"{figure.observed:.2f}", f"/ {figure.expected:.2f}")
+    return _WITH_SMALL_PRINT.format(f"{figure.observed:.2f}", f"/ {figure.expected:.2f}")
 
 
 def _reliability(facts: dict[str, Any]) -> Iterator[str]:
     """Yield sentences about the reliability of the ranking."""
     remaining = facts["remaining"]
     yield _sentence(remaining["why"])
-    # Unless the goal is reached, `why` already says the first detail, the share of wrong pairs.
-    details = remaining["details"] if remaining["reached"] else remaining["details"][1:]
-    for sentence in filter(None, (*details, remaining["apart"])):
-        yield _sentence(sentence)
+    details = remaining["details"]
+    if not remaining["reached"]:
+        # `why` already says the first detail, the share of wrong pairs.
+        details = details[1:]
+    for sentence in (*details, remaining["apart"]):
+        if sentence:
+            yield _sentence(sentence)
     yield _holdout_sentence(remaining)
     yield facts["cycles"]["said"]
     yield from _agreement_sentences(facts["agreement"])

@@ -29,7 +29,7 @@ class Table(NamedTuple):
 
 
 class _PairRow(NamedTuple):
-    """The cells of a table about a wrong pair, by the name of their column."""
+    """The cells of a table about a wrong pair; each field has the name of its column."""
 
     query: str
     part: str
@@ -41,7 +41,7 @@ class _PairRow(NamedTuple):
 
 
 def hardest(pairs: pd.DataFrame, sources: Sources, *, top: int) -> list[dict[str, Any]]:
-    """Describe the hardest queries for the template, first of the validation part.
+    """Describe the hardest queries for the template, the queries of the validation part first.
 
     The hardest query is the query whose pairs were wrong most often, from iteration 1 on.
 
@@ -152,7 +152,7 @@ def recurring(pairs: pd.DataFrame, sources: Sources) -> Table | None:
 def _pair_table(
     caption: str, pairs: pd.DataFrame, sources: Sources, *, with_query: bool = False
 ) -> Table:
-    """Make a table of wrong pairs, whose documents are named by id or else by place.
+    """Make a table of wrong pairs, with the name of each document, see `_document_name`.
 
     Args:
         caption: the caption, without a full stop.

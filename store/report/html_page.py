@@ -64,7 +64,7 @@ def write_page(file: PageFile, page: str) -> None:
 
 
 def refuse_page_file(file: PageFile, *inputs: str) -> None:
-    """Refuse to write to a file, before the work of making the page.
+    """Check before a page is made whether it may be written to a file.
 
     Args:
         file: the file of the page.

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 # The name of the measure of a collection's labelling, see store.service.convergence.
 LABELLING = "order"
 _UNKNOWN = "-"
-_LABELLING = "{:>10} {:>8} {:>8} {:>9} {:>8} {:>8}"
-_FORMAT = "{:>4} {:>9} {:>7} {:>6} {:>7} {:>8} {:>7} {:>7} {:>7} {:>7} {}"
+_FIT_LINE = "{:>10} {:>8} {:>8} {:>9} {:>8} {:>8}"
+_ITERATION_LINE = "{:>4} {:>9} {:>7} {:>6} {:>7} {:>8} {:>7} {:>7} {:>7} {:>7} {}"
 
 
 def header(quality: str) -> list[str]:
@@ -27,12 +27,12 @@ def header(quality: str) -> list[str]:
         quality: the name of the run's RankQuality, or `LABELLING`.
     """
     if quality == LABELLING:
-        above = _LABELLING.format("", "", "expected", "hold-out", "hold-out", "")
-        below = _LABELLING.format("judgements", "answers", "right", "answers", "right", "seconds")
+        above = _FIT_LINE.format("", "", "expected", "hold-out", "hold-out", "")
+        below = _FIT_LINE.format("judgements", "answers", "right", "answers", "right", "seconds")
         return [above.rstrip(), below]
     measure = f"{quality} on"
     above = f"{'compared':>14} {'wrong in':^14} {'new':>7} {'pairs kept':^16} {measure:^15}"
-    below = _FORMAT.format(
+    below = _ITERATION_LINE.format(
         "iter", "in both", "train", "vali", "pairs", "train", "vali", "train", "vali", "seconds", ""
     )
     return [above.rstrip(), below.rstrip()]
@@ -48,15 +48,16 @@ def line(row: Mapping[str, Any], quality: str) -> str:
     if quality == LABELLING:
         return _labelling_line(row)
     mark = "*" if row["best"] is True else ""
-    return _FORMAT.format(*cells(row, [quality]), mark).rstrip()
+    return _ITERATION_LINE.format(*cells(row, [quality]), mark).rstrip()
 
 
 def _labelling_line(row: Mapping[str, Any]) -> str:
     """Format a recorded fit of a collection's labelling as a line of the table."""
-    # The name of the training measure depends on the goal at that time: all pairs, or the top.
+    # The name of the training measure depends on the goal at that time: all pairs, or the top. The
+    # row has a column for each name, and only one of the columns has a value.
     shares = [share(value) for name, value in row.items() if name.startswith("train_")]
     known_shares = [text for text in shares if text != _UNKNOWN]
-    return _LABELLING.format(
+    return _FIT_LINE.format(
         str(row["iteration"]),
         total(row["comparisons_train"]),
         known_shares[0] if known_shares else _UNKNOWN,
@@ -118,7 +119,7 @@ def flat(record: Iteration) -> dict[str, Any]:
 
 
 def quality_of(config: Mapping[str, Any]) -> str:
-    """Name a run's RankQuality as tables do; the name is `LABELLING` for a labelling.
+    """Return the name of a run's RankQuality, or `LABELLING` if the run is a labelling.
 
     Args:
         config: the settings of the run.
@@ -128,7 +129,12 @@ def quality_of(config: Mapping[str, Any]) -> str:
 
 
 def total(*numbers: int | None, number: str = "{}") -> str:
-    """Format the sum of the numbers that are not None; `-` if all are None."""
+    """Format the sum of the numbers that are not None; `-` if all are None.
+
+    Args:
+        numbers: the numbers that are added up.
+        number: the format of the sum.
+    """
     known_numbers = [n for n in numbers if n is not None]
     if not known_numbers:
         return _UNKNOWN
@@ -136,5 +142,5 @@ def total(*numbers: int | None, number: str = "{}") -> str:
 
 
 def share(value: float | None) -> str:
-    """Format a share with four digits; `-` if it is unknown."""
+    """Format a share with four decimals; `-` if it is unknown."""
     return _UNKNOWN if value is None or math.isnan(value) else f"{value:.4f}"

@@ -61,13 +61,19 @@ def _intervals_picture(service: LabellingService) -> Picture:
         groups = np.array(items.groups, object)
         names = list(dict.fromkeys(items.groups))
         n_answers = [ranking.judgements[groups == name].sum() for name in names]
-        busiest = names[int(np.argmax(n_answers))]
-        order = order[groups[order] == busiest]
-        title = f"Intervals of the ranks in the group {busiest}"
+        busiest_group = names[int(np.argmax(n_answers))]
+        order = order[groups[order] == busiest_group]
+        title = f"Intervals of the ranks in the group {busiest_group}"
     if not ranking.judgements[order].any():
         raise DataError("no answers yet")
-    columns = {name: getattr(ranking, name)[order] for name in ("rank", "low", "high")}
-    frame = pd.DataFrame({"id": [items.ids[k] for k in order.tolist()], **columns})
+    frame = pd.DataFrame(
+        {
+            "id": [items.ids[item] for item in order.tolist()],
+            "rank": ranking.rank[order],
+            "low": ranking.low[order],
+            "high": ranking.high[order],
+        }
+    )
     width = frame["high"] - frame["low"] + 1
     drawn_as = "A band" if len(frame) > NAMED else "A line for each item"
     alt = (
@@ -118,11 +124,11 @@ def growth_of(service: LabellingService) -> list[dict[str, Any]]:
     n_answers = session.n_votes
     if n_answers == 0:
         return []
-    points = [
-        point
-        for point in recorded(service.collection, session.goal)
-        if 0 < (point["answers"] or 0) < n_answers and point["expected"] is not None
-    ]
+    points = []
+    for point in recorded(service.collection, session.goal):
+        is_of_fewer_answers = 0 < (point["answers"] or 0) < n_answers
+        if is_of_fewer_answers and point["expected"] is not None:
+            points.append(point)
     is_small = len(service.items) <= _MOST_ITEMS and n_answers <= _MOST_ANSWERS
     if len(points) < _ENOUGH_FITS and is_small:
         points = _replayed_points(service)
@@ -130,7 +136,10 @@ def growth_of(service: LabellingService) -> list[dict[str, Any]]:
 
 
 def _replayed_points(service: LabellingService) -> list[dict[str, Any]]:
-    """Fit a new session to growing numbers of the first judgements; return a point for each fit."""
+    """Fit a new session to growing numbers of the first judgements; return a point for each fit.
+
+    The point of all answers, and points without any answer, are left out.
+    """
     session = service.session
     judgements = session.judgements()
     replay = new_session(service.collection, service.items, service.study, goal=session.goal)

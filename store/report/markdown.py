@@ -19,18 +19,18 @@ def rendered(text: str) -> str:
     >>> rendered("**Be** fair. <script>x</script>")
     '<p><strong>Be</strong> fair. &lt;script&gt;x&lt;/script&gt;</p>\n'
     """
-    markdown = _markdown()
-    tokens = markdown.parse(text)
+    parser = _parser()
+    tokens = parser.parse(text)
     for block in tokens:
         for token in (block, *(block.children or ())):
             token.tag = LEVELS.get(token.tag, token.tag)
             token.info = ""  # the language of a code block would become a CSS class
-            token.attrs = _attributes(token)
-    return str(markdown.renderer.render(tokens, markdown.options, {}))
+            token.attrs = _attributes_to_keep(token)
+    return str(parser.renderer.render(tokens, parser.options, {}))
 
 
 @cache
-def _markdown() -> MarkdownIt:
+def _parser() -> MarkdownIt:
     """Make a parser of CommonMark with tables and strikethrough that escapes HTML."""
     options = {"html": False, "xhtmlOut": False}
     parser = MarkdownIt("commonmark", options).enable(["table", "strikethrough"])
@@ -40,12 +40,12 @@ def _markdown() -> MarkdownIt:
 
 
 def _is_web(url: str) -> bool:
-    """Tell whether an address is of the web, and not for example javascript."""
+    """Tell whether an address is a web address, and not for example `javascript:`."""
     return url.lower().startswith(("http://", "https://"))
 
 
-def _attributes(token: Token) -> dict[str, str | int | float]:
-    """Return the attributes of an element to keep: a link's address, or a list's first number."""
+def _attributes_to_keep(token: Token) -> dict[str, str | int | float]:
+    """Return the attributes that an element keeps: a link's address, or a list's first number."""
     href = str(token.attrs.get("href", ""))
     if _is_web(href):
         return {"href": href, "target": "_blank", "rel": "noopener noreferrer nofollow"}

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from sortnet.core import I64, Bool
+from sortnet.core import F64, I64, Bool
 from sortnet.preference.base import HOLDOUT
 from sortnet.preference.judgement_table import UNDO, Judgements
 from sortnet.preference.shared_votes import SharedVotes
@@ -39,13 +39,15 @@ def facts_of_sizes(
     is_right, is_checked = _check_votes(votes, judgements, study)
     size_of_vote = n_items[votes.rows]
     facts: list[dict[str, Any]] = []
-    for size in np.unique(n_items[judgements.answer != UNDO]).tolist():
+    is_undo = judgements.answer == UNDO
+    for size in np.unique(n_items[~is_undo]).tolist():
         has_size = n_items == size
         is_answer = has_size & judgements.is_answer
         milliseconds = judgements.milliseconds[is_answer]
-        times = milliseconds[milliseconds >= 0]
-        n_comparisons = int(np.count_nonzero(size_of_vote == size))
-        checked = is_checked & (size_of_vote == size)
+        times = milliseconds[milliseconds >= 0]  # a negative time means that it was not measured
+        vote_has_size = size_of_vote == size
+        n_comparisons = int(np.count_nonzero(vote_has_size))
+        checked = is_checked & vote_has_size
         n_checked = int(np.count_nonzero(checked))
         facts_of_size: dict[str, Any] = {
             "items": size,
@@ -56,7 +58,7 @@ def facts_of_sizes(
             "checked": n_checked,
         }
         if spent is not None:
-            costs = spent(np.flatnonzero(has_size & (judgements.answer != UNDO)))
+            costs = spent(np.flatnonzero(has_size & ~is_undo))
             facts_of_size |= costs
             facts_of_size |= _per_comparison(costs, n_comparisons)
         facts.append(facts_of_size)
@@ -85,23 +87,35 @@ def _check_votes(votes: SharedVotes, judgements: Judgements, study: Study) -> tu
         Whether each vote is right, and whether the order is known so that the vote is checked.
     """
     # A side is 1 for the item with the lower number, -1 for the other item, 0 for neither.
-    holdout = judgements.strategies.get(HOLDOUT, -1)
-    is_holdout = judgements.strategy[votes.rows] == holdout
+    holdout_number = judgements.strategies.get(HOLDOUT, -1)  # -1 if there is no hold-out
+    is_holdout = judgements.strategy[votes.rows] == holdout_number
     side = np.sign(votes.better - 0.5)
-    # The right side is the majority of the hold-out, without the annotator's own answers.
+    # The correct side is the majority of the hold-out, without the annotator's own answers.
     holdout_side = np.where(is_holdout, side, 0.0)
     balance_of_pair = np.bincount(votes.pair, holdout_side, minlength=1)[votes.pair]
     # Votes are sorted by pair and annotator, so `first` begins each annotator's votes about a pair.
     annotator_and_pair = np.cumsum(votes.first) - 1
     own_balances = np.bincount(annotator_and_pair, holdout_side, minlength=1)
     balance_of_others = balance_of_pair - own_balances[annotator_and_pair]
-    right_side = np.sign(balance_of_others)
-    # The answer of a gold pair is known, whatever the hold-out says.
+    correct_side = np.sign(balance_of_others)
+    _set_gold_sides(correct_side, votes, study)
+    is_checked = ~is_holdout & (side != 0) & (correct_side != 0)
+    return side == correct_side, is_checked
+
+
+def _set_gold_sides(correct_side: F64, votes: SharedVotes, study: Study) -> None:
+    """Set the correct side of each vote about a gold pair, whatever the hold-out says.
+
+    Args:
+        correct_side: the correct side of each vote, changed in place: 1 for the item with the lower
+            number, -1 for the other item.
+        votes: the votes.
+        study: the study, which has the gold pairs.
+    """
     better_of_pair = {pair: decision.item for pair, decision in study.gold.items()}
-    if better_of_pair:
-        pairs = zip(votes.low.tolist(), votes.high.tolist(), strict=True)
-        for vote, (low, high) in enumerate(pairs):
-            if (low, high) in better_of_pair:
-                right_side[vote] = 1.0 if better_of_pair[low, high] == low else -1.0
-    is_checked = ~is_holdout & (side != 0) & (right_side != 0)
-    return side == right_side, is_checked
+    if not better_of_pair:
+        return
+    pairs = zip(votes.low.tolist(), votes.high.tolist(), strict=True)
+    for vote, (low, high) in enumerate(pairs):
+        if (low, high) in better_of_pair:
+            correct_side[vote] = 1.0 if better_of_pair[low, high] == low else -1.0

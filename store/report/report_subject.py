@@ -40,7 +40,7 @@ def subject_of(store: str | None, name: str) -> Subject:
         if not collections:
             return Subject(name, is_collection=False)
         try:
-            run = opened.run(name).id
+            run_id = opened.run(name).id
         except StoreError as error:
             if name in collections:
                 return Subject(name, is_collection=True)
@@ -48,8 +48,9 @@ def subject_of(store: str | None, name: str) -> Subject:
             raise StoreError(f"{error}; collections: {listed}") from None
     if name not in collections:
         return Subject(name, is_collection=False)
-    if name in ("last", run):
-        note(f"run {run} is taken; the collection: sortnet report {shlex.quote(PREFIX + name)}")
+    # There are a run and a collection of this name.
+    if name in ("last", run_id):
+        note(f"run {run_id} is taken; the collection: sortnet report {shlex.quote(PREFIX + name)}")
         return Subject(name, is_collection=False)
-    note(f"collection {name} is taken; the run: sortnet report {run}")
+    note(f"collection {name} is taken; the run: sortnet report {run_id}")
     return Subject(name, is_collection=True)

@@ -117,6 +117,7 @@ def _conventions(run: Run, sources: Sources) -> list[str]:
     """Describe the conventions of the run's measures on each part whose data was found."""
     if not sources.data:  # a run without data may have no settings of a training
         return []
+    # The facts `tuning` and `from`, on the origin of settings and weights, are no settings.
     settings = {name: run.config[name] for name in run.config if name not in ("tuning", "from")}
     config = Config.from_json(settings)
     metrics = metrics_of(config)
@@ -163,7 +164,7 @@ def render(
         conventions = conventions or [recorded_conventions]
         pictures, notes_on_plots = _draw_plots(run, pairs, PLOTS)
         notes = [*sources.notes, *notes_on_plots]
-    counted_pairs = _counted_pairs(pairs)
+    counted_pairs = _pairs_after_iteration_0(pairs)
     return render_template(
         "report.html",
         title=f"SortNet run {run.id}",
@@ -188,7 +189,7 @@ def render(
 def _iteration_rows(
     iterations: pd.DataFrame, measures: Sequence[str]
 ) -> list[tuple[list[str], bool]]:
-    """Make the cells of each iteration, and tell whether the iteration was kept."""
+    """Make the row of each iteration: its cells, and whether the iteration was kept."""
     kept = iterations.attrs.get("kept")
     return [
         (iteration_table.cells(row, measures, "{:,}"), row["iteration"] == kept)
@@ -196,7 +197,7 @@ def _iteration_rows(
     ]
 
 
-def _counted_pairs(pairs: pd.DataFrame) -> pd.DataFrame:
+def _pairs_after_iteration_0(pairs: pd.DataFrame) -> pd.DataFrame:
     """Return the pairs that were wrong after iteration 0.
 
     Return no rows if the run is of an older version, which did not count the iterations.
@@ -230,7 +231,7 @@ def _draw_plots(
     """
     pictures: list[dict[str, str]] = []
     notes: list[str] = []
-    frames = {"pairs_frame": pairs}
+    frames = {"pairs_frame": pairs}  # by method; a frame of several plots is read once
     for plot in page_plots:
         if plot.frame_method not in frames:
             frames[plot.frame_method] = getattr(run, plot.frame_method)()
@@ -249,7 +250,7 @@ def _describe_plot(function: str, frame: pd.DataFrame) -> str:
     """Write the alternative text of a plot; the tables of the page have all the figures.
 
     Args:
-        function: the name of the function that drew the plot.
+        function: the name of the function in `store.plots.figures` that drew the plot.
         frame: the data of the plot.
     """
     if frame.empty:
@@ -263,13 +264,13 @@ def _describe_plot(function: str, frame: pd.DataFrame) -> str:
     if function == "hard_queries":
         return _describe_hard_queries(frame)
     if function == "seconds":
-        total = float(frame[["seconds_sort", "seconds_train"]].sum().sum())
-        return f"Bars over {len(frame)} iterations, {total:.1f} seconds in all."
+        n_seconds = float(frame[["seconds_sort", "seconds_train"]].sum().sum())
+        return f"Bars over {len(frame)} iterations, {n_seconds:.1f} seconds in all."
     if function == "cycles":
         share_of_cycles = frame.iloc[-1].to_dict()["share"]
         return f"Lines; {share_of_cycles:.2%} of the validation triples in the last iteration."
-    plot_forms = {"margins": "Histograms, an iteration each", "mistakes_by_rank": "Heat map"}
-    return f"{plot_forms[function]}, of validation pairs{kept_clause}."
+    form_of_plot = {"margins": "Histograms, an iteration each", "mistakes_by_rank": "Heat map"}
+    return f"{form_of_plot[function]}, of validation pairs{kept_clause}."
 
 
 def _describe_pair_growth(iterations: pd.DataFrame) -> str:
@@ -302,6 +303,7 @@ def summary(run: Run, iterations: pd.DataFrame) -> list[tuple[str, str]]:
     quality = quality_of(run.config)
     started = run.created.strftime("%Y-%m-%d %H:%M UTC")
     facts = [("Run", run.id), ("Status", run.status_text), ("Started", started)]
+    # A row is marked as best if it was the best so far, so the last mark is on the best of all.
     best_rows = [row for row in rows if row["best"]]
     if best_rows:
         best = best_rows[-1]
@@ -318,9 +320,10 @@ def summary(run: Run, iterations: pd.DataFrame) -> list[tuple[str, str]]:
         facts.append(("Judgements", str(last["iteration"])))
         return facts
     facts.append(("Iterations", f"0 to {last['iteration']}"))
-    tp = iteration_table.total(last["tp"], number="{:,}")
-    vp = iteration_table.total(last["vp"], number="{:,}")
-    facts.append(("Pairs kept", f"{tp} training, {vp} validation"))
+    n_training_pairs = iteration_table.total(last["tp"], number="{:,}")
+    n_validation_pairs = iteration_table.total(last["vp"], number="{:,}")
+    pairs_kept = f"{n_training_pairs} training, {n_validation_pairs} validation"
+    facts.append(("Pairs kept", pairs_kept))
     seconds = sum(map(iteration_table.seconds, rows))
     facts.append(("Time", f"{seconds:,.1f} seconds of sorting and training"))
     return facts
@@ -332,16 +335,19 @@ def _kept_facts(model: Kept | None, best_iteration: tuple[str, str]) -> list[tup
     Args:
         model: the kept model; None if it is not recorded.
         best_iteration: the name and the value of the fact about the best iteration.
+
+    Returns:
+        The facts, each a name and a value.
     """
     if model is None:
         return [best_iteration]
-    name = f"{model['measure']} of the kept model"
+    measure_name = f"{model['measure']} of the kept model"
     kept = ("Kept", kept_model(model))
-    if model["kind"] == "sortnet":
-        _, figure = best_iteration
-        return [(name, figure), kept]
-    figure = f"{share(kept_figure(model))} on validation, {kept_name(model)}"
-    return [(name, figure), kept, best_iteration]
+    if model["kind"] == "sortnet":  # the kept model is the best iteration
+        _, measure = best_iteration
+        return [(measure_name, measure), kept]
+    measure = f"{share(kept_figure(model))} on validation, {kept_name(model)}"
+    return [(measure_name, measure), kept, best_iteration]
 
 
 def status_line(run: Run, n_iterations: int) -> str | None:

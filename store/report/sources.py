@@ -43,7 +43,7 @@ class Sources:
 def find_sources(
     run: Run, model: str | None, data: Sequence[str], *, cache: Path | None, progress: Progress
 ) -> Sources:
-    """Load the run's model and data, from the given or else the recorded paths.
+    """Load the run's model and data from the given paths, or from the paths that the run recorded.
 
     Args:
         run: the run.
@@ -65,14 +65,15 @@ def find_sources(
         if model is not None:
             raise
         notes.append(f"The documents' order: {error}. give its folder with --model")
-    path_of: dict[Split, str] = {}
+    given_path: dict[Split, str] = {}
     for path in data:
-        path_of |= dict.fromkeys(_splits_of(run, path), path)
+        for split in _splits_of(run, path):
+            given_path[split] = path
     queries: dict[Split, Queries] = {}
     for split in SPLITS:
         progress(f"reading the {PARTS[split]} data")
         try:
-            queries[split] = read_part(run, split, path_of.get(split), cache=cache, like=ranker)
+            queries[split] = read_part(run, split, given_path.get(split), cache=cache, like=ranker)
         except (DataError, StoreError) as error:  # a StoreError if a collection was removed
             notes.append(
                 f"Documents of {PARTS[split]} queries: {error}. give their file with --data"
@@ -93,8 +94,10 @@ def _document_namer(run: Run) -> Callable[[str], str]:
     number_of_id = {id: number for number, id in enumerate(items.ids)}
 
     def name_of(docid: str) -> str:
-        """Name an item by its id and the beginning of its text."""
-        text = words_of(items, number_of_id[docid]) if docid in number_of_id else ""
+        """Name an item by its id and the beginning of its text, or by its id only."""
+        if docid not in number_of_id:
+            return docid
+        text = words_of(items, number_of_id[docid])
         return f"{docid}: {cut(text, _LONGEST_TEXT)}" if text else docid
 
     return name_of
@@ -145,6 +148,8 @@ def read_part(
 ) -> Queries:
     """Read a part of a run's data from the given file, or from the recorded file or collection.
 
+    If a judge was asked in place of grades, the part has the judge's recorded answers.
+
     Args:
         run: the run.
         split: the part.
@@ -172,6 +177,7 @@ def read_part(
         path = find_data(facts)
         if facts.get("fingerprint") != fingerprint(path):
             raise DataError(f"{path}: its content differs from what the run read")
+    # A table names its columns; any other file has features by number, up to `n_features`.
     n_features = None if is_table(Path(path)) else facts["n_features"]
     columns = None
     if like is None and "columns" in facts:

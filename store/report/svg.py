@@ -13,7 +13,7 @@ Picture: TypeAlias = dict[str, str]
 
 
 def picture(title: str, about: str, alt: str, figure: Figure) -> Picture:
-    """Return the values with which a template shows a figure, drawn as a data URL of SVG.
+    """Draw a figure as SVG; return the values with which the template of a page shows it.
 
     Args:
         title: the title of the figure.

@@ -43,17 +43,17 @@ def wrong_pairs(
         )
     docids = _docids(run, split, progress) if ids else {}
     frames = run.iter_pairs(split=split)
-    first = next(frames, None)
-    if first is None:
-        first = run.pairs_frame(split)  # without rows
-    return (_with_ids(frame, docids) for frame in chain([first], frames))
+    first_frame = next(frames, None)
+    if first_frame is None:
+        first_frame = run.pairs_frame(split)  # without rows
+    return (_with_ids(frame, docids) for frame in chain([first_frame], frames))
 
 
 def _with_ids(pairs: pd.DataFrame, docids: Mapping[Split, Str]) -> pd.DataFrame:
-    """Add the ids of both documents to pairs of the same part.
+    """Add the columns `winner_id` and `loser_id`, the ids of both documents, to pairs of one part.
 
     Args:
-        pairs: the pairs.
+        pairs: the pairs, with the columns `winner` and `loser`, the documents' indices in the part.
         docids: the ids of each part's documents. If no part has ids, the pairs stay as they are; if
             only another part has ids, the ids of the pairs are empty.
     """
@@ -64,9 +64,9 @@ def _with_ids(pairs: pd.DataFrame, docids: Mapping[Split, Str]) -> pd.DataFrame:
         part = pairs["split"].iloc[0]
         ids_of_part = docids.get(part)
     columns = {}
-    for side in ("winner", "loser"):
-        ids = "" if ids_of_part is None else ids_of_part[pairs[side]]
-        columns[f"{side}_id"] = pd.Series(ids, pairs.index, dtype="str")
+    for column in ("winner", "loser"):
+        ids = "" if ids_of_part is None else ids_of_part[pairs[column]]
+        columns[f"{column}_id"] = pd.Series(ids, pairs.index, dtype="str")
     return pairs.assign(**columns)
 
 
@@ -79,7 +79,8 @@ def _docids(run: Run, split: Split | None, progress: Progress) -> dict[Split, St
         progress: gets the name of each step.
     """
     docids: dict[Split, Str] = {}
-    for part in (split,) if split else SPLITS:
+    parts = (split,) if split else SPLITS
+    for part in parts:
         progress(f"reading the {PARTS[part]} data")
         try:
             ids = read_part(run, part).docids
