@@ -123,6 +123,7 @@ def _routes(
         """Make an endpoint that checks the token and the rate before a thread runs the handler."""
 
         async def answer(request: Request) -> Response:
+            """Check the token and the rate of its requests, and run the handler in a thread."""
             token = request.path_params["token"]
             name = name_of(token)
             if name is None:

@@ -156,6 +156,7 @@ class Guard:
         is_answered = False
 
         async def send_with_headers(message: Message) -> None:
+            """Add the headers to the first message of a response, and send each message on."""
             nonlocal is_answered
             if message["type"] == "http.response.start":
                 is_answered = True
