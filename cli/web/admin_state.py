@@ -259,21 +259,30 @@ def _remaining(service: LabellingService) -> dict[str, Any]:
     }
 
 
-def _curve(points: Sequence[dict[str, Any]], service: LabellingService) -> list[dict[str, Any]]:
-    """Return the points of the curve, ascending by number of answers.
+def _curve(
+    recorded_fits: Sequence[dict[str, Any]], service: LabellingService
+) -> list[dict[str, Any]]:
+    """Return the points of the curve that shows how the ranking improves with more answers.
 
-    The points are the recorded fits and the last fit. The number of answers falls when answers are
-    undone or annotators are excluded, so recorded fits may have more answers than the last fit:
-    these are left out.
+    A point is a fit of the model, with the keys of `recorded`: `answers`, `expected` and `holdout`.
+    The points ascend by the number of answers, and the last point is the latest fit.
+
+    Args:
+        recorded_fits: the result of `recorded`.
+        service: the labelling service, which has the latest fit.
     """
     remaining = service.remaining
     n_answers = service.session.n_votes
-    holdout = remaining.holdout_right if remaining.holdout_n >= FEW else None
-    last_fit: dict[str, Any] = plain(
-        {"answers": n_answers, "expected": 1 - remaining.wrong, "holdout": holdout}
+    share_expected_right = 1 - remaining.wrong
+    # A share of fewer than `FEW` held-out answers would say little.
+    share_predicted = remaining.holdout_right if remaining.holdout_n >= FEW else None
+    latest_fit: dict[str, Any] = plain(
+        {"answers": n_answers, "expected": share_expected_right, "holdout": share_predicted}
     )
-    earlier_fits = [point for point in points if point["answers"] < n_answers]
-    return [*earlier_fits, last_fit]
+    # The latest fit replaces a recorded fit of as many answers. A recorded fit has more answers
+    # if some of them were undone later, or their annotator was excluded.
+    fits_of_fewer_answers = [fit for fit in recorded_fits if fit["answers"] < n_answers]
+    return [*fits_of_fewer_answers, latest_fit]
 
 
 def _groups(service: LabellingService) -> list[dict[str, Any]]:

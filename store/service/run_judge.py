@@ -135,7 +135,7 @@ class _Pool(WorkerPool[Question]):
             JudgeAnswer(left, right, verdict.answer, **verdict.facts(), at=time.time())
             for (left, right), verdict in zip(orders, verdicts, strict=False)  # one verdict or two
         ]
-        self._patience.do(partial(self.run.add_answers, self.split, answers))
+        self._patience.retry_while_away(partial(self.run.add_answers, self.split, answers))
         self.targets[self.pair_of(question)] = target_of(answers)
         self.answered += 1
         self.n_stored += 1
