@@ -63,8 +63,11 @@ class AdminState:
         self._people = people
         self._lock = threading.Lock()
         self._statistics: dict[str, Any] = {}
-        self._statistics_moment: tuple[int, ...] = ()  # service.moment of these statistics
-        self._next_update = 0.0  # earliest time.monotonic() of the next computation
+        # Value of `service.moment` when the statistics were computed. The value changes when a
+        # judgement or a decision is read, or a fit is made.
+        self._moment_of_statistics: tuple[int, ...] = ()
+        # Time by the clock `time.monotonic` before which the statistics are not computed again.
+        self._next_computation = 0.0
 
     def state(self, view: View) -> dict[str, Any]:
         """Return the facts that the page draws, with the rows of the ranking that are in view."""
@@ -141,16 +144,19 @@ class AdminState:
             {
                 "item": pair.item,
                 "other": pair.other,
-                "better": self._item_name(pair.item),
-                "worse": self._item_name(pair.other),
+                "better": self._item_label(pair.item),
+                "worse": self._item_label(pair.other),
             }
             for pair in first_pairs
         ]
 
-    def _item_name(self, item: int | None) -> str:
-        """Return the start of an item's text, or the item's id if it has no text."""
+    def _item_label(self, item: int | None) -> str:
+        """Return the start of an item's text, or the item's id if the item has no text.
+
+        The label is empty if there is no item, or if the service does not know the item yet: a gold
+        pair may be about an item that was added after the service read the items.
+        """
         items = self.service.items
-        # A gold pair may be about an item that was added after the service read the items.
         if item is None or item >= len(items):
             return ""
         cell = item_cell(items, item)
@@ -166,14 +172,14 @@ class AdminState:
             start = time.monotonic()
             moment = self.service.moment
             delay = 0.0
-            if moment == self._statistics_moment:
+            if moment == self._moment_of_statistics:
                 # Nothing was stored or fitted, but the rate of answers falls while nobody answers.
                 delay = PACE_AGE
-            if not self._statistics or start >= self._next_update + delay:
+            if not self._statistics or start >= self._next_computation + delay:
                 self._statistics = self._compute_statistics()
-                self._statistics_moment = moment
+                self._moment_of_statistics = moment
                 seconds = time.monotonic() - start
-                self._next_update = time.monotonic() + _UPDATE_INTERVAL * seconds
+                self._next_computation = time.monotonic() + _UPDATE_INTERVAL * seconds
             return self._statistics
 
     def _compute_statistics(self) -> dict[str, Any]:

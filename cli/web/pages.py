@@ -289,9 +289,9 @@ def pages_of(collection: Collection, *, together: bool = False, **options: Any) 
 
 
 class People:
-    """The secret links to the pages of a collection, for its annotators and its admin.
+    """Annotators and admin of a collection, who open its pages by secret links.
 
-    A link has a token that the store keeps.
+    The secret part of a link is a token, which the store keeps. It tells who opens the page.
 
     Attributes:
         admin: the token of the admin.
