@@ -354,7 +354,9 @@ class History:
         undo_rows = start + np.flatnonzero(events.answer[start:] == UNDO)
         if not len(undo_rows):
             return undo_rows
-        undone_rows = events.rows_of_numbers(events.undoes[undo_rows])  # -1: unknown judgement
+        # An unknown judgement has the row -1. The conditions after the first condition then look at
+        # the last row, which has no effect, because the first condition refuses the undo.
+        undone_rows = events.rows_of_numbers(events.undoes[undo_rows])
         can_be_undone = (undone_rows >= 0) & (undone_rows < undo_rows)
         can_be_undone &= events.answer[undone_rows] != UNDO
         # `undone` tells the first undo of a judgement, so a second undo is refused.
