@@ -426,10 +426,12 @@ class History:
         return unordered(self.events.left[rows], self.events.right[rows])
 
     def _pairs_of(self, rows: I64, *, compared: bool = False) -> _PairsOfRows:
-        """List all pairs of items in the question of each row.
+        """List the pairs of items in the questions that some events are about.
+
+        A question about a set of items has every pair of the set.
 
         Args:
-            rows: the rows of the events.
+            rows: the rows of the events in the table of events.
             compared: whether to leave out the pairs that an answer about a set does not compare,
                 which have neither its best nor its worst item.
         """
@@ -452,7 +454,7 @@ class History:
         return _PairsOfRows(place, pair)
 
     def _pair_lists(self, rows: I64, *, compared: bool = False) -> list[list[int]]:
-        """List the packed pairs of each row; see `_pairs_of`."""
+        """List the packed pairs of each event separately; see `_pairs_of`."""
         if not len(rows):
             return []
         pairs = self._pairs_of(rows, compared=compared)
