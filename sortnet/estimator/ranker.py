@@ -641,6 +641,7 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
             "history": [_nan_to_none(asdict(record)) for record in self.history_],
         }
         if self.features_ is None or not self.features_.is_of_table:
+            # Without this entry `_restore_columns` takes the names of the features as the columns.
             info["columns"] = getattr(self, "feature_names_in_", np.array([])).tolist()
             info["n_columns"] = self.n_features_in_
         model = replace(self.model_, info={**self.model_.info, "estimator": info})
@@ -738,7 +739,7 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
             return
         ordered = {}
         for number, category in info.get("categories", {}).items():
-            if not category["one_hot"]:
+            if not category["one_hot"]:  # else an entry of an earlier version, not needed any more
                 column = (column_names or [])[int(number)]
                 ordered[column] = tuple(category["levels"])
         self.features_ = arrays.features_of_model(model, column_names, ordered)

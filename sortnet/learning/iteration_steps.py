@@ -356,7 +356,7 @@ def answered_vali(
     n_answers = answers_about_vali(config.judgements)
     rng = np.random.default_rng(config.seed)
     vali, _ = sort_and_ask("even", SortedPart(vali, comparator, n_answers, rng))
-    if config.judgements is None or n_answers is None:
+    if config.judgements is None or n_answers is None:  # the answers are not limited
         return vali, config
     return vali, replace(config, judgements=config.judgements - n_answers)
 
