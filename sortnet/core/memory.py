@@ -83,9 +83,12 @@ def _left_in_groups() -> list[int]:
     caches files counts as free.
     """
     try:
-        own_group = Path("/proc/self/cgroup").read_text().partition("0::/")[2].partition("\n")[0]
+        groups = Path("/proc/self/cgroup").read_text()
     except OSError:
         return []
+    # The line `0::/a/b` of the file names the group of the process, b, and the group a around it.
+    _, _, own_group_and_rest = groups.partition("0::/")
+    own_group, _, _ = own_group_and_rest.partition("\n")
     bytes_left = []
     path = Path(own_group.lstrip("/"))
     for group in (path, *path.parents):

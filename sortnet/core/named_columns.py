@@ -113,15 +113,18 @@ class NamedColumns:
         Raises:
             ModelError: if the dict is damaged.
         """
+        fault = f"{path}: columns cannot be {_shortened(values)}"
         names = {field.name for field in fields(cls)}
         if not isinstance(values, Mapping) or values.keys() - names:
-            raise ModelError(f"{path}: columns cannot be {_shortened(values)}")
-        lists = {name: values.get(name, []) for name in ("ignore", "edges")}
-        if not all(isinstance(value, list) for value in lists.values()):
-            raise ModelError(f"{path}: columns cannot be {_shortened(values)}")
-        tuples = {name: tuple(value) for name, value in lists.items()}
+            raise ModelError(fault)
+        arguments = dict(values)
+        for name in ("ignore", "edges"):  # tuples, which JSON has as lists
+            items = values.get(name, [])
+            if not isinstance(items, list):
+                raise ModelError(fault)
+            arguments[name] = tuple(items)
         try:
-            return cls(**{**values, **tuples})
+            return cls(**arguments)
         except DataError as error:
             raise ModelError(f"{path}: {error}") from None
 

@@ -255,7 +255,7 @@ class Queries:
         """
         judged = self.judged
         if judged is not None:
-            new_number = np.full(self.n_docs, -1, np.int64)
+            new_number = np.full(self.n_docs, -1, np.int64)  # -1: the document is left out
             new_number[docs] = np.arange(offsets[-1])
             judged = judged.renumbered(new_number)
         if isinstance(docs, slice):
