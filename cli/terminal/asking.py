@@ -153,6 +153,9 @@ class Asking:
     def run(self, front: Front, number: int | None = None) -> str:
         """Ask until the annotator quits, gives `number` answers or no question is left.
 
+        When the goal is reached, the annotator is asked once whether to continue. When no question
+        is left, the annotator may undo the last answer, and is then asked again.
+
         Returns:
             The reason for the end, as a sentence.
         """

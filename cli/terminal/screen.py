@@ -342,34 +342,55 @@ class Screen:
         return [Text(line, no_wrap=True, overflow="crop") for line in lines]
 
     def _show_rows(self, make_rows: Callable[[], list[Text]], then: str = "back") -> None:
-        """Show rows, which some keys scroll, until any other key is pressed.
+        """Show rows from the first row on, until a key is pressed that does not scroll.
+
+        If all rows fit on the screen, no key scrolls. The rows are made again when the size of the
+        screen changes.
 
         Args:
             make_rows: function that makes the rows for the present size of the screen.
             then: words for what happens when another key is pressed.
         """
-        first = 0  # number of the first row on the screen
+        n_above = 0  # rows that are scrolled out of the screen at its top
         rows = make_rows()
         size = self._console.size
         while True:
             key_lines = _key_lines(f"{_SCROLL}|any other key: {then}", self._console.width)
             height = self._console.height - len(key_lines)
-            largest_first = max(len(rows) - height, 0)
-            can_scroll = largest_first > 0
-            first = min(max(first, 0), largest_first)
+            most_above = max(len(rows) - height, 0)
+            n_above = min(max(n_above, 0), most_above)
+            can_scroll = most_above > 0
             explanation = "\n".join(key_lines) if can_scroll else f"any key: {then}"
             bar = Text(explanation, style="bold")
-            self._console.update_screen(Text("\n").join([*rows[first : first + height], bar]))
+            visible_rows = rows[n_above : n_above + height]
+            self._console.update_screen(Text("\n").join([*visible_rows, bar]))
             key = self._keys.read(TICK)
             self._renew_lease()
-            moves = {"down": 1, "up": -1, "space": height, "page down": height, "page up": -height}
             if key is not None:
-                if key not in moves or not can_scroll:
+                n_rows = _rows_to_scroll(key, height)
+                if n_rows is None or not can_scroll:
                     return
-                first += moves[key]
+                n_above += n_rows
             if size != self._console.size:
                 size = self._console.size
                 rows = make_rows()
+
+
+def _rows_to_scroll(key: str, height: int) -> int | None:
+    """Return the number of rows by which a key scrolls down; None if the key does not scroll.
+
+    Args:
+        key: name of the key.
+        height: number of rows on the screen.
+    """
+    n_rows_of_key = {
+        "down": 1,
+        "up": -1,
+        "space": height,
+        "page down": height,
+        "page up": -height,
+    }
+    return n_rows_of_key.get(key)
 
 
 def _completed_reply(key: str | None, choice: SetChoice | None) -> Reply | None:

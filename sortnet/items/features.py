@@ -88,6 +88,8 @@ class Describer:
     ) -> tuple[Describer, Items]:
         """Fit a describer on items; return the describer, and the items with its features.
 
+        Features that have the same value for all items are not made.
+
         Args:
             items: the items. Features that were made before are made again.
             made: whether features are made of texts and images. If None, they are made if the items
@@ -110,18 +112,32 @@ class Describer:
             made = has_made or not items.feature_names
         if not made:
             return describer, bare_items
-        vectors = None
+        vectors = None  # sentence embeddings
         if any(bare_items.texts):
             has_meanings = any(name.startswith(_MEANING) for name in items.feature_names)
             describer, vectors = describer._fitted_to_texts(
                 bare_items.texts, embed or has_meanings, progress
             )
+        return describer._with_varying_features(bare_items, vectors, progress)
+
+    def _with_varying_features(
+        self, bare_items: Items, vectors: F64 | None, progress: Progress
+    ) -> tuple[Describer, Items]:
+        """Make all features of items, and keep those that are not the same for all items.
+
+        Args:
+            bare_items: items with their given features only.
+            vectors: sentence embeddings (n, 384) of the items; None: there are none.
+            progress: called with a text about each slow step.
+
+        Returns:
+            A describer that makes the kept features, and the items with these features.
+        """
         has_images = any(bare_items.images)
-        makers = describer._makers(images=has_images, progress=progress, vectors=vectors)
+        makers = self._makers(images=has_images, progress=progress, vectors=vectors)
         names, features = _computed_features(makers, bare_items)
-        # A feature that has the same value for all items tells nothing about them.
         varies = _varies(features)
-        describer = replace(describer, made=tuple(compress(names, varies)))
+        describer = replace(self, made=tuple(compress(names, varies)))
         if not describer.of_texts:  # no feature of texts varies, so the fits to texts are not used
             describer = replace(describer, words=None, topics=None, meanings=None)
         return describer, _with_features(bare_items, features[:, varies], describer.made)

@@ -21,6 +21,7 @@ _HUES = 6  # bins of the histogram of hues
 _DIRECTIONS = 8  # bins of the histogram of the directions of edges
 _DARK = 0.25  # lightness below which a pixel is dark
 _LIGHT = 0.9  # lightness above which a pixel is light
+_LEAST_SHARPNESS = 1e-4  # added to the sharpness, which is 0 for an even image, before its log
 _LIGHTNESSES = 32  # bins of the histogram of lightness
 _PLACES = tuple(
     f"{row} {column}"
@@ -118,7 +119,7 @@ def _features_of_image(image: Image, width: int, height: int) -> NDArray[np.floa
         image: the image, which may have been reduced when it was decoded.
         width, height: size of the original image in pixels.
     """
-    lab = oklab(np.asarray(flat(image, (_SIDE, _SIDE))))
+    lab = oklab(np.asarray(flat(image, (_SIDE, _SIDE))))  # (_SIDE, _SIDE, 3)
     light = lab[..., 0]
     green_red = lab[..., 1]
     blue_yellow = lab[..., 2]
@@ -127,13 +128,15 @@ def _features_of_image(image: Image, width: int, height: int) -> NDArray[np.floa
     down, right = np.gradient(light)
     strength_of_edges = np.hypot(down, right)
     direction_of_edges = np.arctan2(down, right)
+    spread_of_colours = np.sqrt(green_red.var() + blue_yellow.var())
+    log_sharpness = np.log(_sharpness(light) + _LEAST_SHARPNESS)
+    dark_share = (light < _DARK).mean()
+    light_share = (light > _LIGHT).mean()
     return np.concatenate(
         [
             [np.log(width * height), np.log(width / height)],
             [light.mean(), light.std(), chroma.mean()],
-            [np.sqrt(green_red.var() + blue_yellow.var())],
-            [np.log(_sharpness(light) + 1e-4), _entropy(light)],  # an even image has sharpness 0
-            [(light < _DARK).mean(), (light > _LIGHT).mean()],
+            [spread_of_colours, log_sharpness, _entropy(light), dark_share, light_share],
             _means_on_grid(light),
             _means_on_grid(green_red),
             _means_on_grid(blue_yellow),

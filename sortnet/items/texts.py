@@ -129,7 +129,12 @@ def _words_of(text: str | None) -> list[str]:
 
 
 def _surface_of_text(text: str, words: list[str]) -> list[float]:
-    """Compute the features of a text, in the order of `SURFACE`, without the rarity of words."""
+    """Compute the features of a text, in the order of `SURFACE`, without the rarity of words.
+
+    Args:
+        text: the text.
+        words: all words of the text, in order.
+    """
     lower_words = [word.lower() for word in words]
     n_words = len(words)
     count_of_word = Counter(lower_words)
@@ -137,6 +142,8 @@ def _surface_of_text(text: str, words: list[str]) -> list[float]:
     n_once = sum(count == 1 for count in count_of_word.values())
     n_long = sum(len(word) >= _LETTERS_OF_LONG_WORD for word in words)
     n_letters = sum(map(str.isalpha, text))
+    n_capital_letters = sum(map(str.isupper, text))
+    n_digits = sum(map(str.isdigit, text))
     n_capital_words = sum(len(word) > 1 and word.isupper() for word in words)
     n_marks = sum(not character.isalnum() and not character.isspace() for character in text)
     shares_of_listed_words = [
@@ -151,13 +158,11 @@ def _surface_of_text(text: str, words: list[str]) -> list[float]:
         _ratio(n_once, n_different),
         _ratio(n_long, n_words),
         *shares_of_listed_words,
-        _ratio(sum(map(str.isupper, text)), n_letters),
+        _ratio(n_capital_letters, n_letters),
         _ratio(n_capital_words, n_words),
-        _ratio(sum(map(str.isdigit, text)), len(text)),
+        _ratio(n_digits, len(text)),
         _ratio(n_marks, len(text)),
-        *(math.log1p(sum(map(text.count, marks))) for marks in _MARKS),
-        math.log1p(len(_NUMBER.findall(text))),
-        math.log1p(len(_LINK.findall(text))),
+        *_log_counts(text),
         float(begins_in_lower_case),
         float(ends_with_mark),
     ]
@@ -172,6 +177,13 @@ def _sizes(text: str, words: list[str], n_different: int) -> list[float]:
     sizes: list[float] = [len(text), len(words), n_sentences, n_paragraphs, n_different]
     sizes += [word_length, sentence_length]
     return [math.log1p(size) for size in sizes]
+
+
+def _log_counts(text: str) -> list[float]:
+    """Compute log(1 + count) of each kind of mark in `_MARKS`, of numbers and of links."""
+    counts = [sum(map(text.count, marks)) for marks in _MARKS]
+    counts += [len(_NUMBER.findall(text)), len(_LINK.findall(text))]
+    return [math.log1p(count) for count in counts]
 
 
 def _ratio(numerator: float, denominator: float) -> float:

@@ -56,7 +56,11 @@ class Server:
     client: Connections | None = None
 
     def __post_init__(self) -> None:
-        """Check the URL, and complete it to the address of chat completions."""
+        """Check the URL and for httpx, and complete the URL to the address of chat completions.
+
+        Raises:
+            SortNetError: if the URL cannot be used, or httpx is not installed.
+        """
         parts = urlsplit(self.url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
             raise SortNetError(f"server {self.url!r} is no http or https URL")
@@ -132,14 +136,18 @@ class Server:
         )
 
     def leave_out_refused(self, body: Mapping[str, Any], refusal: str) -> bool:
-        """Remove the parameters that a refusal names from later requests.
+        """Change all later requests so that they avoid what a refusal names.
+
+        A refusal of log-probabilities lowers their number; a refusal of a JSON schema makes later
+        requests ask for a letter; a parameter that may be left out is left out. A prompt that is
+        too long changes nothing.
 
         Args:
             body: body of the request that was refused.
             refusal: message of the server.
 
         Returns:
-            Whether the refusal names such a parameter, so that a new request may succeed.
+            Whether a new request may succeed, because it avoids what was refused.
 
         Raises:
             Refused: if the refusal names a parameter that the user gave.
@@ -181,6 +189,7 @@ def _has_word(text: str, word: str) -> bool:
 def spellings(key: str) -> re.Pattern[str]:
     """Make a pattern that finds a secret key, even if it is escaped as in JSON, URLs or HTML.
 
+    A hyphen, for example, may be written as itself, or as \\u002d, \\x2d, %2d, &#x2d; or &#45;.
     The pattern allows for several backslashes, since a text may be escaped several times.
 
     >>> bool(spellings("sk-1").fullmatch(r"sk\\u002d1")), bool(spellings("sk-1").search("sk 1"))
@@ -190,10 +199,10 @@ def spellings(key: str) -> re.Pattern[str]:
     for character in key:
         number = ord(character)
         digits = f"{number:02x}"
-        literal = rf"\\{{0,8}}{re.escape(character)}"
+        as_itself = rf"\\{{0,8}}{re.escape(character)}"
         hexadecimal = rf"(?i:\\{{1,8}}(?:u00|x){digits}|%{digits}|&\#x0{{0,8}}{digits};)"
         decimal = rf"&\#0{{0,8}}{number};"
-        patterns.append(rf"(?:{literal}|{hexadecimal}|{decimal})")
+        patterns.append(rf"(?:{as_itself}|{hexadecimal}|{decimal})")
     return re.compile("".join(patterns))
 
 

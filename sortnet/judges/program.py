@@ -305,6 +305,7 @@ class ProgramWorker:
         reported_keys: set[str],
         notify: Callable[[str], None] = note,
     ) -> None:
+        """Note how to start and ask the program, which is not started yet."""
         self._command = command
         self._seconds = seconds
         self._batch = batch
@@ -337,7 +338,15 @@ class ProgramWorker:
                 raise Fault("interrupted")
 
     def _replies(self, questions: Sequence[AskedQuestion], line: bytes) -> list[Verdict | float]:
-        """Send a line once; return for each question a verdict, or seconds to wait (a float)."""
+        """Send a line once; return for each question a verdict, or seconds to wait (a float).
+
+        The program is started if it does not run. On any exception it is ended, so that the next
+        call starts a new copy.
+
+        Raises:
+            Fault: if the worker is stopped, no answer comes in time, or the answer is not valid.
+            ProgramEnded: if the program ends before it answers.
+        """
         with self._lock:
             if self._over.is_set():
                 raise Fault("interrupted")

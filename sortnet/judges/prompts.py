@@ -55,6 +55,7 @@ Answer with {{ "two lines" if worst else "one line" }}, "Best: " and the letter 
 """
 _SECONDS = 5  # time to render a prompt, since a template may have an endless loop
 _LARGEST_IMAGE = 20 << 20  # bytes
+_DIGITS_OF_HASH = 8  # hexadecimal digits of a prompt's hash, which is stored with the answers
 
 
 class _Sandbox(ImmutableSandboxedEnvironment):
@@ -95,22 +96,26 @@ class Prompt:
     """
 
     def __init__(self, file: str | None = None) -> None:
+        """Read and compile the templates, and compute the hash of the first template."""
         self.name = "prompt" if file is None else f"prompt {file}"
         try:
             text = PROMPT if file is None else Path(file).read_text("utf-8")
         except (OSError, UnicodeError) as error:
             why = getattr(error, "strerror", None) or "is no UTF-8 text"
             raise SortNetError(f"{self.name}: {why}") from None
+        # Template for more than two items; None: only questions about two items can be asked.
         self._template_of_sets: Template | None = None
         try:
             self._template = _compiled(text)
             if file is None:
                 self._template_of_sets = _compiled(SET_PROMPT)
-            elif "items" in meta.find_undeclared_variables(self._template.environment.parse(text)):
-                self._template_of_sets = self._template
+            else:
+                syntax_tree = self._template.environment.parse(text)
+                if "items" in meta.find_undeclared_variables(syntax_tree):
+                    self._template_of_sets = self._template
         except TemplateError as error:
             raise SortNetError(f"{self.name}: {_brief(error)}") from None
-        self.hash = hashlib.sha256(text.encode()).hexdigest()[:8]  # stored with the answers
+        self.hash = hashlib.sha256(text.encode()).hexdigest()[:_DIGITS_OF_HASH]
 
     def why_not_about(self, n_items: int) -> str:
         """Explain why no prompt about `n_items` items can be made; empty if one can be made.
@@ -139,7 +144,8 @@ class Prompt:
         template = self._template
         if len(items) > 2 and self._template_of_sets is not None:
             template = self._template_of_sets
-        # A template may use only names that are in this dict, even if their values are None.
+        # A template may use only names that are in this dict. So each name that some questions lack
+        # has a value here, which the question replaces.
         names: dict[str, Any] = {
             "criterion": None,
             "group": None,

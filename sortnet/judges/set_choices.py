@@ -197,7 +197,12 @@ def _choice_by_ranking(text: str, n_items: int) -> SetChoice | None:
 
 
 def _rankings_in(text: str, n_items: int) -> list[list[tuple[str, int]]]:
-    """Find all rankings of all items: lists of (letter, position in the text), best item first."""
+    """Find the rankings in a text that rank each item once.
+
+    Returns:
+        Rankings, each a list of (letter of the item, position of the letter in the text), the best
+        item first.
+    """
     rankings = []
     for pattern in (_DESCENDING, _ASCENDING, _LETTER_IN_EACH_LINE):
         for match in pattern.finditer(text):
@@ -205,11 +210,10 @@ def _rankings_in(text: str, n_items: int) -> list[list[tuple[str, int]]]:
                 (letter[0], match.start() + letter.start())
                 for letter in re.finditer(r"[A-F]", match[0])
             ]
-            if sorted(letter for letter, _ in ranking) != [*PLACES[:n_items]]:
+            ranks_each_item_once = sorted(letter for letter, _ in ranking) == [*PLACES[:n_items]]
+            if not ranks_each_item_once:
                 continue
-            # Words such as "worst to best" may stand in the same line or in the line before.
-            lines_before = text[: match.start()].rsplit("\n", 2)[-2:]
-            if pattern is _ASCENDING or _WORST_FIRST.search(" ".join(lines_before)):
+            if pattern is _ASCENDING or _says_worst_first(text[: match.start()]):
                 ranking.reverse()
             rankings.append(ranking)
     return rankings
@@ -222,6 +226,17 @@ def _if_possible(choice: SetChoice, n_items: int) -> SetChoice | None:
     if len(distinct_letters) < len(letters) or not distinct_letters <= {*PLACES[:n_items]}:
         return None
     return choice
+
+
+def _says_worst_first(text_before: str) -> bool:
+    """Whether words such as "worst to best" introduce a ranking.
+
+    Args:
+        text_before: the text before the ranking. Its last two lines count: the start of the line of
+            the ranking, and the line before.
+    """
+    last_two_lines = text_before.rsplit("\n", 2)[-2:]
+    return _WORST_FIRST.search(" ".join(last_two_lines)) is not None
 
 
 def _shares_at(

@@ -166,19 +166,26 @@ class WorkerPool(ABC, Generic[Q]):
             executor.shutdown(cancel_futures=True)
 
     def _ask_in(self, executor: Executor, workers: Sequence[Worker]) -> None:
-        """Submit questions to an executor and note their outcomes until nothing is left to ask."""
+        """Submit calls with questions to an executor until nothing is left to ask.
+
+        The outcome of each call is noted when the call has ended.
+
+        Raises:
+            BaseException: the error of a call, if it is neither a Fault nor Enough.
+        """
         idle_workers: SimpleQueue[Worker] = SimpleQueue()
         for worker in workers:
             idle_workers.put(worker)
         questions_of_call: dict[Future[None], list[Q]] = {}
-        most_open = self._most_open(len(workers))
-        # Choosing several questions at once takes less time than choosing them one by one. So new
-        # questions are chosen only when the number of open questions has fallen this low.
-        few_open = (len(workers) + most_open) // 2
+        most_failures = PATIENCE * len(workers)
+        most_calls = self._most_open(len(workers))
+        # Choosing several batches at once takes less time than choosing them one by one. So new
+        # batches are chosen only when the number of open calls has fallen this low.
+        few_calls = (len(workers) + most_calls) // 2
         while True:
-            n_open = len(questions_of_call)
-            n_wanted = most_open - n_open if n_open <= few_open else 0
-            for questions in self._batches(n_wanted):
+            n_calls = len(questions_of_call)
+            n_new_calls = most_calls - n_calls if n_calls <= few_calls else 0
+            for questions in self._batches(n_new_calls):
                 call = self._submit(executor, idle_workers, questions)
                 questions_of_call[call] = questions
             if not questions_of_call:
@@ -186,7 +193,7 @@ class WorkerPool(ABC, Generic[Q]):
             completed, _ = wait(questions_of_call, self._idle_seconds, return_when=FIRST_COMPLETED)
             for call in completed:
                 questions = questions_of_call.pop(call)
-                self._note_outcome(questions, call.exception(), PATIENCE * len(workers))
+                self._note_outcome(questions, call.exception(), most_failures)
             if not completed:
                 self._on_idle()
             self.on_progress(self._progress_text())
