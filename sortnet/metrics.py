@@ -719,7 +719,7 @@ def conventions(
 def _empty_clause(
     metrics: Iterable[Metric], empty: Empty, n_empty: int | None, n_queries: int | None
 ) -> str:
-    """Describe in a clause how queries without a value count, and how many there are."""
+    """Describe what happens to queries on which the measures are undefined, and their number."""
     empty_queries = "without a relevant document"
     if all(metric.row.whole for metric in metrics):
         empty_queries = "of a single grade"

@@ -243,7 +243,9 @@ class _Block:
         return largest
 
     def _read_odd_values(self, odd: I64, table: F32) -> None:
-        """Read the values that the kernel could not read into `grades` and the table.
+        """Convert the odd values, which the compiled kernel of the parser cannot convert for sure.
+
+        Grades are stored in `self.grades`, values of features in the table.
 
         Args:
             odd: (n_odd, 4) line, column, start and end of each value; the column of a grade is -1.

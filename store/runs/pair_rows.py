@@ -255,7 +255,7 @@ def _upsert(
         connection: an open transaction.
         added: the iteration; its run and its split are used.
         rows: (m, 3) query, winner and loser of each pair.
-        first_iteration: the iteration that added the pairs to TP or VP, or NEVER_ADDED.
+        first_iteration: the iteration that added the pairs to their set, or NEVER_ADDED.
         wrong_in: the iteration in which all pairs were wrong, or NEVER_WRONG.
     """
     times = int(wrong_in != NEVER_WRONG)
