@@ -209,18 +209,12 @@ def as_pandas(frame: Any) -> pd.DataFrame:
     """
     import pandas as pd
 
-    if hasattr(frame, "collect") and not hasattr(frame, "iloc"):
+    is_lazy = hasattr(frame, "collect") and not hasattr(frame, "iloc")
+    if is_lazy:
         frame = frame.collect()
-    if hasattr(frame, "iloc"):
-        sparse_columns = [
-            k for k, dtype in enumerate(frame.dtypes) if isinstance(dtype, pd.SparseDtype)
-        ]
-        if sparse_columns:
-            frame = frame.copy(deep=False)  # the caller's frame stays as it is
-        for k in sparse_columns:
-            frame.isetitem(k, frame.iloc[:, k].sparse.to_dense())
-        return frame  # type: ignore[no-any-return]
-
+    is_pandas = hasattr(frame, "iloc")
+    if is_pandas:
+        return _with_dense_columns(frame)
     columns: dict[str, Any] = {}
     for name in frame.columns:
         column = frame[name]
@@ -231,6 +225,21 @@ def as_pandas(frame: Any) -> pd.DataFrame:
         else:
             columns[str(name)] = values
     return pd.DataFrame(columns)
+
+
+def _with_dense_columns(frame: pd.DataFrame) -> pd.DataFrame:
+    """Make the sparse columns of a frame dense; a frame without sparse columns is returned."""
+    import pandas as pd
+
+    sparse_columns = [
+        k for k, dtype in enumerate(frame.dtypes) if isinstance(dtype, pd.SparseDtype)
+    ]
+    if sparse_columns:
+        frame = frame.copy(deep=False)  # the caller's frame stays as it is
+    for k in sparse_columns:
+        column: Any = frame.iloc[:, k]
+        frame.isetitem(k, column.sparse.to_dense())
+    return frame
 
 
 def listed(names: Iterable[str]) -> str:
