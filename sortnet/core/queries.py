@@ -246,7 +246,7 @@ class Queries:
         return self._of_docs(np.flatnonzero(docs), offsets, self.qids[remains])
 
     def _of_docs(self, docs: I64 | slice, offsets: I64, qids: Str) -> Queries:
-        """Make queries of selected documents, which get new numbers.
+        """Make queries that have only the selected documents, numbered again from 0.
 
         Args:
             docs: the numbers of the selected documents, query by query.

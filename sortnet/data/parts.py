@@ -62,10 +62,10 @@ class ByHash:
         return [self._part_of(name) for name in names]
 
     def _part_of(self, name: str) -> str:
-        """Choose the part of a name by a hash, which is a number from 0 to 1."""
+        """Assign a name to `train`, `vali` or `test`, by a hash of the seed and the name."""
         text = f"{self.seed}\0{name}".encode("utf-8", "surrogatepass")
         hash_bytes = hashlib.blake2b(text, digest_size=8).digest()
-        fraction = int.from_bytes(hash_bytes, "big") / 2**64  # uniform from 0 to 1
+        fraction = int.from_bytes(hash_bytes, "big") / 2**64  # the hash as a number from 0 to 1
         if fraction < SHARES["train"]:
             return "train"
         if fraction < SHARES["train"] + SHARES["vali"]:

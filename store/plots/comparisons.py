@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+# `dtype.kind` of columns of numbers: integers, unsigned integers, floats and booleans.
+_WHOLE_NUMBERS = "iu"
+_NUMBERS = _WHOLE_NUMBERS + "fb"
 _SIGNIFICANT = 0.05
 # (bound, colour of p values below the bound): the darker the colour, the more certain it is that
 # two rankers differ.
@@ -153,15 +156,13 @@ def curves(
     """
     check(frame, [name for name in (x, y, by) if name], "run the study first")
     groups = _groups(frame, by)
-    height = max(4.2, 1.6 + 0.22 * len(groups))
+    height = max(4.2, 1.6 + 0.22 * len(groups))  # in inches, enough for the lines of the legend
     figure, axes = draw.one_panel(7, height, title or f"{y} by {x}", remark)
     axes.set(xlabel=x, ylabel=y)
-    if frame[x].dtype.kind in "iufb":
+    kind = frame[x].dtype.kind
+    if kind in _NUMBERS:
         _draw_lines(axes, groups, x, y)
-        if log:
-            axes.set(xscale="log")
-        elif frame[x].dtype.kind in "iu":
-            axes.xaxis.set_major_locator(draw.whole_numbers())
+        _scale_numbers(axes, log=log, are_whole=kind in _WHOLE_NUMBERS)
     else:
         x_names = list(dict.fromkeys(frame[x]))
         _draw_marks(axes, groups, x, y, x_names)
@@ -231,6 +232,14 @@ def _standard_errors(points: pd.DataFrame, y: str) -> F64 | None:
     if column not in points:
         return None
     return points[column].fillna(0).to_numpy(np.float64)
+
+
+def _scale_numbers(axes: Axes, *, log: bool, are_whole: bool) -> None:
+    """Make the horizontal axis logarithmic, or put its ticks at whole numbers only."""
+    if log:
+        axes.set(xscale="log")
+    elif are_whole:
+        axes.xaxis.set_major_locator(draw.whole_numbers())
 
 
 def _label_names(axes: Axes, names: Sequence[str]) -> None:

@@ -262,7 +262,7 @@ def _upsert(
         connection: an open transaction.
         added: the iteration; its run and its split are used.
         rows: (m, 3) query, winner and loser of each pair.
-        first_iteration: the iteration that adds the pairs to TP or VP, or NEVER_ADDED.
+        first_iteration: the iteration that adds the pairs to their set, or NEVER_ADDED.
         wrong_in: the iteration, if all pairs were wrong in it, or NEVER_WRONG if all were right.
     """
     n_mistakes = int(wrong_in != NEVER_WRONG)

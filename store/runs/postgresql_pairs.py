@@ -88,7 +88,7 @@ def copy_pairs(connection: Connection, added: AddedPairs) -> int:
 def _update_and_copy(connection: Connection, added: AddedPairs) -> int:
     """Update the stored pairs of an iteration, and copy its new pairs into the table.
 
-    Return how many of the pairs another iteration added to TP or VP.
+    Return how many of the pairs another iteration added to the training or validation pairs.
     """
     pairs = added.pairs
     iteration = np.int32(added.iteration)
@@ -122,11 +122,13 @@ def _update_stored(
     Args:
         connection: an open transaction.
         added: the iteration and its pairs.
-        first_iteration: the iteration that adds the pairs to TP or VP, or NEVER_ADDED.
+        first_iteration: the iteration that adds the pairs to the training or validation pairs;
+            NEVER_ADDED if only their mistakes are counted.
         wrong_in: (m,) the iteration for each pair that was wrong, NEVER_WRONG for all others.
 
     Returns:
-        The keys of the stored pairs, and how many of them another iteration added to TP or VP.
+        The keys of the stored pairs, and the number of these pairs that another iteration added to
+        the training or validation pairs.
     """
     execute = connection.exec_driver_sql
     winner = added.pairs.i.astype(np.int64)

@@ -275,14 +275,26 @@ def _new_record(
     judge: Mapping[str, Any] | None,
     origin: Origin | None,
 ) -> dict[str, Any]:
-    """Make the record of a new run, whose settings are yet to be chosen."""
+    """Make the record of a new run, for `run.json`.
+
+    The record has the settings twice: `asked` are the settings that the user asked for, `config`
+    are the settings to train with. They are equal until trials choose the settings that the user
+    left open.
+
+    Args:
+        job: the requested settings and the data.
+        command: the command line.
+        recorded_url: the store's URL to record.
+        judge: the record of the judge that the run asks; None without a judge.
+        origin: the model that the run begins with. If None, the run begins with random weights.
+    """
     settings = job.config.to_json()
     record: dict[str, Any] = {
         "run": new_run_id(),
         "store": recorded_url,
         "command": command,
         "phase": CHOOSING,
-        "config": settings,  # trials will choose the settings that are left open
+        "config": settings,
         "threads": torch.get_num_threads(),
         "asked": settings,
         "data": job.data,
