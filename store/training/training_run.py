@@ -238,6 +238,22 @@ def begin(
         with _store_status(run, command_to_resume, group):
             config = _choose_settings(job, folder, run, record, progress, show_trial)
         return TrainingRun(job, config, folder, run, None, again=again, origin=origin)
+    return _with_saved_state(job, folder, run, record, again, origin)
+
+
+def _with_saved_state(
+    job: TrainingJob,
+    folder: Folder,
+    run: Run,
+    record: Mapping[str, Any],
+    again: str | None,
+    origin: Origin | None,
+) -> TrainingRun:
+    """Resume a run whose settings are chosen, from the state in its folder if there is one.
+
+    Raises:
+        SortNetError: if the run was begun by an old version, and is not finished.
+    """
     config = Config.from_json(record["config"])
     state: State | None = None
     if folder.state.exists():
@@ -302,7 +318,9 @@ def _stored_run(
 
     The store lacks a new run, and a resumed run whose process was killed before it was stored.
     """
-    has_chosen = record["phase"] != CHOOSING  # which a run does only after it was stored
+    # A run chooses its settings only after it was stored. If it has chosen them and the store does
+    # not have the run, `Store.run` raises an error.
+    has_chosen = record["phase"] != CHOOSING
     if has_chosen or store.has_run(record["run"]):
         return store.run(record["run"])
     versions = {
