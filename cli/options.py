@@ -205,7 +205,7 @@ def refuse_gone(ctx: click.Context, name: str) -> None:
     """
     command = name
     if ctx.parent is not None:
-        *_, group = ctx.command_path.split()
+        *_, group = ctx.command_path.split()  # the last word of `sortnet items`, for example
         command = f"{group} {name}"
     instead = GONE_COMMANDS.get(command)
     if instead is not None:
@@ -253,7 +253,7 @@ def output_option(*names: str, inputs: Sequence[str] = (), **options: Any) -> Ca
             none of these files.
         options: further arguments of `click.option`.
     """
-    name = click.Option(names).name or ""
+    name = click.Option(names).name or ""  # the name of the parameter, such as `csv`
 
     def add(command: C) -> C:
         @wraps(command)

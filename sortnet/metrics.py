@@ -485,7 +485,8 @@ def parse_metric(name: str, *, gain: Gain = "exp", relevant_from: int = 1) -> Me
         relevant_from: the lowest grade that is relevant.
 
     Raises:
-        MetricError: if the name is unknown, or has no cutoff and needs one.
+        MetricError: if the name is unknown, or has no cutoff and needs one. Names such as
+            `map_cut` need a cutoff, although `map` needs none.
 
     >>> parse_metric("AP").name, parse_metric("P.5").name, parse_metric("ndcg@10").gain
     ('map', 'p@5', 'exp')
@@ -495,15 +496,15 @@ def parse_metric(name: str, *, gain: Gain = "exp", relevant_from: int = 1) -> Me
     match = _NAME.fullmatch(name.strip())
     name_without_cutoff = match["kind"] if match else ""
     lower_name = name_without_cutoff.lower()
-    if name_without_cutoff in MEASURES:
-        kind: str | None = name_without_cutoff
-    else:
-        kind = _KIND_OF.get(lower_name)
+    kind = _KIND_OF.get(lower_name)
+    if name_without_cutoff in MEASURES:  # only the case tells `nDCG` from `ndcg`
+        kind = name_without_cutoff
     if match is None or kind is None:
         raise MetricError(f"unknown metric {name!r}; {_known_measures()}")
     row = MEASURES[kind]
     cutoff = match["cutoff"]
-    if cutoff is None and (row.needs_cutoff or f"{lower_name}@n" in row.spellings):
+    spelling_needs_cutoff = f"{lower_name}@n" in row.spellings
+    if cutoff is None and (row.needs_cutoff or spelling_needs_cutoff):
         raise MetricError(f"metric {name!r} needs a cutoff, as in {kind}@10; {_known_measures()}")
     return Metric(kind, None if cutoff is None else int(cutoff), gain, relevant_from)
 
@@ -718,7 +719,7 @@ def conventions(
 def _empty_clause(
     metrics: Iterable[Metric], empty: Empty, n_empty: int | None, n_queries: int | None
 ) -> str:
-    """Describe in a clause how queries without a value count, and how many there are."""
+    """Describe what happens to queries on which the measures are undefined, and their number."""
     empty_queries = "without a relevant document"
     if all(metric.row.whole for metric in metrics):
         empty_queries = "of a single grade"

@@ -64,7 +64,7 @@ def label_criteria(
     labelled: list[dict[str, Any]] = []
     with ExitStack() as stack:
         for annotator in askers:
-            stack.enter_context(_annotator_if_answering(collection, annotator))
+            stack.enter_context(_created_annotator(collection, annotator))
         criteria = collection.asked()
         if criteria != [collection] and options.judge["place"] is not None:
             collection.check_one_question()
@@ -143,15 +143,19 @@ def _is_done(service: LabellingService) -> bool:
 
 
 @contextmanager
-def _annotator_if_answering(collection: Collection, annotator: str) -> Iterator[None]:
-    """Create an annotator; in the end, remove a new annotator who has given no answer."""
+def _created_annotator(collection: Collection, annotator: str) -> Iterator[None]:
+    """Create an annotator for a `with` block, unless the annotator exists.
+
+    When the block ends, a created annotator who has given no answer is removed.
+    """
     is_new = annotator not in {existing.name for existing in collection.annotators()}
     collection.annotator(annotator)
     try:
         yield
     finally:
         if is_new:
-            collection.forget(annotator)  # this keeps an annotator who has answered
+            # `forget` removes only an annotator without answers.
+            collection.forget(annotator)
 
 
 def _label_criterion(

@@ -45,34 +45,35 @@ class Lines:
 
     def __init__(self, service: LabellingService) -> None:
         self._service = service
-        self._shown_instructions = ""
-        self._shown_answers = ""  # the explanation of possible answers that was printed last
+        # The texts that were printed last. They are printed again only when they change.
+        self._printed_instructions = ""
+        self._printed_explanation = ""
 
     def ask(self, lease: Lease, status_line: str, renew: Callable[[], bool]) -> Reply:
         """Print a question, and read lines until a line is a reply; see `Front.ask`.
 
-        The lease is not renewed while a line is awaited.
+        `renew` is not called: the lease is not extended while the next line is awaited.
         """
         say(status_line)
         study = self._service.study
         view = view_question(self._service.items, lease.question, study.question)
-        if study.instructions != self._shown_instructions:
+        if study.instructions != self._printed_instructions:
             _say_part("instructions", text_lines(study.instructions))
-            self._shown_instructions = study.instructions
-        choice = choice_among(len(view.items), is_worst_asked=study.worst)
+            self._printed_instructions = study.instructions
         _say_question(view)
-        answers = _answers_in_words(choice, study.worst)
-        if answers != self._shown_answers:
-            say(f"-- answer with {answers}")
-            self._shown_answers = answers
-        return self._read_reply(choice, answers)
+        choice = choice_among(len(view.items), is_worst_asked=study.worst)
+        explanation = _explain_answers(choice, study.worst)
+        if explanation != self._printed_explanation:
+            say(f"-- answer with {explanation}")
+            self._printed_explanation = explanation
+        return self._read_reply(choice, explanation)
 
-    def _read_reply(self, choice: SetChoice | None, answers: str) -> Reply:
+    def _read_reply(self, choice: SetChoice | None, explanation: str) -> Reply:
         """Read lines until a line is a reply; QUIT at the end of the input.
 
         Args:
             choice: state of a choice among more than two items; None: there are two.
-            answers: explanation of possible answers.
+            explanation: the possible answers in words.
         """
         started = time.monotonic()
         comment = ""
@@ -96,7 +97,7 @@ class Lines:
                 assert choice is not None
                 say(choice.prompt)
             else:
-                say(f"{reply}; known are {answers}")
+                say(f"{reply}; known are {explanation}")
         return Reply(QUIT)
 
     def notify(self, text: str) -> None:
@@ -112,8 +113,8 @@ class Lines:
         return KEYS.get(line, line) == UNDO
 
 
-def _answers_in_words(choice: SetChoice | None, is_worst_asked: bool) -> str:
-    """Explain how a question can be answered.
+def _explain_answers(choice: SetChoice | None, is_worst_asked: bool) -> str:
+    """List the possible answers to a question in words.
 
     Args:
         choice: choice among more than two items; None: there are two.

@@ -210,19 +210,23 @@ def _budget_line(job: TrainingJob, config: Config) -> str:
     return text
 
 
+def _line_about_answers(job: TrainingJob) -> str:
+    """Write a line that tells how a judge's answers are divided between validation and training."""
+    n_answers = job.config.judgements or 0
+    n_vali = len(vali_pairs_of(job))
+    return (
+        f"{n_answers:,} answers: {n_vali:,} about validation pairs, where {job.metrics[0].name} "
+        f"chooses the iteration, {n_answers - n_vali:,} about training pairs"
+    )
+
+
 def _lines_about_choice(job: TrainingJob) -> Iterator[str]:
     """Yield lines that name the measure that chooses the iteration, and the data it chooses by."""
     measure = job.metrics[0]
-    judged = job.vali.judged
     if job.is_asked:
-        n_answers = job.config.judgements or 0
-        n_vali = len(vali_pairs_of(job))
-        yield (
-            f"{n_answers:,} answers: {n_vali:,} about validation pairs, where "
-            f"{measure.name} chooses the iteration, {n_answers - n_vali:,} about training "
-            "pairs"
-        )
+        yield _line_about_answers(job)
         return
+    judged = job.vali.judged
     if judged is None:
         n_choosing = int(can_choose(measure, job.vali).sum())
         basis = f"{n_choosing} of {len(job.vali)} validation queries can choose"

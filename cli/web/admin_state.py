@@ -63,8 +63,11 @@ class AdminState:
         self._people = people
         self._lock = threading.Lock()
         self._statistics: dict[str, Any] = {}
-        self._statistics_moment: tuple[int, ...] = ()  # service.moment of these statistics
-        self._next_update = 0.0  # earliest time.monotonic() of the next computation
+        # Value of `service.moment` when the statistics were computed. The value changes when a
+        # judgement or a decision is read, or a fit is made.
+        self._moment_of_statistics: tuple[int, ...] = ()
+        # Time by the clock `time.monotonic` before which the statistics are not computed again.
+        self._next_computation = 0.0
 
     def state(self, view: View) -> dict[str, Any]:
         """Return the facts that the page draws, with the rows of the ranking that are in view."""
@@ -141,16 +144,19 @@ class AdminState:
             {
                 "item": pair.item,
                 "other": pair.other,
-                "better": self._item_name(pair.item),
-                "worse": self._item_name(pair.other),
+                "better": self._item_label(pair.item),
+                "worse": self._item_label(pair.other),
             }
             for pair in first_pairs
         ]
 
-    def _item_name(self, item: int | None) -> str:
-        """Return the start of an item's text, or the item's id if it has no text."""
+    def _item_label(self, item: int | None) -> str:
+        """Return the start of an item's text, or the item's id if the item has no text.
+
+        The label is empty if there is no item, or if the service does not know the item yet: a gold
+        pair may be about an item that was added after the service read the items.
+        """
         items = self.service.items
-        # A gold pair may be about an item that was added after the service read the items.
         if item is None or item >= len(items):
             return ""
         cell = item_cell(items, item)
@@ -166,14 +172,14 @@ class AdminState:
             start = time.monotonic()
             moment = self.service.moment
             delay = 0.0
-            if moment == self._statistics_moment:
+            if moment == self._moment_of_statistics:
                 # Nothing was stored or fitted, but the rate of answers falls while nobody answers.
                 delay = PACE_AGE
-            if not self._statistics or start >= self._next_update + delay:
+            if not self._statistics or start >= self._next_computation + delay:
                 self._statistics = self._compute_statistics()
-                self._statistics_moment = moment
+                self._moment_of_statistics = moment
                 seconds = time.monotonic() - start
-                self._next_update = time.monotonic() + _UPDATE_INTERVAL * seconds
+                self._next_computation = time.monotonic() + _UPDATE_INTERVAL * seconds
             return self._statistics
 
     def _compute_statistics(self) -> dict[str, Any]:
@@ -259,21 +265,30 @@ def _remaining(service: LabellingService) -> dict[str, Any]:
     }
 
 
-def _curve(points: Sequence[dict[str, Any]], service: LabellingService) -> list[dict[str, Any]]:
-    """Return the points of the curve, ascending by number of answers.
+def _curve(
+    recorded_fits: Sequence[dict[str, Any]], service: LabellingService
+) -> list[dict[str, Any]]:
+    """Return the points of the curve that shows how the ranking improves with more answers.
 
-    The points are the recorded fits and the last fit. The number of answers falls when answers are
-    undone or annotators are excluded, so recorded fits may have more answers than the last fit:
-    these are left out.
+    A point is a fit of the model, with the keys of `recorded`: `answers`, `expected` and `holdout`.
+    The points ascend by the number of answers, and the last point is the latest fit.
+
+    Args:
+        recorded_fits: the result of `recorded`.
+        service: the labelling service, which has the latest fit.
     """
     remaining = service.remaining
     n_answers = service.session.n_votes
-    holdout = remaining.holdout_right if remaining.holdout_n >= FEW else None
-    last_fit: dict[str, Any] = plain(
-        {"answers": n_answers, "expected": 1 - remaining.wrong, "holdout": holdout}
+    share_expected_right = 1 - remaining.wrong
+    # A share of fewer than `FEW` held-out answers would say little.
+    share_predicted = remaining.holdout_right if remaining.holdout_n >= FEW else None
+    latest_fit: dict[str, Any] = plain(
+        {"answers": n_answers, "expected": share_expected_right, "holdout": share_predicted}
     )
-    earlier_fits = [point for point in points if point["answers"] < n_answers]
-    return [*earlier_fits, last_fit]
+    # The latest fit replaces a recorded fit of as many answers. A recorded fit has more answers
+    # if some of them were undone later, or their annotator was excluded.
+    fits_of_fewer_answers = [fit for fit in recorded_fits if fit["answers"] < n_answers]
+    return [*fits_of_fewer_answers, latest_fit]
 
 
 def _groups(service: LabellingService) -> list[dict[str, Any]]:

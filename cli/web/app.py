@@ -123,6 +123,7 @@ def _routes(
         """Make an endpoint that checks the token and the rate before a thread runs the handler."""
 
         async def answer(request: Request) -> Response:
+            """Check the token and the rate of its requests, and run the handler in a thread."""
             token = request.path_params["token"]
             name = name_of(token)
             if name is None:
@@ -321,7 +322,7 @@ def _content(pages: Pages, name: str, request: Request, body: dict[str, Any]) ->
     if not pages.sees(name, number):
         raise HTTPException(404, f"there is no such {kind[:20]}")
     texts = {"text": items.texts, "context": items.contexts}.get(kind)
-    # `_media` also answers for an item or a context that does not exist: it refuses the request.
+    # Images and sounds are files. `_media` also refuses a request for an item that does not exist.
     if texts is None or number >= len(items):
         return _media(pages, name, request, body)
     if texts[number] is None:

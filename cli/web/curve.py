@@ -22,7 +22,8 @@ def draw_curve(state: dict[str, Any]) -> dict[str, Any] | None:
         label or number; the height `goal` of the goal's line, or None; and `text`, the curve in a
         sentence.
     """
-    # Each point is a fit: the number of answers so far, and the two shares on the curve's lines.
+    # Each point is a fit: `answers` so far, the share `expected` to be right, and the share of the
+    # `holdout` that the model predicted, None if few answers are held out.
     points = [point for point in state["curve"] if point["expected"] is not None]
     if len(points) < 2:
         return None
@@ -48,8 +49,8 @@ def draw_curve(state: dict[str, Any]) -> dict[str, Any] | None:
         return 100 * (1 - share) / (1 - min_share)
 
     # The grid has a line at every tenth, or at every other tenth if there would be many lines.
-    tenths_a_line = 2 if min_share < 0.5 else 1
-    tenths = range(10, round(10 * min_share) - 1, -tenths_a_line)
+    tenths_between_lines = 2 if min_share < 0.5 else 1
+    tenths = range(10, round(10 * min_share) - 1, -tenths_between_lines)
     answers_of_grid = range(0, max_answers + 1, _grid_step(max_answers))
     return {
         "lines": {name: [(x(n), y(share)) for n, share in line] for name, line in lines.items()},

@@ -115,6 +115,7 @@ class Rate:
         """Count a request of the given name; return whether the request is within the limit."""
         now = self.clock()
         allowance, counted_at = self._allowances.get(name, (self.at_once, now))
+        # The allowance grows with time, up to the number of requests that are allowed at once.
         allowance = min(self.at_once, allowance + (now - counted_at) * self.per_second)
         is_allowed = allowance >= 1
         if is_allowed:
@@ -155,6 +156,7 @@ class Guard:
         is_answered = False
 
         async def send_with_headers(message: Message) -> None:
+            """Add the headers to the first message of a response, and send each message on."""
             nonlocal is_answered
             if message["type"] == "http.response.start":
                 is_answered = True

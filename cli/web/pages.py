@@ -100,10 +100,8 @@ class Pages:
         is_goal_reached = is_fitted and all(criterion.stop for criterion in remaining)
         if why_closed:
             why = f"{why_closed[:1].upper()}{why_closed[1:]}."
-        elif is_goal_reached:
-            why = f"{remaining[-1].why}."
         else:
-            why = NOTHING
+            why = f"{remaining[-1].why}." if is_goal_reached else NOTHING
         n_left = _questions_left(remaining) if is_fitted else None
         range_left = ""
         if n_left is not None:
@@ -291,9 +289,9 @@ def pages_of(collection: Collection, *, together: bool = False, **options: Any) 
 
 
 class People:
-    """The secret links to the pages of a collection, for its annotators and its admin.
+    """Annotators and admin of a collection, who open its pages by secret links.
 
-    A link has a token that the store keeps.
+    The secret part of a link is a token, which the store keeps. It tells who opens the page.
 
     Attributes:
         admin: the token of the admin.

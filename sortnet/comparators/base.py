@@ -279,6 +279,8 @@ def product(rows: Tensor, weights: Tensor) -> Tensor:
     Several threads share the work if there are many documents. A BLAS (library of matrix products)
     sums in an order that depends on how it divides a product among its threads, so each thread gets
     whole blocks of rows. Rows that need a gradient, and products with a vector, use one thread.
+    `weights` are padded with columns of zeros to a multiple of `_COLUMN_MULTIPLE`, and the product
+    is returned without these columns.
 
     >>> product(torch.tensor([[1.0, 2.0]]), torch.eye(2)).tolist()
     [[1.0, 2.0]]

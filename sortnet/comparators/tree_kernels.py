@@ -183,12 +183,14 @@ def _fill_sides(inputs: Floats, scale: Floats, shift: Floats, sides: Floats) -> 
     sides[:, n:] = 0
     half = sides.dtype.type(0.5)  # a Python number would turn a float32 into a float64
     for split in range(len(sides)):
+        # The row of the split holds the inputs, then half the logits h, then tanh h, and at last
+        # the probabilities (1 + tanh h) / 2.
         for k in range(n):
             sides[split, k] = inputs[k, split]
         split_scale, split_shift = scale[split], shift[split]
         for k in range(LANES):
             sides[split, k] = split_scale * sides[split, k] + split_shift
-        if sides.itemsize == 8:
+        if sides.itemsize == 8:  # `_fill_tanh` has the precision of float32 only
             for k in range(LANES):
                 sides[split, k] = np.tanh(sides[split, k])
         else:

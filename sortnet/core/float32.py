@@ -21,7 +21,8 @@ def refuse_lost(
     """Raise DataError if float32 loses the differences of a feature within queries.
 
     The differences are taken between neighbouring rows of a query. They are lost if rounding
-    changes them, in sum, by more than the share `_LOST`.
+    changes them, in sum, by more than the share `_LOST`. Differences that are as small as the
+    rounding errors of float64, see `_NOISE`, may be lost.
 
     Args:
         X: (n, d) features of any number type.

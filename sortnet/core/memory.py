@@ -13,9 +13,10 @@ from numpy.typing import NDArray
 from sortnet.errors import DataError
 
 _ENDLESS = 1 << 47  # number of free bytes that is assumed if the system does not report its memory
-# An array of texts pads every text with blanks to the length of the longest text. An array is
-# refused if it needs more than `_BLANK` bytes, and more than `_BLANKS_A_LETTER` characters for each
-# letter of its texts.
+# An array of texts pads every text with blanks to the length of the longest text, so a single long
+# text can fill the memory with blanks. A small array, of at most `_BLANK` bytes, may be nearly all
+# blank. A larger array is refused if it has more than `_BLANKS_A_LETTER` characters, with the
+# blanks, for each letter of its texts.
 _BLANK = 1 << 28
 _BLANKS_A_LETTER = 16
 _CGROUPS = Path("/sys/fs/cgroup")
@@ -82,9 +83,12 @@ def _left_in_groups() -> list[int]:
     caches files counts as free.
     """
     try:
-        own_group = Path("/proc/self/cgroup").read_text().partition("0::/")[2].partition("\n")[0]
+        groups = Path("/proc/self/cgroup").read_text()
     except OSError:
         return []
+    # The line `0::/a/b` of the file names the group of the process, b, and the group a around it.
+    _, _, own_group_and_rest = groups.partition("0::/")
+    own_group, _, _ = own_group_and_rest.partition("\n")
     bytes_left = []
     path = Path(own_group.lstrip("/"))
     for group in (path, *path.parents):

@@ -49,27 +49,43 @@ class NamedColumns:
     edges: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
-        """Raise DataError if a value has a wrong type, or a column has two roles."""
-        for role in ("query", "grade", "id"):
-            name = getattr(self, role)
-            if name is not None and not isinstance(name, str):
-                raise DataError(f"the {role} column must be a name, got {str(name)[:60]!r}")
-        names = [name for name in (self.query, self.grade, self.id) if name is not None]
+        """Raise DataError if a name, the bins or the edges cannot be used."""
+        self._check_roles()
+        self._check_ignored()
+        self._check_bins()
+
+    def _check_roles(self) -> None:
+        """Raise DataError if the column of a role is no name, or one column has two roles."""
+        column_of_role: dict[str, Any] = {"query": self.query, "grade": self.grade, "id": self.id}
+        names: list[str] = []
+        for role, column in column_of_role.items():
+            if column is None:
+                continue
+            if not isinstance(column, str):
+                raise DataError(f"the {role} column must be a name, got {_shortened(column)!r}")
+            names.append(column)
         repeated = {name for name in names if names.count(name) > 1}
         if repeated:
-            raise DataError(f"column {min(repeated)[:60]!r} cannot be two of query, grade and id")
-        are_names = isinstance(self.ignore, tuple) and all(
-            isinstance(name, str) for name in self.ignore
-        )
-        if not are_names:
-            raise DataError(f"the ignored columns must be names, got {str(self.ignore)[:60]!r}")
+            name = _shortened(min(repeated))
+            raise DataError(f"column {name!r} cannot be two of query, grade and id")
+
+    def _check_ignored(self) -> None:
+        """Raise DataError if `ignore` is no tuple of names."""
+        is_tuple = isinstance(self.ignore, tuple)
+        if not is_tuple or not all(isinstance(name, str) for name in self.ignore):
+            raise DataError(f"the ignored columns must be names, got {_shortened(self.ignore)!r}")
+
+    def _check_bins(self) -> None:
+        """Raise DataError if the number of bins or their edges cannot be used."""
         if self.bins is not None and not _is_whole(self.bins, LEAST_BINS, MOST_BINS):
             raise DataError(
                 f"bins must be a whole number from {LEAST_BINS} to {MOST_BINS}, "
-                f"got {str(self.bins)[:60]}"
+                f"got {_shortened(self.bins)}"
             )
         if not isinstance(self.edges, tuple) or not _increase(self.edges):
-            raise DataError(f"edges of bins must be increasing numbers, got {str(self.edges)[:60]}")
+            raise DataError(
+                f"edges of bins must be increasing numbers, got {_shortened(self.edges)}"
+            )
 
     def over(self, remembered: NamedColumns) -> NamedColumns:
         """Return a copy in which the remembered values replace None and empty edges."""
@@ -97,17 +113,25 @@ class NamedColumns:
         Raises:
             ModelError: if the dict is damaged.
         """
+        fault = f"{path}: columns cannot be {_shortened(values)}"
         names = {field.name for field in fields(cls)}
         if not isinstance(values, Mapping) or values.keys() - names:
-            raise ModelError(f"{path}: columns cannot be {str(values)[:60]}")
-        lists = {name: values.get(name, []) for name in ("ignore", "edges")}
-        if not all(isinstance(value, list) for value in lists.values()):
-            raise ModelError(f"{path}: columns cannot be {str(values)[:60]}")
-        tuples = {name: tuple(value) for name, value in lists.items()}
+            raise ModelError(fault)
+        arguments = dict(values)
+        for name in ("ignore", "edges"):  # tuples, which JSON has as lists
+            items = values.get(name, [])
+            if not isinstance(items, list):
+                raise ModelError(fault)
+            arguments[name] = tuple(items)
         try:
-            return cls(**{**values, **tuples})
+            return cls(**arguments)
         except DataError as error:
             raise ModelError(f"{path}: {error}") from None
+
+
+def _shortened(value: object) -> str:
+    """Return the first 60 characters of a value as a text, for a message."""
+    return str(value)[:60]
 
 
 def _is_whole(value: Any, least: int, most: int) -> bool:

@@ -31,7 +31,7 @@ class PairSink(Protocol):
             split: `train` for the training pairs, `vali` for the validation pairs.
             iteration: the number of the iteration.
             pairs: the pairs to add, `in_order`; wrong pairs among them are counted.
-            wrong: further wrong pairs to count, `in_order`, which need not be in TP or VP.
+            wrong: further wrong pairs to count, `in_order`, which are not added.
 
         Returns:
             The number of pairs that are new in this iteration. If several processes add different

@@ -246,7 +246,7 @@ class Queries:
         return self._of_docs(np.flatnonzero(docs), offsets, self.qids[remains])
 
     def _of_docs(self, docs: I64 | slice, offsets: I64, qids: Str) -> Queries:
-        """Make queries of selected documents, which get new numbers.
+        """Make queries that have only the selected documents, numbered again from 0.
 
         Args:
             docs: the numbers of the selected documents, query by query.
@@ -255,7 +255,7 @@ class Queries:
         """
         judged = self.judged
         if judged is not None:
-            new_number = np.full(self.n_docs, -1, np.int64)
+            new_number = np.full(self.n_docs, -1, np.int64)  # -1: the document is left out
             new_number[docs] = np.arange(offsets[-1])
             judged = judged.renumbered(new_number)
         if isinstance(docs, slice):

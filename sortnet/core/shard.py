@@ -41,7 +41,10 @@ class Group(Protocol):
 
 
 class Alone:
-    """Group of a single process that learns by itself: sums and rows are already complete."""
+    """Group of a single process, which learns by itself.
+
+    There are no arrays of other processes, so `sum` and `gather` return the array as it is.
+    """
 
     rank = 0
     size = 1

@@ -33,7 +33,8 @@ def only_single_documents(column: str | None) -> str:
 def joined(parts: Sequence[Queries]) -> Queries:
     """Join the queries and judged pairs of several parts; rows get new numbers from 0.
 
-    The queries keep their names. If a name occurs twice, all queries get numbers as names.
+    The queries keep their names. If a name occurs twice, all queries get numbers as names. Document
+    ids are kept only if all parts have them.
 
     Raises:
         DataError: if the numbers of features differ, if only some of the parts have judged pairs,

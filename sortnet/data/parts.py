@@ -62,10 +62,10 @@ class ByHash:
         return [self._part_of(name) for name in names]
 
     def _part_of(self, name: str) -> str:
-        """Choose the part of a name by a hash, which is a number from 0 to 1."""
+        """Assign a name to `train`, `vali` or `test`, by a hash of the seed and the name."""
         text = f"{self.seed}\0{name}".encode("utf-8", "surrogatepass")
         hash_bytes = hashlib.blake2b(text, digest_size=8).digest()
-        fraction = int.from_bytes(hash_bytes, "big") / 2**64  # uniform from 0 to 1
+        fraction = int.from_bytes(hash_bytes, "big") / 2**64  # the hash as a number from 0 to 1
         if fraction < SHARES["train"]:
             return "train"
         if fraction < SHARES["train"] + SHARES["vali"]:
@@ -392,22 +392,22 @@ def _checked_parts(
             f"two files, TRAIN and VALI{advice}"
         )
     query_of_row = np.zeros(len(name_numbers), np.int64) if by_rows else name_numbers
-    documents = "rows" if by_rows else "documents"
-    pair = f"{documents} of two grades"
-    if grades is None:
-        pair = f"two {documents}"
+    compared_grades = grades
+    if compared_grades is None:
         # Numbers that all differ make every pair of documents comparable.
-        grades = np.arange(len(name_numbers), dtype=np.float64)
-    part = _part_without_pair(division, names, name_numbers, query_of_row, grades)
+        compared_grades = np.arange(len(name_numbers), dtype=np.float64)
+    part = _part_without_pair(division, names, name_numbers, query_of_row, compared_grades)
     if part is None:
         return division.parts_of(names)
+    documents = "rows" if by_rows else "documents"
+    pair = f"two {documents}" if grades is None else f"{documents} of two grades"
     fault = f"no query of the {part} part has {pair}"
     if by_rows:
         fault = f"the {part} part has no {pair}"
     advice = f"give more {noun}, or two files, TRAIN and VALI"
     if isinstance(division, ByHash):
         fault = f"by seed {division.seed} {fault}"
-        seed = _find_good_seed(names, name_numbers, query_of_row, grades)
+        seed = _find_good_seed(names, name_numbers, query_of_row, compared_grades)
         if seed is not None:
             advice = f"--seed {seed} divides otherwise"
     raise DataError(f"{path}: {fault}: {advice}")

@@ -277,26 +277,40 @@ def named_roles(
     default_roles = Columns(ID, group=QUERY)
     if describer is not None:
         default_roles = _described_columns(describer)
+    advice: dict[str | None, str] = {}
+
     query_column = default_roles.group
     if names.query is not None:
         query_column = None if names.query == ALL_ROWS else names.query
-    id_column = default_roles.id if names.id is None else names.id
-    if given_names.id is None and id_column not in rows.columns:
-        id_column = None
-    grade_columns = [column for column in rows.columns if column.lower() in GRADES]
-    grade_column = names.grade or next(iter(grade_columns), GRADES[0])
-    advice: dict[str | None, str] = {}
-    if names.query is None and describer is None:
+    elif describer is None:
         advice[query_column] = (
             ": --query NAME names the column of the queries, and with --query none all rows are one"
         )
+
+    grade_column = names.grade or _find_grade_column(rows)
     if names.grade is None:
         advice[grade_column] = ": --grade NAME names the column of the grades"
+
     needed = (query_column, given_names.id, grade_column if labelled else None)
     _refuse_missing(rows, needed, advice)
+
+    id_column = default_roles.id if names.id is None else names.id
+    if id_column not in rows.columns:
+        id_column = None
     roles = replace(default_roles, group=query_column, id=id_column)
     fields = {field.name: getattr(roles, field.name) for field in fields_of(Columns)}
     return LabelledColumns(**fields, grade=grade_column if grade_column in rows.columns else None)
+
+
+def _find_grade_column(rows: Rows) -> str:
+    """Find the first column with a name in `GRADES`; without one, return the first of these names.
+
+    The case of the name does not matter.
+    """
+    for column in rows.columns:
+        if column.lower() in GRADES:
+            return column
+    return GRADES[0]
 
 
 def _refuse_missing(

@@ -116,6 +116,7 @@ class Features:
         matrix = documents.features
         names = documents.feature_names
 
+        # Texts and images are described by further features.
         describer = None
         if roles.text or roles.image:
             recorded_roles = replace(roles, id=id or roles.id, group=query)
@@ -125,13 +126,15 @@ class Features:
             if not describer.made:  # no text or image has a feature
                 describer = None
         features = cls(columns, names, ordered, describer)
+
+        # The warning about unused columns leaves out ids and empty columns.
         used = {roles.id, *map(features.column_of, names)}
-        unused = tuple(
-            name
-            for name, cells in rows.columns.items()
-            if name not in used and not all(map(is_missing, cells))
-        )
-        return replace(features, unused=unused), matrix
+        unused = []
+        for name, cells in rows.columns.items():
+            is_empty = all(map(is_missing, cells))
+            if name not in used and not is_empty:
+                unused.append(name)
+        return replace(features, unused=tuple(unused)), matrix
 
     def apply(self, X: Any, source: str) -> F64:
         """Compute the values (n, n_features) of the features for a frame with the same columns.

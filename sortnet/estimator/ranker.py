@@ -359,7 +359,7 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
             model = self._initial_model(init_model)
             info = model.info.get("estimator") or arrays.columns_in(X, model.feature_names)
             initial = SortNetRanker()._restore(model, info, "init_model")
-        as_model(initial.model_, "init_model")  # which refuses other kinds of rankers
+        as_model(initial.model_, "init_model")  # refuses all other kinds of rankers
         # scikit-learn checks X by these attributes, so they are copied from the initial estimator,
         # or removed if the initial estimator does not have them.
         for name in ("n_features_in_", "feature_names_in_"):
@@ -452,11 +452,11 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
             """Add the record of an iteration to the history."""
             history.append(record)
 
-        # The keys of the parts in `Iteration.measures`: vali, eval 1, eval 2, ...
+        # The keys of the parts in `Iteration.measures` are vali, eval 1, eval 2, ...
         extra_keys = [f"eval {k}" for k in range(1, len(parts))]
         key_of_part = dict(zip(parts, ["vali", *extra_keys], strict=True))
         fit_arguments = parameters.custom(self.comparator)
-        if config.kind == Config.kind:
+        if config.kind == Config.kind:  # only SortNet has iterations
             all_callbacks: list[Callback] = [record_iteration]
             if self.verbose > 0:
                 all_callbacks.append(evaluation.printing_callback(key_of_part, rank_quality))
@@ -470,6 +470,7 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
             model = fit_ranker(train, vali, config, **fit_arguments)
             keyed_parts = {name: (key_of_part[name], part) for name, part in parts.items()}
             self.evals_result_ = evaluation.results(history, model, keyed_parts, metrics)
+        # `feature_importances_` computes the shares from the sample at its first use.
         self._sample = some_queries(vali)
         self._shares = None
         return self._set_fitted(model, history)
@@ -640,6 +641,7 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
             "history": [_nan_to_none(asdict(record)) for record in self.history_],
         }
         if self.features_ is None or not self.features_.is_of_table:
+            # Without this entry `_restore_columns` takes the names of the features as the columns.
             info["columns"] = getattr(self, "feature_names_in_", np.array([])).tolist()
             info["n_columns"] = self.n_features_in_
         model = replace(self.model_, info={**self.model_.info, "estimator": info})
@@ -697,10 +699,11 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
     def _restore_unchecked(self, model: Ranker, info: Mapping[str, Any]) -> Self:
         """Restore the fitted state; see `_restore`, which turns every error into a ModelError."""
         self._restore_columns(model, info)
+        # `sortnet train` writes no info. In a table of items the column `group` tells the queries;
+        # without this column all items are one query. Any other table has queries.
         group_column = None
         is_one_query = False
         if model.describer is not None:
-            # The column of the groups in the table of items that the command line trained on.
             group_column = model.describer.columns.get("group")
             is_one_query = group_column is None
         self.one_query_ = info.get("one_query", is_one_query)
@@ -736,7 +739,7 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
             return
         ordered = {}
         for number, category in info.get("categories", {}).items():
-            if not category["one_hot"]:
+            if not category["one_hot"]:  # else an entry of an earlier version, not needed any more
                 column = (column_names or [])[int(number)]
                 ordered[column] = tuple(category["levels"])
         self.features_ = arrays.features_of_model(model, column_names, ordered)
@@ -854,7 +857,7 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
                 return check_array(X, **rules), None
             checked: tuple[Any, Any] = check_X_y(X, y, y_numeric=True, **rules)
             return checked
-        except DataError:
+        except DataError:  # is a ValueError, too, but has a message of ours
             raise
         except ValueError as error:  # from scikit-learn, whose messages call the data X
             if "string to float" in str(error):

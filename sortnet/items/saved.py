@@ -17,13 +17,13 @@ from sortnet.tables.roles import NAMED
 Array = NDArray[Any]
 Arrays = dict[str, Array]
 
-# The fields of the JSON document, with their types.
+# The fields of the JSON document, with their types. See `Describer` for the first three fields.
 _FIELDS: dict[str, Any] = {
     "columns": dict,
     "given": list[str],
     "made": list[str],
-    "texts": int | None,
-    "embedded": bool,
+    "texts": int | None,  # number of texts that were counted; None if no features are of texts
+    "embedded": bool,  # whether features are made of sentence embeddings
 }
 # An inverse document frequency is at most 1 + log(number of texts), which is far below this limit.
 _LARGEST_IDF = 100.0
@@ -31,17 +31,21 @@ _LARGEST_LOADING = 1.01  # a vector of length 1 has values up to 1, apart from r
 
 
 def to_json(describer: Describer) -> dict[str, Any]:
-    """Convert the fields of a describer that are not arrays to JSON.
+    """Make the JSON document of a describer, without its arrays.
+
+    `_FIELDS` lists the keys of the document. `arrays_of` collects the arrays.
 
     >>> to_json(Describer(("sugar",), columns={"id": "name"}))["given"]
     ['sugar']
     """
+    n_texts = None if describer.words is None else describer.words.texts
+    has_embeddings = describer.meanings is not None
     return {
         "columns": dict(describer.columns),
         "given": list(describer.given),
         "made": list(describer.made),
-        "texts": None if describer.words is None else describer.words.texts,
-        "embedded": describer.meanings is not None,
+        "texts": n_texts,
+        "embedded": has_embeddings,
     }
 
 

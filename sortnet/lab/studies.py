@@ -221,7 +221,9 @@ def frame_of(
     for point, result in results:
         read_test_part = partial(test_part, point.cell.split)
         for row in study.read(point, result, read_test_part):
-            rows.append(row._replace(at=row.x) if row.at is None else row)
+            if row.at is None:  # then the point of the curve is at x, see `Row`
+                row = row._replace(at=row.x)
+            rows.append(row)
     frame = pd.DataFrame(rows, columns=Row._fields)
     points_of_curves = frame.groupby(["measure", "series", "at"], sort=False)
     means = group_means(points_of_curves, ["value"])

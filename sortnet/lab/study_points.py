@@ -197,7 +197,7 @@ def sorted_neighbours(plan: Plan) -> list[Point]:
         relevant_from = (highest_grade + 1) // 2
     else:
         splits = [*plan.made()]
-        relevant_from = 3
+        relevant_from = 3  # the grades are from 0 to 4
     net = _net("RankNet*", 5)
     points = []
     for series, binarise in (("all grades learned", False), ("two grades learned", True)):

@@ -64,14 +64,20 @@ class MadeClasses(Split):
         """Draw the three parts.
 
         Each step has its own random generator, numbered from 0 to 8, so that `noise`, `label_ratio`
-        and `n_train` do not change the test documents.
+        and `n_train` do not change the test documents. A step keeps its number, because another
+        number would draw other data.
         """
+        # Draw the distributions of the features.
         rng = self._rng_of_step(0)
         means = rng.uniform(0, 100, (self.classes, self.features)).astype(np.float32)
         deviations = rng.uniform(50, 100, means.shape).astype(np.float32)
+
+        # Draw the documents of each part.
         train = self._draw_documents(means, deviations, self.n_train, self._rng_of_step(1))
         vali = self._draw_documents(means, deviations, self.n_test, self._rng_of_step(2))
         test = self._draw_documents(means, deviations, self.n_test, self._rng_of_step(3))
+
+        # Divide the documents into queries, which are lists of document numbers.
         kept_docs = self._kept_docs(train.grades, self._rng_of_step(5))
         train_docs = self._rng_of_step(4).permutation(kept_docs)
         n_train_queries = math.ceil(len(train_docs) / _LIST)

@@ -18,7 +18,7 @@ from sortnet.errors import DataError
 from sortnet.metrics import Discount, Empty, Metric, as_metrics, outcomes
 from sortnet.metrics import conventions as conventions_text
 
-# What a query without a relevant document counts; NaN for a query that is skipped.
+# Value of a query without a relevant document, by `Convention.empty`; NaN if it is skipped.
 _VALUE_OF_EMPTY: dict[Empty, float] = {"skip": np.nan, "zero": 0.0, "one": 1.0}
 
 
@@ -27,9 +27,11 @@ class Convention:
     """Rules by which measures are computed.
 
     Attributes:
-        empty: what a query without a relevant document counts: nothing, 0 or 1.
+        empty: how a query without a relevant document counts: `skip` leaves it out of the mean,
+            `zero` and `one` give it the value 0 or 1.
         discount: the discount of NDCG.
-        short: kinds of measures that are 0 for a query with fewer documents than the cutoff.
+        short: kinds of measures, such as `ndcg`, whose value is 0 for a query with fewer documents
+            than the cutoff.
         binary: whether test grades become 1 from the relevance threshold on, and 0 below.
     """
 
@@ -55,7 +57,9 @@ def figures_under(
     order: I64,
     measures: Metric | str | Iterable[Metric | str],
 ) -> dict[str, F64]:
-    """Compute measures of every query under a convention; `nanmean` averages them over queries.
+    """Compute measures of every query by the rules of a convention.
+
+    `np.nanmean` of a measure's values is the measure of all queries.
 
     Args:
         convention: a key of `CONVENTIONS`.
@@ -82,20 +86,32 @@ def figures_under(
     Cost: as `sortnet.metrics.per_query` for each measure.
     """
     rule, metrics = _convention_and_metrics(convention, measures)
-    values = {}
-    for metric in metrics:
-        graded = queries
-        if rule.binary:
-            is_relevant = (queries.grades >= metric.relevant_from).astype(np.int32)
-            graded = replace(queries, grades=is_relevant)
-            metric = replace(metric, relevant_from=1)
-        values_of_queries = outcomes(metric, graded, order)
-        is_empty = np.isnan(values_of_queries)
-        values_of_queries[is_empty] = _VALUE_OF_EMPTY[rule.empty]
-        if metric.kind in rule.short and metric.cutoff is not None:
-            is_short = queries.sizes < metric.cutoff
-            values_of_queries[is_short] = 0.0
-        values[metric.name] = values_of_queries
+    return {metric.name: _values_of_queries(rule, metric, queries, order) for metric in metrics}
+
+
+def _values_of_queries(rule: Convention, metric: Metric, queries: Queries, order: I64) -> F64:
+    """Compute one measure of every query by the rules of a convention.
+
+    Args:
+        rule: the convention.
+        metric: the measure, with the discount of the convention.
+        queries: the documents and their grades.
+        order: (n_docs,) document numbers, query by query, best first.
+
+    Returns:
+        (n_queries,) the values, NaN where the convention skips the query.
+    """
+    if rule.binary:
+        binary_grades = (queries.grades >= metric.relevant_from).astype(np.int32)
+        binary_queries = replace(queries, grades=binary_grades)
+        values = outcomes(replace(metric, relevant_from=1), binary_queries, order)
+    else:
+        values = outcomes(metric, queries, order)
+    # The value of a query without a relevant document is NaN so far.
+    values[np.isnan(values)] = _VALUE_OF_EMPTY[rule.empty]
+    if metric.kind in rule.short and metric.cutoff is not None:
+        has_too_few_documents = queries.sizes < metric.cutoff
+        values[has_too_few_documents] = 0.0
     return values
 
 
@@ -122,11 +138,12 @@ def convention_line(
     rule, metrics = _convention_and_metrics(convention, measures)
     text = conventions_text(metrics, rule.empty, n_empty, n_queries)
     *clauses, clause_about_empty = text.split("; ")
-    short = sorted({f"{m.kind}@n" for m in metrics if m.cutoff and m.kind in rule.short})
-    if short:
-        clauses.append(f"lists shorter than n count 0 in {' and '.join(short)}")
+    kinds_with_cutoff = {metric.kind for metric in metrics if metric.cutoff}
+    short_names = sorted(f"{kind}@n" for kind in kinds_with_cutoff if kind in rule.short)
+    if short_names:
+        clauses.append(f"lists shorter than n count 0 in {' and '.join(short_names)}")
     if rule.binary:
-        thresholds = sorted({str(m.relevant_from) for m in metrics})
+        thresholds = sorted({str(metric.relevant_from) for metric in metrics})
         clauses.append(f"test grades from {' and '.join(thresholds)} count as 1, others as 0")
     return "; ".join([f"convention {convention}", *clauses, clause_about_empty])
 

@@ -173,23 +173,29 @@ def joined() -> Iterator[Group]:
 def _final_error(error: BaseException, rank: int, store: Any) -> BaseException:
     """Return the exception that ends this process after an error: the error, or SystemExit.
 
+    The first process with an error of its own raises this error, and the others exit with the
+    status 2. After Ctrl-C process 0 raises KeyboardInterrupt. If no process has an error of its
+    own, because a process was killed, each of the others raises `AnotherProcessEnded`.
+
     Args:
         error: the error that ended the work of this process.
         rank: the number of this process.
         store: the store of torch that all processes share, which counts their errors.
     """
+    is_first_process = rank == 0
     if isinstance(error, KeyboardInterrupt):
-        if not is_from_torchrun(error):
-            return SystemExit(2) if rank else error
+        if not is_from_torchrun(error):  # Ctrl-C interrupts every process
+            return error if is_first_process else SystemExit(2)
+        # torchrun stops this process, because another process has ended.
         error = AnotherProcessEnded(SIGTERM_CAME)
     is_own_error = not isinstance(error, AnotherProcessEnded)
     n_errors = 0
     with suppress(RuntimeError):  # the store may have ended with the process that held it
-        n_errors = store.add("failed", int(is_own_error))
+        n_errors = store.add("failed", int(is_own_error))  # the new count of all processes
     n_errors_of_others = n_errors - int(is_own_error)
     if n_errors_of_others > 0:
         return SystemExit(2)
-    if rank and isinstance(error, SortNetError):
+    if not is_first_process and isinstance(error, SortNetError):
         return SortNetError(f"process {rank}: {error}")
     return error
 

@@ -262,12 +262,14 @@ class IterationSteps:
         training = config.training
         has_several_trainings = self.budget.iterations > 1
         is_divided = config.divides_one_training and has_several_trainings
-        # A ranking by random weights does not tell which pairs matter.
+        # A ranking by random weights does not tell which pairs matter. A run with a single training
+        # uses it nevertheless, because the training has no other ranking.
         ranks_at_random = state.iteration == 0 and has_several_trainings and not state.is_trained
         gain = None  # the weights of pairs by their effect on RankQuality
         if training.pair_weight == "quality" and not ranks_at_random:
             gain = weights_by_quality(config.rank_quality, T, order, TP)
         seed = self._seed(state)
+        # C_i is copied, since it may be the best comparator, and training changes the weights.
         comparator = self.make(seed) if config.start == "fresh" else copy.deepcopy(state.comparator)
         if is_divided:
             share = self.budget.share(state.iteration)
@@ -354,7 +356,7 @@ def answered_vali(
     n_answers = answers_about_vali(config.judgements)
     rng = np.random.default_rng(config.seed)
     vali, _ = sort_and_ask("even", SortedPart(vali, comparator, n_answers, rng))
-    if config.judgements is None or n_answers is None:
+    if config.judgements is None or n_answers is None:  # the answers are not limited
         return vali, config
     return vali, replace(config, judgements=config.judgements - n_answers)
 

@@ -121,12 +121,13 @@ class QueryPairs:
         index = np.append(np.int32(0), np.cumsum(occurs, dtype=np.int32))
         # Winners ascend and documents are numbered query by query, so that the pairs of a query
         # are a run.
-        own_n_pairs = np.diff(np.searchsorted(winner, queries.offsets))
-        with_pairs = np.flatnonzero(own_n_pairs)
-        own_n_pairs = own_n_pairs[with_pairs]
+        n_pairs_of_query = np.diff(np.searchsorted(winner, queries.offsets))
+        with_pairs = np.flatnonzero(n_pairs_of_query)  # this process's queries that have pairs
+        own_n_pairs = n_pairs_of_query[with_pairs]
         doc_offsets = np.append(index[queries.offsets[with_pairs]], index[-1]).astype(np.int64)
-        own_counts = np.stack((own_n_pairs, np.diff(doc_offsets)), axis=1)
-        n_pairs, n_docs = gather_rows(queries, own_counts).T
+        own_n_docs = np.diff(doc_offsets)
+        own_counts = np.stack((own_n_pairs, own_n_docs), axis=1)
+        n_pairs, n_docs = gather_rows(queries, own_counts).T  # of all processes
         return cls(
             queries,
             docs=np.flatnonzero(occurs),

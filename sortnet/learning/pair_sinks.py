@@ -28,7 +28,8 @@ class CountedPairs:
 
     Attributes:
         key: (m,) ascending keys of the pairs, see `ComparedPairs.key`.
-        first_iteration: (m,) the iteration that added the pair to TP or VP, or NEVER_ADDED.
+        first_iteration: (m,) the iteration that added the pair to the training or validation pairs,
+            or NEVER_ADDED.
         first_wrong, last_wrong: (m,) the first and the last iteration in which the pair was wrong,
             or NEVER_WRONG.
         times: (m,) the number of iterations in which the pair was wrong.

@@ -178,10 +178,11 @@ def _err_changes(ranking: _Ranking, upper: I64, lower: I64) -> F64:
     # The sum of the terms of the documents between the upper and the lower document.
     between = terms[lower] - terms[upper] - stop[lower] * reached[lower] / rank[lower]
     ratio = (1 - stop[lower]) / (1 - stop[upper])
-    change: F64 = reached[upper] * (stop[lower] - stop[upper]) / rank[upper]
-    change += between * (ratio - 1)
-    change += reached[lower] * (stop[upper] * ratio - stop[lower]) / rank[lower]
-    return np.abs(change)
+    change_at_upper = reached[upper] * (stop[lower] - stop[upper]) / rank[upper]
+    change_between = between * (ratio - 1)
+    change_at_lower = reached[lower] * (stop[upper] * ratio - stop[lower]) / rank[lower]
+    change: F64 = np.abs(change_at_upper + change_between + change_at_lower)
+    return change
 
 
 CHANGES: dict[str, Change] = {

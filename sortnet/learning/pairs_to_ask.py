@@ -155,9 +155,9 @@ def uncertain(part: SortedPart) -> I64:
     """
     if _is_first_selection(part):
         return random(part)
-    key = _new_random(part)
-    certainty = _certainty_of_all(part, key)
-    return key[_own_lowest(part, certainty, len(key))]
+    candidates = _draw_candidates(part)
+    certainty = _certainty_of_all(part, candidates)
+    return _lowest_candidates(part, candidates, certainty)
 
 
 def top(part: SortedPart) -> I64:
@@ -174,14 +174,14 @@ def top(part: SortedPart) -> I64:
     """
     if _is_first_selection(part):
         return random(part)
-    key = np.append(_new_random(part), compared(part))
-    key = unique(key[~is_in(key, part.asked)])
-    certainty = _certainty_of_all(part, key)
+    candidates = np.append(_draw_candidates(part), compared(part))
+    candidates = unique(candidates[~is_in(candidates, part.asked)])
+    certainty = _certainty_of_all(part, candidates)
     rank = _ranks(part.queries, part.order)
-    i, j = unpacked(key)
+    i, j = unpacked(candidates)
     higher_rank = gather_rows(part.queries, np.minimum(rank[i], rank[j]))
     values = _shares_below(certainty) + _TOP * part.done * _shares_below(higher_rank)
-    return key[_own_lowest(part, values, len(key))]
+    return _lowest_candidates(part, candidates, values)
 
 
 def _is_first_selection(part: SortedPart) -> bool:
@@ -497,44 +497,49 @@ def pairs_of_grades(part: Queries) -> ComparedPairs:
     return answered_pairs(part, unordered(i, j))
 
 
-def _new_random(part: SortedPart) -> I64:
-    """Draw many random pairs that were not asked about, as candidates; return ascending keys."""
+def _draw_candidates(part: SortedPart) -> I64:
+    """Draw many random pairs that were not asked about before.
+
+    Returns:
+        The ascending keys of the pairs of this process's queries.
+    """
     sizes = np.diff(offsets_of_all(part.queries))
     n_pairs = sizes * (sizes - 1) / 2
     n_candidates = min(_CANDIDATES * part.number, max(2 * part.number, _AT_ONCE))
-    key = unique(_draw(part, n_pairs, n_candidates))
-    return key[~is_in(key, part.asked)]
+    drawn_pairs = unique(_draw(part, n_pairs, n_candidates))
+    return drawn_pairs[~is_in(drawn_pairs, part.asked)]
 
 
-def _certainty_of_all(part: SortedPart, key: I64) -> F32:
+def _certainty_of_all(part: SortedPart, candidates: I64) -> F32:
     """Compute how certain the comparator is about the candidates of all processes.
 
     Args:
         part: the input of the strategy.
-        key: keys of this process's candidates.
+        candidates: the keys of this process's candidates.
 
     Returns:
         The certainty of each candidate, process by process.
     """
-    i, j = unpacked(key)
+    i, j = unpacked(candidates)
     own_certainty = certainty_of(part.comparator, part.queries, i, j)
     return gather_rows(part.queries, own_certainty)
 
 
-def _own_lowest(part: SortedPart, values: F32 | F64, n_own: int) -> I64:
-    """Find this process's candidates among the `part.number` candidates with the lowest values.
+def _lowest_candidates(part: SortedPart, candidates: I64, values: F32 | F64) -> I64:
+    """Select the `part.number` candidates with the lowest values, over all processes.
 
     Args:
         part: the input of the strategy.
+        candidates: the keys of this process's candidates.
         values: the values of the candidates of all processes, process by process.
-        n_own: the number of candidates of this process.
 
     Returns:
-        Indexes into the candidates of this process.
+        The keys of the selected candidates of this process, lowest value first.
     """
-    lowest = np.argsort(values, kind="stable")[: part.number]
-    own_indexes = lowest - sum_of_earlier_processes(part.queries, n_own)
-    return own_indexes[(own_indexes >= 0) & (own_indexes < n_own)]
+    selected = np.argsort(values, kind="stable")[: part.number]  # numbers among all candidates
+    index = selected - sum_of_earlier_processes(part.queries, len(candidates))
+    is_of_this_process = (index >= 0) & (index < len(candidates))
+    return candidates[index[is_of_this_process]]
 
 
 def _shares_below(values: F32 | I64) -> F64:

@@ -30,9 +30,10 @@ def tracker(where: str, run: str, params: dict[str, Any], say: Any = warnings.wa
         raise SortNetError(f"{where!r} is not tensorboard:DIR, mlflow or mlflow:URI")
     if find_spec(kind) is None:
         raise SortNetError(f"--log {kind} needs it: pip install 'sortnet[{kind}]'")
-    writer: Any = None
+    writer: Any = None  # opened by the first iteration, and closed by the last
 
     def log(record: Iteration, state: State) -> None:
+        """Log the finite numbers of an iteration."""
         nonlocal writer
         try:
             if writer is None:

@@ -318,7 +318,7 @@ def _train(
         train_loss = steps.make(islice(batches, epoch_steps), tp.queries.shard)
         _check_loss(train_loss, f"epoch {n_epochs}", settings)
         if score is not None and not _is_scored(n_epochs, most_epochs):
-            continue
+            continue  # RankQuality needs a sort, and is measured after a few epochs only
         value = _value_of_epoch(n_epochs, net, vp, settings, score)
         if value > best_value:
             kept_epoch = n_epochs
@@ -491,7 +491,10 @@ def _restore_moments(
 def _learning_rates(
     optimizer: torch.optim.Optimizer, settings: Training, share: Share
 ) -> torch.optim.lr_scheduler.LRScheduler:
-    """Make the schedule of the learning rate, ready for the first step of the share."""
+    """Make the schedule of the learning rate, ready for the first step of the share.
+
+    The learning rates of the optimiser are set for this step.
+    """
     if settings.schedule == "one-cycle":
         return _one_cycle(optimizer, settings.lr, share)
     steps_a_decay = settings.lr_decay_epochs * share.epoch
@@ -511,7 +514,7 @@ def _one_cycle(
     optimizer: torch.optim.Optimizer, highest_rate: float, share: Share
 ) -> torch.optim.lr_scheduler.LRScheduler:
     """Make a one-cycle schedule over the whole budget, ready for the first step of the share."""
-    schedule = partial(
+    make_schedule = partial(
         torch.optim.lr_scheduler.OneCycleLR,
         optimizer,
         highest_rate,
@@ -520,10 +523,10 @@ def _one_cycle(
     )
     # A new schedule writes its limits into the optimiser, and a schedule that continues reads the
     # limits from the optimiser. So a new schedule is made first in both cases.
-    rates = schedule()
+    schedule = make_schedule()
     if share.first:
-        rates = schedule(last_epoch=share.first - 1)
-    return rates
+        schedule = make_schedule(last_epoch=share.first - 1)
+    return schedule
 
 
 def _loss(net: NeuralComparator, batch: MiniBatch, settings: Training) -> Tensor:

@@ -162,7 +162,8 @@ class _Counts:
             study: present state of the study.
             features: whether items have features.
         """
-        n = int(table.annotator.max(initial=-1)) + 2  # the annotators, and the row of zeros
+        n_annotators = int(table.annotator.max(initial=-1)) + 1
+        n = n_annotators + 1  # with the row of zeros
         self.table = table
         rows = np.flatnonzero(table.is_answer)
         by_annotator = rows[np.argsort(table.annotator[rows], kind="stable")]
@@ -176,8 +177,10 @@ class _Counts:
         self.shared, self.repeats = _agreements(votes, posterior, n)
         better_item = _better_of_gold(votes, study)
         is_gold = better_item >= 0
-        low_is_better = better_item == votes.low
-        is_right = is_gold & (votes.better == low_is_better)
+        # `votes.better` is 1 for the item with the lower number. It is ½ for a tie, which is never
+        # right.
+        right_vote = np.where(better_item == votes.low, 1.0, 0.0)
+        is_right = is_gold & (votes.better == right_vote)
         self.gold = _sum_by_annotator(votes.annotator, is_gold, n)
         self.right = _sum_by_annotator(votes.annotator, is_right, n)
         self.is_informed = _is_informed(table, by_annotator, n, study, features)

@@ -208,7 +208,8 @@ class SessionAsking:
                 continue
             items = grown_set(view, pair, request.set_size, request.rng)
             if strategy is random_pair:
-                return self._question(request, items, "uniform", 1 / self._pairs.count)
+                probability = 1 / self._pairs.count  # the same for all pairs
+                return self._question(request, items, "uniform", probability)
             # Questions name the strategy without the suffix of the function, such as `merge`.
             name = strategy.__name__.removesuffix("_pass").removesuffix("_pair")
             return self._question(request, items, name)

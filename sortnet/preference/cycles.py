@@ -84,6 +84,7 @@ def cycle_test(
     if not observed.triples:
         return observed
     simulated = _simulated_answers(posterior, judgements, votes.rows[is_used], models, seed)
+    # A simulation in which no triple is decided has the share 0.
     shares = np.array([_count_cycles(triples, pair, better).share or 0 for better in simulated])
     n_as_large = int((shares >= observed.share).sum())
     low_share, high_share = np.quantile(shares, _RANGE).tolist()

@@ -294,18 +294,19 @@ class SessionFitting:
             usable = self._with_models_and_gold(self._history.votes(n_events, holdout=False))
         is_quick = n_events == 0 or self.small
         call = operator.call if is_quick else self._call
-        # A cached fit is for a new session with the same events. Such a session neither keeps a net
-        # nor starts from earlier fits.
-        keep = self._keep if everything.n_answers >= ENOUGH and not keep_net else None
+        # Only fits to many answers are cached. The cache is for a new session with the same events,
+        # which neither keeps a net nor starts from earlier fits.
+        keep_basis: Path | None = None
+        if everything.n_answers >= ENOUGH and not keep_net:
+            keep_basis = self._keep
         if before is None:
-            basis = self._choose_basis(last_milestone, call, net=None, keep=keep)
+            basis = self._choose_basis(last_milestone, call, net=None, keep=keep_basis)
             start = None
         else:
             basis, start = self._next_basis(
-                before, last_milestone, call, keep_net=keep_net, keep=keep
+                before, last_milestone, call, keep_net=keep_net, keep=keep_basis
             )
-        if start is not None:
-            keep = None
+        keep_fits = keep_basis if start is None else None
         fits: Fits = call(
             fit_both,
             basis,
@@ -314,7 +315,7 @@ class SessionFitting:
             n_annotators,
             start=start,
             seed=self._seed,
-            keep=keep,
+            keep=keep_fits,
         )
         return fits
 

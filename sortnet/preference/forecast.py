@@ -13,6 +13,7 @@ from sortnet.preference.goal import SURE, Goal, above_edge, among_top, wrong_of_
 from sortnet.preference.groups import Groups
 from sortnet.preference.likelihood import MOST_PROBIT, answers, measured
 from sortnet.preference.posterior import (
+    Draws,
     Measuring,
     Posterior,
     information,
@@ -37,6 +38,9 @@ _SD_OF_LOG_VARIANCE_MEASURED = 0.4  # measurements tell more about the variance 
 # is reached.
 _SLACK = 0.05
 MANY = 1 << 20  # a larger number of answers is "not known"
+_LEAST_VARIANCE = 1e-12  # keeps variances positive despite rounding errors
+_LEAST_UNCERTAINTY = 1e-9  # keeps a sum of uncertainties above 0, so that it can be a divisor
+_RANDOM_BITS = 1e-9  # random differences, in bits, between pairs of equal information
 
 
 @dataclass(frozen=True)
@@ -174,10 +178,15 @@ class _Sample:
 def _draw_sample(
     posterior: Posterior, groups: Groups, goal: Goal, rng: np.random.Generator
 ) -> _Sample:
-    """Draw groups in random order until there are 40 items; of the last group, take a part."""
-    # In a group with fewer items there is nothing to ask.
+    """Draw groups in random order until there are 40 items; of the last group, take a part.
+
+    Groups without a question are left out: groups of one item, and groups whose items are all among
+    the top.
+    """
     larger_groups = [members for members in groups.members if len(members) > max(goal.top, 1)]
-    q = among_top(posterior, groups, goal.top) if goal.top else None
+    q = None  # the probability that each item is among the top
+    if goal.top:
+        q = among_top(posterior, groups, goal.top)
     items_of_groups: list[I64] = []
     indices_of_groups: list[I64] = []
     tops: list[int] = []
@@ -185,7 +194,7 @@ def _draw_sample(
     for number in rng.permutation(len(larger_groups)).tolist():
         members = larger_groups[number]
         n_missing = _ITEMS - n_items
-        if n_missing < 2:
+        if n_missing < 2:  # one further item would have no pair
             break
         top = goal.top
         if len(members) > n_missing:
@@ -240,7 +249,7 @@ def _answers_per_simulated_answer(items: I64, all_items: I64, q: F64 | None) -> 
     """
     if q is None:
         return len(all_items) / len(items)
-    uncertainty_of_items = max(np.sum(_uncertainty(q[items])), 1e-9)
+    uncertainty_of_items = max(np.sum(_uncertainty(q[items])), _LEAST_UNCERTAINTY)
     return max(float(np.sum(_uncertainty(q[all_items])) / uncertainty_of_items), 1.0)
 
 
@@ -290,15 +299,13 @@ class _Sessions:
         else:
             self._reliability, _ = measuring
             sd_of_log_variance = _SD_OF_LOG_VARIANCE_MEASURED
-        # The variance of the scores is multiplied by another factor in each simulation. The factors
-        # are evenly spaced quantiles of a log-normal distribution.
-        quantiles = ndtri((np.arange(SIMULATIONS) + 0.5) / SIMULATIONS)
-        factor_of_variance = np.exp(sd_of_log_variance * quantiles)
+        factor_of_variance = _factors_of_variance(sd_of_log_variance)
         factor_of_scores = np.sqrt(factor_of_variance)[:, None]
         items = sample.items
         draws = rng.integers(len(posterior.draws), size=SIMULATIONS)
         # True scores and expected scores, (simulations, items).
-        self._truth: F64 = factor_of_scores * posterior.draws[np.ix_(draws, items)]
+        drawn_scores = np.asarray(posterior.draws[np.ix_(draws, items)], np.float64)
+        self._truth: F64 = factor_of_scores * drawn_scores
         self._mean: F64 = factor_of_scores * posterior.mean[items]
         # Covariances of the scores, (simulations, items, items).
         covariance = _covariance_of_items(posterior, items)
@@ -322,7 +329,7 @@ class _Sessions:
             (simulations,) the number of further answers; inf if it is not known.
         """
         n_items = len(self._sample.items)
-        most_answers = _ANSWERS_PER_ITEM * n_items // 2
+        most_answers = _ANSWERS_PER_ITEM * n_items // 2  # an answer is about two items
         n_needed = np.full(SIMULATIONS, np.inf)  # inf: the goal is not reached yet
         n_given = 0
         while True:
@@ -403,7 +410,7 @@ class _Sessions:
             - 2 * self._covariance[:, first, second]
         )
         mean = self._mean[:, first] - self._mean[:, second]
-        return mean, np.maximum(variance, 1e-12)
+        return mean, np.maximum(variance, _LEAST_VARIANCE)
 
     def _wrong_share(self, mean: F64, variance: F64) -> F64:
         """Compute the expected share of pairs in the wrong order, as `stopping.wrong_share` does.
@@ -435,10 +442,12 @@ class _Sessions:
             bits = information(mean, variance)
         else:
             bits = information(mean - self._tie, variance) + information(mean + self._tie, variance)
-        return bits + 1e-9 * self._rng.random(bits.shape)
+        return bits + _RANDOM_BITS * self._rng.random(bits.shape)
 
     def _estimate_tops(self) -> tuple[F64 | None, F64 | None]:
         """Estimate which items are top items, from draws of the scores.
+
+        Every group must reach the goal, so the group counts whose top is least surely good enough.
 
         Returns:
             (simulations, items) probabilities that an item is a top item, and (simulations,)
@@ -447,23 +456,30 @@ class _Sessions:
         """
         if not self._goal.top:
             return None, None
-        scores = self._draw_scores()
         q = np.zeros(self._mean.shape)
         sure = np.ones(SIMULATIONS)
-        # Items that are surely top items are not in the sample, and none of them is wrong. So the
-        # sample may have as many wrong items as the whole top.
-        n_allowed = self._goal.allowed(self._goal.top)
-        for members, top in zip(self._sample.members, self._sample.top, strict=True):
-            for simulation in range(SIMULATIONS):
-                margins = above_edge(scores[simulation][:, members], top)
+        for simulation, scores in enumerate(self._draw_scores()):
+            for members, top in zip(self._sample.members, self._sample.top, strict=True):
+                margins = above_edge(scores[:, members], top)
                 q[simulation, members] = np.mean(margins > 0, axis=0)
                 best_first = np.argsort(-self._mean[simulation, members])
                 margins_of_expected_top = margins[:, best_first[:top]]
-                n_wrong = wrong_of_top(margins_of_expected_top, self._tie)
-                # Every group must reach the goal, so the least sure group counts.
-                sure_of_group = np.mean(n_wrong <= n_allowed)
+                sure_of_group = self._p_of_good_top(margins_of_expected_top)
                 sure[simulation] = min(sure[simulation], sure_of_group)
         return q, sure
+
+    def _p_of_good_top(self, margins: Draws) -> float:
+        """Estimate the probability that the expected top of a group has few enough wrong items.
+
+        Args:
+            margins: (draws, top) the margins of the items that are expected to be the top, see
+                `above_edge`.
+        """
+        # Items that are surely top items are not in the sample, and none of them is wrong. So the
+        # sample may have as many wrong items as the whole top.
+        n_allowed = self._goal.allowed(self._goal.top)
+        n_wrong = wrong_of_top(margins, self._tie)
+        return float(np.mean(n_wrong <= n_allowed))
 
     def _draw_scores(self) -> F64:
         """Draw scores from the simulated posteriors, as (simulations, draws, items)."""
@@ -512,31 +528,44 @@ class _Sessions:
         rows = np.arange(SIMULATIONS)
         c = self._reliability
         covariance = self._covariance
-        gap = c * (self._truth[rows, first] - self._truth[rows, second])
-        noisy_gap = gap + self._rng.standard_normal(SIMULATIONS)
+        true_z = c * (self._truth[rows, first] - self._truth[rows, second])
+        noisy_z = true_z + self._rng.standard_normal(SIMULATIONS)
         gain = c * (covariance[rows, :, first] - covariance[rows, :, second])
-        mean = c * (self._mean[rows, first] - self._mean[rows, second])
-        variance = np.maximum(c * (gain[rows, first] - gain[rows, second]), 1e-12)
-        noise = np.sqrt(1 + variance)  # sd of the answer's noise and the unknown scores together
+        mean = c * (self._mean[rows, first] - self._mean[rows, second])  # of z
+        variance_of_z = c * (gain[rows, first] - gain[rows, second])
+        variance = np.maximum(variance_of_z, _LEAST_VARIANCE)
+        # An answer depends on z plus noise of variance 1. The uncertainty of z is added to the
+        # noise, and the standard deviation of both together is the unit of z in the likelihood.
+        noise = np.sqrt(1 + variance)
         if self._measuring is None:
-            target = self._target(noisy_gap)
+            target = self._target(noisy_z)
             blind = np.zeros(SIMULATIONS)  # simulated annotators give no answer blindly
             likelihood = answers(mean / noise, target, self._tie / noise, blind, 0.0)
         else:
             _, scale = self._measuring
-            probit = np.clip(scale * noisy_gap, -MOST_PROBIT, MOST_PROBIT)
+            probit = np.clip(scale * noisy_z, -MOST_PROBIT, MOST_PROBIT)
             likelihood = measured(mean / noise, probit, scale * noise)
         self._mean += gain * (likelihood.slope / noise)[:, None]
         weighted_gain = gain * (likelihood.weight / noise**2)[:, None]
         covariance -= gain[:, :, None] * weighted_gain[:, None, :]
 
-    def _target(self, noisy_gap: F64) -> F64:
+    def _target(self, noisy_z: F64) -> F64:
         """Turn noisy differences of two scores into answers: 1 for left, 0 for right, ½ for a tie.
 
         The answer is a tie if the difference is at most the tie threshold above or below 0.
         """
-        right_or_tie = np.where(noisy_gap < -self._tie, 0.0, 0.5)
-        return np.where(noisy_gap > self._tie, 1.0, right_or_tie)
+        right_or_tie = np.where(noisy_z < -self._tie, 0.0, 0.5)
+        return np.where(noisy_z > self._tie, 1.0, right_or_tie)
+
+
+def _factors_of_variance(sd_of_logarithm: float) -> F64:
+    """Choose the factor by which the variance of the scores is multiplied in each simulation.
+
+    The factors are evenly spaced quantiles of a log-normal distribution with the median 1.
+    """
+    quantiles = ndtri((np.arange(SIMULATIONS) + 0.5) / SIMULATIONS)
+    factors: F64 = np.exp(sd_of_logarithm * quantiles)
+    return factors
 
 
 def _covariance_of_items(posterior: Posterior, items: I64) -> F64:

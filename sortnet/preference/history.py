@@ -354,7 +354,9 @@ class History:
         undo_rows = start + np.flatnonzero(events.answer[start:] == UNDO)
         if not len(undo_rows):
             return undo_rows
-        undone_rows = events.rows_of_numbers(events.undoes[undo_rows])  # -1: unknown judgement
+        # An unknown judgement has the row -1. The conditions after the first condition then look at
+        # the last row, which has no effect, because the first condition refuses the undo.
+        undone_rows = events.rows_of_numbers(events.undoes[undo_rows])
         can_be_undone = (undone_rows >= 0) & (undone_rows < undo_rows)
         can_be_undone &= events.answer[undone_rows] != UNDO
         # `undone` tells the first undo of a judgement, so a second undo is refused.
@@ -424,10 +426,12 @@ class History:
         return unordered(self.events.left[rows], self.events.right[rows])
 
     def _pairs_of(self, rows: I64, *, compared: bool = False) -> _PairsOfRows:
-        """List all pairs of items in the question of each row.
+        """List the pairs of items in the questions that some events are about.
+
+        A question about a set of items has every pair of the set.
 
         Args:
-            rows: the rows of the events.
+            rows: the rows of the events in the table of events.
             compared: whether to leave out the pairs that an answer about a set does not compare,
                 which have neither its best nor its worst item.
         """
@@ -450,7 +454,7 @@ class History:
         return _PairsOfRows(place, pair)
 
     def _pair_lists(self, rows: I64, *, compared: bool = False) -> list[list[int]]:
-        """List the packed pairs of each row; see `_pairs_of`."""
+        """List the packed pairs of each event separately; see `_pairs_of`."""
         if not len(rows):
             return []
         pairs = self._pairs_of(rows, compared=compared)

@@ -193,7 +193,7 @@ class Judgements(Sequence[Judgement]):
             has_field = len(table._columns[name]) == len(rows)
             if not has_field:
                 table._columns[name] = _empty_column(name, len(rows))
-                table._columns[name].fill(-1)
+                table._columns[name].fill(-1)  # no item
         table._columns["undone"] = _empty_column("undone", len(rows))
         table._n = len(rows)
         table._mark_undone(0)

@@ -275,10 +275,15 @@ def _extend_to_all_items(
     # models have answered.
     first_error = n + n_annotators
     n_errors = 0 if posterior.errors is None else n
+    biases = np.arange(n, first_error)
+    scores_and_biases = np.concatenate((judged, biases))  # the positions that were fitted
+    fitted_positions = scores_and_biases
+    if n_errors:
+        fitted_positions = np.concatenate((scores_and_biases, first_error + judged))
+
+    # All items get predicted scores and random errors first. Then the fitted values overwrite the
+    # values of the judged items.
     draws = np.empty((len(weight_shifts), first_error + n_errors), np.float32)
-    mean = np.zeros(first_error + n_errors)
-    # All items get predicted scores and random errors first. Then the fitted values overwrite those
-    # of the judged items.
     prior_of_draw = _allot_priors(len(draws), scales).tolist()
     drawn_weights = weights.draws + weight_shifts
     for draw, w, number in zip(draws, drawn_weights, prior_of_draw, strict=True):
@@ -286,16 +291,15 @@ def _extend_to_all_items(
         draw[:n] = features @ w + np.sqrt(prior.residual) * rng.standard_normal(n)
         spread_of_errors = np.sqrt(scales.shared * prior.total(d))
         draw[first_error:] = spread_of_errors * rng.standard_normal(n_errors)
+    draws[:, fitted_positions] = posterior.draws
+
+    mean = np.zeros(first_error + n_errors)
     mean[:n] = features @ weights.mean
-    biases = np.arange(n, first_error)
-    fitted_positions = np.concatenate((judged, biases))
+    mean[fitted_positions] = posterior.mean
+
     theta = np.zeros(d + first_error)  # d weights, n residuals, then the biases
     theta[:d] = fit_of_judged.theta[:d]
-    theta[d + fitted_positions] = fit_of_judged.theta[d:]
-    if n_errors:
-        fitted_positions = np.concatenate((fitted_positions, first_error + judged))
-    mean[fitted_positions] = posterior.mean
-    draws[:, fitted_positions] = posterior.draws
+    theta[d + scores_and_biases] = fit_of_judged.theta[d:]
     return Fitted(_posterior(mean, None, draws, n, rng, scales), theta, weights)
 
 
@@ -411,8 +415,9 @@ def _match(
 ) -> _Match:
     """Match the prior, the scales and the mode to the answers, in rounds, until they settle.
 
-    A round moves the mode under the present scales, and then matches the scales to the mode. The
-    reliabilities of the annotators are matched in every third round only.
+    A round moves the mode under the present scales, and then matches the scales to the mode. In
+    every third round the reliabilities of the annotators are matched, too. After this, the rounds
+    end if the variance of the scores hardly changed; there are twelve rounds at most.
 
     Answers of people and known answers measure the errors that models share. If only models have
     answered, the variance of these errors stays as it is at the start.
@@ -449,10 +454,7 @@ def _match(
         scales = replace(matched_scales(problem, theta, variance), shared=new_shared)
         problem = replace(problem, scales=scales)
         if len(problem.measured):
-            annotators = matched_measurements(problem, theta, problem.to_scores(root))
-            if measures_alone(problem):
-                theta, prior = _convert_units(theta, prior, problem, annotators)
-            problem = _replace_annotators(problem, annotators)
+            problem, theta, prior = _match_measurements(problem, theta, root, prior)
         is_check_due = n_rounds % _CHECK_EVERY == 0
         if not is_check_due:
             continue
@@ -465,6 +467,28 @@ def _match(
         if may_end and change < _SETTLED:
             break
     return _Match(problem, theta, problem.to_scores(root), prior)
+
+
+def _match_measurements(
+    problem: Problem, theta: F64, root: F64, prior: Prior
+) -> tuple[Problem, F64, Prior]:
+    """Match the scales of the annotators' measurements to the answers.
+
+    Args:
+        problem: the problem with the present scales of measurements.
+        theta: the unknowns at the mode.
+        root: a matrix R; the covariance of the unknowns is RᵀR.
+        prior: the present prior.
+
+    Returns:
+        The problem with the new scales of measurements, `theta` and `prior`. If the error of a
+        single annotator's measurements is the unit of the scores, `theta` and `prior` are converted
+        to the new unit.
+    """
+    annotators = matched_measurements(problem, theta, problem.to_scores(root))
+    if measures_alone(problem):
+        theta, prior = _convert_units(theta, prior, problem, annotators)
+    return _replace_annotators(problem, annotators), theta, prior
 
 
 def _match_reliabilities(

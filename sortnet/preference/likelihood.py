@@ -19,6 +19,8 @@ from sortnet.core import F64
 # difference is large.
 MOST_PROBIT = float(ndtri(0.99))
 _LEAST_P = 1e-300  # keeps a probability above 0, so that it has a logarithm
+# Keeps a ratio below 1 despite rounding errors, so that 1 - ratio has a logarithm.
+_LARGEST_LOG_RATIO = -1e-12
 
 
 class Likelihood(NamedTuple):
@@ -129,8 +131,9 @@ def measured(z: F64, probit: F64, scale: F64) -> Likelihood:
     beyond = np.abs(probit) >= MOST_PROBIT
     if beyond.any():
         sign = np.sign(probit[beyond])
-        least = MOST_PROBIT / np.broadcast_to(scale, z.shape)[beyond]
-        at_least = _side_likelihood(sign * z[beyond] - least)
+        lower_bound = MOST_PROBIT / np.broadcast_to(scale, z.shape)[beyond]
+        # The answer says that sign (z + error) is at least the lower bound.
+        at_least = _side_likelihood(sign * z[beyond] - lower_bound)
         log_p[beyond] = at_least.log_p
         slope[beyond] = sign * at_least.slope
         weight[beyond] = at_least.weight
@@ -188,7 +191,7 @@ def _tie_likelihood(z: F64, tie: F64) -> Likelihood:
     low = -tie - distance
     log_high = log_ndtr(high)
     # log(Φ(high) - Φ(low)) is log Φ(high) + log(1 - ratio), with the ratio Φ(low) / Φ(high) < 1.
-    log_ratio = np.minimum(log_ndtr(low) - log_high, -1e-12)
+    log_ratio = np.minimum(log_ndtr(low) - log_high, _LARGEST_LOG_RATIO)
     log_p = log_high + np.log1p(-np.exp(log_ratio))
     at_high = _density_ratio(high, log_p)
     at_low = _density_ratio(low, log_p)

@@ -253,7 +253,8 @@ def matched_annotators(
     # One tie threshold holds for all annotators, but some annotators answer with ties more often
     # than others. A model's ties are left out, because only the order of its answers is measured.
     is_used = by_person | (by_model & (votes.target != 0.5))
-    bias_of_annotator = scores[len(problem.features) :][: problem.n_annotators]
+    first_bias = len(problem.features)  # in `scores` the biases follow the scores of the items
+    bias_of_annotator = scores[first_bias : first_bias + problem.n_annotators]
     bias = problem.side * bias_of_annotator[votes.annotator]
     gaps = AnswerGaps(gap, variance, bias, noise, n_answers)
     scales = problem.scales

@@ -20,6 +20,7 @@ Measuring: TypeAlias = tuple[float, float]  # reliability and scale of an annota
 _BLOCK = 1 << 16  # pairs whose draws are compared at once
 _FEW_DRAWN = 1 << 22  # size of the draws up to which a transposed copy is kept
 _LEAST_VARIANCE = 1e-12  # keeps variances positive despite rounding errors
+_LEAST_P = 1e-300  # keeps a probability above 0, so that it can be a divisor
 
 
 @dataclass(eq=False)
@@ -110,12 +111,13 @@ class Posterior:
                 vote.
         """
         n_annotators = len(self.reliability)
-        # Annotators that the posterior does not know count as one more annotator, who is average.
+        # Annotators that the posterior does not know count as one more annotator, who is average
+        # and has no side bias.
         annotators = self.annotators.padded(n_annotators + 1)
         annotator = np.minimum(votes.annotator, n_annotators)
         blind = annotators.blind[annotator]
         scale = annotators.scale[annotator]
-        known_biases = self.mean[self.n_items :][:n_annotators]
+        known_biases = self.mean[self.n_items : self.n_items + n_annotators]
         bias = np.append(known_biases, 0.0)[annotator]
         mean, variance = self._gaps(votes, annotators.reliability[annotator])
         if left_out:
@@ -125,7 +127,7 @@ class Posterior:
         spread = np.sqrt(1 + variance)
         p_left = blind / 2 + (1 - blind) * ndtr((z - self.tie) / spread)
         p_right = blind / 2 + (1 - blind) * ndtr((-z - self.tie) / spread)
-        p: F64 = p_left / np.maximum(p_left + p_right, 1e-300)
+        p: F64 = p_left / np.maximum(p_left + p_right, _LEAST_P)
         return p
 
     def _slope_and_weight(self, z: F64, votes: Votes, blind: F64, scale: F64) -> tuple[F64, F64]:
@@ -221,13 +223,7 @@ class Posterior:
         """
         if self.covariance is None:
             return
-        x = np.zeros(len(self.mean))  # the factors of z = x · (scores, biases, errors)
-        x[left] += self.reliability[annotator]
-        x[right] -= self.reliability[annotator]
-        x[self.n_items + annotator] = 1
-        if kind == MODEL and self.errors is not None:
-            x[self.errors + left] = 1
-            x[self.errors + right] = -1
+        x = self._factors_of_pair(left, right, annotator, kind)
         gain = self.covariance @ x  # the covariance of z with each value
         mean = float(self.mean @ x)
         variance = max(float(gain @ x), _LEAST_VARIANCE)
@@ -309,6 +305,20 @@ class Posterior:
         self.draws += pull @ inverse.T @ gain
         self.mean += shift @ gain
         self.covariance -= gain.T @ (inverse @ precision) @ gain
+
+    def _factors_of_pair(self, left: int, right: int, annotator: int, kind: int) -> F64:
+        """Return the factor of each score, bias and error in the z of an answer about a pair.
+
+        The arguments are the same as for `observe`. The factors are in the order of `mean`.
+        """
+        x = np.zeros(len(self.mean))
+        x[left] += self.reliability[annotator]
+        x[right] -= self.reliability[annotator]
+        x[self.n_items + annotator] = 1
+        if kind == MODEL and self.errors is not None:
+            x[self.errors + left] = 1
+            x[self.errors + right] = -1
+        return x
 
     def _factors(self, votes: Votes) -> F64:
         """Return the factor of each score, bias and error in the utility difference of each row.

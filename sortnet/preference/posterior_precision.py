@@ -22,6 +22,7 @@ _N_DRAWS = 16  # draws from which `Large` estimates the covariance
 # share of `rhs`.
 _TOLERANCE = 1e-5
 _MOST_STEPS = 200  # steps of conjugate gradients
+_LEAST_DIVISOR = 1e-300  # keeps a divisor above 0 after the exact solution is found
 
 
 class Answers(Protocol):
@@ -104,8 +105,7 @@ class Large:
             rows, columns, values = problem.curvature(weight, slice(start, start + _VOTES))
             entries = sparse.coo_array((values, (rows, columns)), shape=(size, size))
             curvature_of_block = sparse.csr_array(entries)
-            is_first_block = start == 0
-            if is_first_block:
+            if start == 0:
                 self._curvature = curvature_of_block
             else:
                 self._curvature = self._curvature + curvature_of_block
@@ -173,13 +173,13 @@ class Large:
             if np.sqrt(_products_of_rows(r, r).max()) <= small_enough:
                 break
             Ap = self._times(p)
-            alpha = ry / np.maximum(_products_of_rows(p, Ap), 1e-300)
+            alpha = ry / np.maximum(_products_of_rows(p, Ap), _LEAST_DIVISOR)
             x += alpha * p
             r -= alpha * Ap
             y = r / self._diagonal
             ry_before = ry
             ry = _products_of_rows(r, y)
-            p = y + (ry / np.maximum(ry_before, 1e-300)) * p
+            p = y + (ry / np.maximum(ry_before, _LEAST_DIVISOR)) * p
         return x
 
 

@@ -23,6 +23,7 @@ from sortnet.preference.stopping import (
     NO_HOLDOUT,
     Check,
     Left,
+    Progress,
     Remaining,
     about_models,
     group_standings,
@@ -108,21 +109,20 @@ class SessionRanking:
         state = progress(posterior, self._groups, self._goal, seed=self._seed)
         n_left_by_forecast = questions_left(last_forecast, answered, n_free)
         stop, why = whether_to_stop(state, self._goal, n_free, check, n_left_by_forecast)
-        is_contradicted = state.reached and check.n >= ENOUGH_CHECKS and not check.passed
+        n_left = n_left_by_forecast
         if stop:
             n_left = Left(0, 0, 0)
-        elif is_contradicted:
+        elif _is_contradicted(state, check):
             # Nobody knows how many answers it takes until the check agrees with the model.
             n_left = Left(None, None, None)
-        else:
-            n_left = n_left_by_forecast
         standings = self._standings_of_groups(posterior, n_answers, passed=check.passed)
         models_are_measured = has_people or bool(self._study.gold)
+        # A sentence is empty if it has nothing to tell.
         sentences = [
             state.details,
             _groups_in_words(standings),
             about_models(n_models, models_are_measured),
-        ]  # a sentence is empty if it has nothing to tell
+        ]
         has_features = self._fitting.has_features
         return Remaining(
             questions=n_left.questions,
@@ -222,6 +222,11 @@ class SessionRanking:
         is_right = (p_left > 0.5) == (votes.target > 0.5)
         p_of_expected_answer = np.maximum(p_left, 1 - p_left)
         return holdout_check(p_of_expected_answer, is_right, left_out=left_out)
+
+
+def _is_contradicted(state: Progress, check: Check) -> bool:
+    """Tell whether the goal seems to be reached, but the check of the model has failed."""
+    return state.reached and check.n >= ENOUGH_CHECKS and not check.passed
 
 
 def _groups_in_words(standings: tuple[GroupStanding, ...]) -> str:

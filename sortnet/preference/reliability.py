@@ -132,6 +132,9 @@ def reliabilities(
 ) -> Annotators:
     """Estimate reliabilities and blind shares on a grid, and the scales of people's measurements.
 
+    An estimate is the mean of the posterior on the grid. The reliabilities are then divided by a
+    common factor, so that their mean is 1, see `_common_factor`.
+
     Args:
         before: the present estimates. The side biases and the scales of models stay as they are.
         gaps: the score differences of the answers' items.
@@ -161,6 +164,7 @@ def reliabilities(
             c, gaps.where(rows), _probits(votes, rows), known_scales
         )
         log_posterior[:, :, number] += log_likelihood
+    # The maximum of each annotator is subtracted, so that exp does not overflow.
     odds = np.exp(log_posterior - log_posterior.max(axis=(0, 1)))
     odds /= odds.sum(axis=(0, 1))
     odds_of_reliability = odds.sum(axis=0)

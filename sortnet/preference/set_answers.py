@@ -285,6 +285,7 @@ def _choice(z: F64, n_items: int) -> _GenuineLikelihood:
     weight_of_chosen = p_of_chosen[..., None] * p_of_others
     weight = np.concatenate((weight_of_chosen, weight_of_others), axis=-1)
     slope = np.concatenate((p_of_others, np.zeros_like(weight_of_others)), axis=-1)
+    # For a softmax, gᵀ H⁻¹ g is (1 - p) / p, with the probability p of the chosen item.
     excess = p_of_others.sum(axis=-1) / np.maximum(p_of_chosen, _LEAST_P)
     return _GenuineLikelihood(-log_sum, slope, weight, excess)
 
@@ -306,6 +307,8 @@ def _all_alike(z: F64, n_items: int) -> _GenuineLikelihood:
     log_p = share / 2 * (log_p_left + log_p_right)
     slope = share * _PAIR_FACTOR * (0.5 - p_left)
     weight = share * _PAIR_FACTOR**2 * p_left * (1 - p_left)
+    # This sum over the rows is at least gᵀ H⁻¹ g, so weights are reduced enough, see
+    # `_with_blind_answers`.
     excess = np.sum(slope**2 / np.maximum(weight, _LEAST_P), axis=-1)
     return _GenuineLikelihood(log_p.sum(axis=-1), slope, weight, excess)
 

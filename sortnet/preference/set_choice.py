@@ -15,8 +15,13 @@ from sortnet.preference.set_answers import BEST_FACTOR, WORST_FACTOR
 from sortnet.preference.strategies import Free, View
 
 _CANDIDATES = 64  # approximate number of items that are considered
+_RANDOM_ITEMS = 8  # number of random items that are considered in a large group
+_RARE_ITEMS = 8  # number of items with few answers that are considered in a large group
 _SAMPLE = 512  # number of drawn items, of which those with the fewest answers are considered
 _DRAWS = 64  # approximate number of draws of the scores that are used
+_LEAST_P = 1e-300  # keeps a probability above 0, so that it has a logarithm and can be a divisor
+# Keeps the worth of a set above 0, so that the information decides between sets without worth.
+_LEAST_WORTH = 1e-12
 _WORTH_OF_ORDER = 0.1  # worth of knowing the order of the top items, relative to knowing the items
 _NEAR = 8  # neighbours are at most this number of ranks above or below an item of the pair
 
@@ -104,15 +109,15 @@ def _worth_of_sets(view: View, sets: I64) -> F64:
         sets: (m, size) the items of each set.
 
     Returns:
-        (m,) the sum of the items' worth / (1 + number of pending questions about the items); 1 if
-        the goal is the whole order.
+        (m,) the sum of the items' worth / (1 + number of pending questions about the items), which
+        is kept above 0; 1 if the goal is the whole order.
     """
     if view.among_top is None:
         return np.ones(len(sets))
     worth_of_items = _worth_of_items(view.among_top)[sets].sum(axis=1)
     n_pending = view.pending[sets].sum(axis=1)
     worth: F64 = worth_of_items / (1 + n_pending)
-    return worth + 1e-12  # above 0, so that the information decides between sets without worth
+    return worth + _LEAST_WORTH
 
 
 def _candidates(view: View, pair: Pair, rng: np.random.Generator) -> list[int]:
@@ -126,10 +131,9 @@ def _candidates(view: View, pair: Pair, rng: np.random.Generator) -> list[int]:
     if len(members) <= _CANDIDATES:
         return [int(item) for item in members]
     sample = members[rng.integers(len(members), size=_SAMPLE)]
-    n_each = _CANDIDATES // 8  # of random items, and of items with few answers
-    random_items = sample[:n_each]
+    random_items = sample[:_RANDOM_ITEMS]
     fewest_answers_first = np.argsort(view.seen[sample], kind="stable")
-    rare_items = sample[fewest_answers_first[:n_each]]
+    rare_items = sample[fewest_answers_first[:_RARE_ITEMS]]
     parts = [random_items, rare_items, *(_neighbours(view, item) for item in pair)]
     if view.among_top is not None:
         parts.append(_draw_for_top(view.among_top[members], members, rng))
@@ -197,7 +201,7 @@ def set_information(draws: Draws, sets: I64) -> F64:
     p_best = np.exp(BEST_FACTOR[size] * centred)
     p_best /= p_best.sum(axis=2, keepdims=True)
     exp_worst = np.exp(-WORST_FACTOR[size] * centred)
-    sum_without_best = np.maximum(exp_worst @ (1 - np.eye(size)), 1e-300)
+    sum_without_best = np.maximum(exp_worst @ (1 - np.eye(size)), _LEAST_P)
     # The shape is (k, m, size, size): the third axis is the best item, the fourth the worst.
     p_square = p_best[..., :, None] * exp_worst[..., None, :] / sum_without_best[..., :, None]
     best_is_not_worst = ~np.eye(size, dtype=np.bool_)
@@ -208,5 +212,5 @@ def set_information(draws: Draws, sets: I64) -> F64:
 
 def _entropy(p: F64) -> F64:
     """Compute the entropy of distributions, in bits; the last axis sums to 1."""
-    bits: F64 = -np.sum(p * np.log2(np.maximum(p, 1e-300)), axis=-1)
+    bits: F64 = -np.sum(p * np.log2(np.maximum(p, _LEAST_P)), axis=-1)
     return bits

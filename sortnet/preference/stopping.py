@@ -252,7 +252,8 @@ def progress(posterior: Posterior, groups: Groups, goal: Goal, *, seed: int = 0)
         i, j = groups.draw(np.random.default_rng(seed), _MANY_PAIRS)
     mean, variance = posterior.difference(i, j)
     wrong = wrong_share(mean, variance, posterior.tie)
-    # A share that misses the goal by less than 1 % has a decimal, so that it never looks reached.
+    # Shares are rounded to whole per cents. A share that misses the goal by less than 1 % has a
+    # decimal, so that the goal never looks reached.
     misses_narrowly = goal.wrong < wrong < goal.wrong + 0.01
     share = f"{wrong:.1%}" if misses_narrowly else f"{wrong:.0%}"
     summary = f"{share} of the pairs may be in the wrong order, the goal is {100 * goal.wrong:.3g}%"
@@ -357,14 +358,19 @@ def _wrong_share_of_group(
 
     Args:
         posterior: the posterior of the scores.
-        members: the items of the group.
-        most_pairs: the largest number of pairs to look at; a larger group is sampled.
-        rng: draws the sample.
+        members: (n,) the item numbers of the group.
+        most_pairs: the largest number of pairs to look at. If the group has more pairs, this number
+            of random pairs is drawn.
+        rng: the generator of the random pairs.
     """
     if len(members) < 2:
         return 0.0
-    group = Groups(None, len(members))  # its items are the places of the members
-    i, j = group.every() if group.n_pairs <= most_pairs else group.draw(rng, most_pairs)
+    # The pairs are listed or drawn as pairs of indexes of `members`, in a single group.
+    indexes = Groups(None, len(members))
+    if indexes.n_pairs <= most_pairs:
+        i, j = indexes.every()
+    else:
+        i, j = indexes.draw(rng, most_pairs)
     mean, variance = posterior.difference(members[i], members[j])
     return wrong_share(mean, variance, posterior.tie)
 

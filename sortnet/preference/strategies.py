@@ -266,7 +266,7 @@ def _neighbours_among_drawn(view: View, weight: F64, rng: np.random.Generator) -
     # replacement.
     with np.errstate(divide="ignore"):
         key = np.log(weight) + rng.gumbel(size=len(weight))
-    n_drawn = min(_CANDIDATES // _NEAR, len(key) - 1)
+    n_drawn = min(_CANDIDATES // _NEAR, len(key) - 1)  # `argpartition` needs fewer than all
     drawn = np.argpartition(-key, n_drawn)[:n_drawn]
     by_group_and_score = np.lexsort((view.posterior.scores[drawn], view.groups.of[drawn]))
     in_order = drawn[by_group_and_score]
@@ -332,6 +332,8 @@ def _candidates(view: View, rng: np.random.Generator) -> CandidatePairs:
     if view.every is not None:
         return _sampled(view.every, rng)
     n = len(view.seen)
+    # Half of the candidates are neighbours, an eighth have an item with few answers, and the rest
+    # are random pairs.
     n_neighbours = _CANDIDATES // 2
     n_rare = _CANDIDATES // 8
     n_random = _CANDIDATES - n_neighbours - n_rare

@@ -94,6 +94,7 @@ class Votes:
         if not len(self):
             return self
         n_gold = len(better_and_worse)
+        # Nobody gave the known answers. Their annotator 0 has no meaning, and -1 means "no set".
         gold_columns: dict[str, NDArray[Any]] = {
             "left": better_and_worse[:, 0],
             "right": better_and_worse[:, 1],
@@ -373,6 +374,7 @@ def unseen_in_blocks(
     by_annotator = np.argsort(votes.annotator, kind="stable")
     starts = np.searchsorted(votes.annotator[by_annotator], np.arange(votes.annotator.max() + 1))
     for rows_of_annotator in np.split(by_annotator, starts[1:]):
+        # An annotator without answers has one block, which is empty.
         n_blocks = max(math.ceil(len(rows_of_annotator) / _BLOCK), 1)
         for block in np.array_split(rows_of_annotator, n_blocks):
             means[block], variances[block] = leave_out(block)

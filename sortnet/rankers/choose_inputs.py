@@ -80,7 +80,7 @@ def choose(
     chooses_weight_decay = config.training.weight_decay is None and train.judged is not None
     missing_suffix = "+missing" if any_missing(train.features) else ""
     has_judge = train.judge is not None or vali.judge is not None
-    if has_judge or config.judgements is not None:
+    if has_judge or config.judgements is not None:  # trials would spend answers
         scaling = config.scaling or INPUTS[-1] + missing_suffix
         return best.changed(scaling=scaling), trials
     if config.scaling is not None and not chooses_weight_decay:

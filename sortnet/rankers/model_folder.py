@@ -197,6 +197,7 @@ def read_folder(folder: str | Path, make: Callable[[Saved], R]) -> R:
             refuse_rest(saved.tensors, saved.weights)
             return result
         except ModelError:
+            # The error is real, unless another process has saved since `raw` was read.
             if read_bytes(path) == raw:
                 raise
         # A save has just replaced this ranker and removed its weights: read the new ranker.

@@ -77,7 +77,10 @@ class NetSettings(Settings):
     # fmt: on
 
     def make(self, n_columns: int) -> Make:
-        """Return a function that makes the net for `n_columns` columns from a seed."""
+        """Return a function that makes the net for `n_columns` columns from a seed.
+
+        A setting that is None has its default from `fixed`.
+        """
         defaults = self.fixed
         # Only DirectRanker has a setting for the output activation; other nets have none.
         tau = self.flat().get("tau", "identity")

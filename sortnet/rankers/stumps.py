@@ -113,25 +113,24 @@ def boosted(
     pairs = pairs_of_grades(train)
     better = pairs.i
     worse = pairs.j
+    weight_at_start = np.ones(len(pairs))
     if weigh is by_fidelity:  # the weights of the pairs of each query have a sum of 1
         query = train.query_of_docs()[better]
-        start = 1 / np.bincount(query)[query]
-    else:
-        start = np.ones(len(pairs))
+        weight_at_start = 1 / np.bincount(query)[query]
     codes, thresholds = _binned(train.features)
     score = np.zeros(train.n_docs)
     stumps = []
     for boosting_round in range(1, rounds + 1):
         progress(f"boosting, round {boosting_round}/{rounds}")
-        weight = weigh(score[better] - score[worse], start)
+        weight = weigh(score[better] - score[worse], weight_at_start)
         # r is the sum of the potentials of the documents above the threshold.
         potential: F64 = np.bincount(better, weight, train.n_docs).astype(np.float64)
         potential -= np.bincount(worse, weight, train.n_docs)
         feature, threshold, r = best_stump(codes, potential, len(thresholds))
-        if abs(r) < _TINY:
+        if abs(r) < _TINY:  # every stump orders as much weight rightly as wrongly
             break
         h = (codes[:, feature] > threshold).astype(np.float64)
-        if weigh is by_exponential:
+        if weigh is by_exponential:  # the formulas of RankBoost, see above
             weight_right = (1 + r) / 2
             weight_wrong = (1 - r) / 2
         else:

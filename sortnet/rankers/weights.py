@@ -144,11 +144,11 @@ def _take_moments(
     """
     weights = dict(member.named_parameters())
     keys = [name.removeprefix(prefix) for name in tensors if name.startswith(prefix)]
-    moment_names: dict[str, set[str]] = {}  # of each weight
+    moments_of_weight: dict[str, set[str]] = {}  # the names of the moments
     for key in keys:
         weight, _, moment = key.rpartition(":")
-        moment_names.setdefault(weight, set()).add(moment)
-    for weight, names in moment_names.items():
+        moments_of_weight.setdefault(weight, set()).add(moment)
+    for weight, names in moments_of_weight.items():
         if weight not in weights or names not in _MOMENTS:
             raise ModelError(f"{path}: not the state of an optimiser: {shown(weight)}")
     moments = {}

@@ -207,10 +207,12 @@ def quicksort(comparator: Comparator, queries: Queries, *, start: I64 | None = N
         batches.append((i, j, margin))
         side = np.zeros(len(part), np.int64)  # -1: before the pivot, 0: the pivot, 1: after it
         side[places] = np.where(margin == 0, np.sign(places - pivots), -np.sign(margin))
-        part_and_side = 3 * part + side
-        by_side = np.argsort(part_and_side, kind="stable")
-        order = order[by_side]
-        _, part_numbers = np.unique(part_and_side[by_side], return_inverse=True)
+        # Each part is divided into its three sides, which the numbers 3 part + side put in order.
+        new_part = 3 * part + side
+        by_new_part = np.argsort(new_part, kind="stable")
+        order = order[by_new_part]
+        # The parts that have documents are numbered 0, 1, ... again.
+        _, part_numbers = np.unique(new_part[by_new_part], return_inverse=True)
         part = part_numbers.astype(np.int64)
     i, j, margins = (np.concatenate(column) for column in zip(*batches, strict=True))
     return Sorting(order, ComparedPairs.of(i, j, margin=margins))
@@ -352,11 +354,14 @@ class Tally:
             compared: the judged comparisons.
         """
         offsets = self._queries.offsets
-        first, last = np.searchsorted(offsets, (docs.start, docs.stop), side="right") - 1
-        starts = offsets[first:last]
-        sizes = self._queries.sizes[first:last]
+        # The sorted queries are `first_query` to `end_query` - 1.
+        first_query, end_query = np.searchsorted(offsets, (docs.start, docs.stop), side="right") - 1
+        starts = offsets[first_query:end_query]
+        sizes = self._queries.sizes[first_query:end_query]
         place_in_query = np.arange(docs.start, docs.stop) - np.repeat(starts, sizes)
-        self._bins[order] = _BIN_OF_PLACE[np.minimum(place_in_query, len(_BIN_OF_PLACE) - 1)]
+        last_place = len(_BIN_OF_PLACE) - 1  # further places are in the same bin
+        self._bins[order] = _BIN_OF_PLACE[np.minimum(place_in_query, last_place)]
+        # The bits of a float32 contain its exponent, which tells the bin of the margin.
         bits = np.ascontiguousarray(compared.margin, np.float32).view(np.int32)
         is_decided = compared.answered & (compared.answer != 0.5)
         _count_comparisons(

@@ -126,21 +126,38 @@ def _sorted_run(
     numbers = None if form is None else _prepare_compiled(form, X)
     if numbers is not None:
         values, weights = numbers
+        # `order` is sorted in place.
         i, j, margin = _sort_compiled(values, weights, order, offsets, shift=docs.start)
         if isinstance(form, Score):  # the compiled code returns differences of scores
             margin = form.of_differences(margin)
     else:
-        prepared = comparator.prepare(X)
-        if on_device is None:
-            order, i, j, margin = merge_sort_levels(comparator, prepared, order, offsets)
-        else:
-            from sortnet.sorting.merge_sort_on_device import merge_sort_on_device
-
-            order, i, j, margin = merge_sort_on_device(on_device, prepared, order, offsets)
+        order, i, j, margin = _sort_batched(comparator, on_device, X, order, offsets)
         i = i + np.int32(docs.start)
         j = j + np.int32(docs.start)
     refuse_nan(margin, queries, i)
     return docs, Sorting(order + docs.start, ComparedPairs.of(i, j, margin=margin))
+
+
+def _sort_batched(
+    comparator: Comparator, on_device: OnDevice | None, X: F32, order: I64, offsets: I64
+) -> tuple[I64, I32, I32, F32]:
+    """Sort some queries level by level, on the device of the comparator if it offers one.
+
+    Args:
+        comparator: the comparator.
+        on_device: the function that computes margins on a device; None: `prefer` computes them.
+        X: (n, d) features of the documents.
+        order, offsets: see `merge_sort_levels`.
+
+    Returns:
+        The ranking, (n,), and the columns i, j and margin of all comparisons.
+    """
+    prepared = comparator.prepare(X)
+    if on_device is None:
+        return merge_sort_levels(comparator, prepared, order, offsets)
+    from sortnet.sorting.merge_sort_on_device import merge_sort_on_device
+
+    return merge_sort_on_device(on_device, prepared, order, offsets)
 
 
 def order_of(comparator: Comparator, queries: Queries) -> I64:

@@ -243,7 +243,9 @@ class _Block:
         return largest
 
     def _read_odd_values(self, odd: I64, table: F32) -> None:
-        """Read the values that the kernel could not read into `grades` and the table.
+        """Convert the odd values, which the compiled kernel of the parser cannot convert for sure.
+
+        Grades are stored in `self.grades`, values of features in the table.
 
         Args:
             odd: (n_odd, 4) line, column, start and end of each value; the column of a grade is -1.
@@ -365,19 +367,16 @@ class _Documents:
         self.unfinished: list[str] = []
 
     def add(self, block: _Block) -> None:
-        """Parse a block and add its documents."""
+        """Parse a block of the current file, and add its documents.
+
+        Raises:
+            DataError: if a line has a fault, or the unfinished last line of the file seems to be
+                cut, see `refuse_cut`.
+        """
         self.n_bytes += len(block.buf)
         if not len(block):
             return
-        if self.table.width == 0:
-            # Find the width in the first lines, which is right for most tables. No value is stored.
-            n_lines = min(len(block), _LINES_A_TASK)
-            width = block.parse(0, n_lines, np.empty((n_lines, 0), np.float32))
-            self.table.next_rows(len(block), width)
-        largest = self._parse(block, self.table.width)
-        if largest > self.table.width:
-            # Parse again into a wider table, because values beyond the width were not stored.
-            self._parse(block, largest)
+        largest = self._parse(block)
         self.largest = max(self.largest, largest)
         if block.ends_in_data:
             block.refuse_cut(self.fewest, self.largest)
@@ -404,8 +403,29 @@ class _Documents:
         run_lengths = np.diff(first_lines, append=len(block))
         return np.repeat(np.array(numbers, np.int32), run_lengths)
 
-    def _parse(self, block: _Block, width: int) -> int:
-        """Parse a block in several threads into new rows; return its largest feature index."""
+    def _parse(self, block: _Block) -> int:
+        """Parse a block into new rows of the table, which becomes wide enough for all features.
+
+        Returns:
+            The largest feature index in the block.
+        """
+        if self.table.width == 0:
+            # Find the width in the first lines, which is right for most tables. No value is stored.
+            n_lines = min(len(block), _LINES_A_TASK)
+            width = block.parse(0, n_lines, np.empty((n_lines, 0), np.float32))
+            self.table.next_rows(len(block), width)
+        largest = self._parse_in_threads(block, self.table.width)
+        if largest > self.table.width:
+            # Parse again into a wider table, because values beyond the width were not stored.
+            self._parse_in_threads(block, largest)
+        return largest
+
+    def _parse_in_threads(self, block: _Block, width: int) -> int:
+        """Parse a block in several threads into new rows of a table of this width.
+
+        Returns:
+            The largest feature index in the block, which may be beyond the width.
+        """
         rows = self.table.next_rows(len(block), width)
         n_tasks = max(1, min(_threads(), len(block) // _LINES_A_TASK))
         cuts = [len(block) * k // n_tasks for k in range(n_tasks + 1)]

@@ -121,18 +121,17 @@ def choose_columns(
         DataError: if a named column is missing, a cell holds a list or dict, a number has a decimal
             comma, or no column can be used.
     """
-    explicit = [getattr(named_roles, role) for role in NAMED]
-    explicit += [column_of(name, rows.columns) for name in features or ()]
-    _refuse_named_roles(rows, named_roles, (*explicit, *named_roles.shown, *ignore))
+    # The columns with a named role; None stands for a role without a column.
+    named = [getattr(named_roles, role) for role in NAMED]
+    named += [column_of(name, rows.columns) for name in features or ()]
+    _refuse_named_roles(rows, named_roles, (*named, *named_roles.shown, *ignore))
     usable = {
-        name: cells
-        for name, cells in rows.columns.items()
-        if name not in ignore or name in explicit
+        name: cells for name, cells in rows.columns.items() if name not in ignore or name in named
     }
     _refuse_nested(rows, usable)
-    categories = _known_categories(known_features or (), rows.columns, usable)
-    categorical_columns = {column_of(name, usable) for name in categories}
-    with_role = {*explicit, *named_roles.shown, *categorical_columns}
+    known_categories = _known_categories(known_features or (), rows.columns, usable)
+    categorical_columns = {column_of(name, usable) for name in known_categories}
+    with_role = {*named, *named_roles.shown, *categorical_columns}
     text_columns = {
         name: cells
         for name, cells in usable.items()
@@ -140,26 +139,22 @@ def choose_columns(
     }
     if features is None:
         refuse_decimal_commas(rows, text_columns)
-    notes = (*_notes(rows, text_columns, named_roles), *_group_notes(rows, named_roles, ignore))
-    without_role = {name: cells for name, cells in usable.items() if name not in explicit}
+    media_notes = _media_notes(rows, text_columns, named_roles)
+    group_notes = _group_notes(rows, named_roles, ignore)
+    without_role = {name: cells for name, cells in usable.items() if name not in named}
     content = _choose_content(named_roles, without_role, text_columns)
     no_features = {*content, named_roles.group, named_roles.context}
+    categories: tuple[str, ...] = ()
     if features is None:
         candidates = {
             name: cells
             for name, cells in usable.items()
             if name not in no_features and name.lower() not in _NO_FEATURES
         }
-        known_categories = None if known_features is None else categories
-        features, categories = _guessed_features(candidates, rows.columns, known_categories)
-    else:
-        categories = ()
-    shown_or_learned = (
-        content.text, content.image, content.audio, *named_roles.shown, *features, *categories,
-    )  # fmt: skip
-    # An id can be shown, but a number as the only thing that is shown tells nothing.
-    if not any(shown_or_learned) and (not content.id or is_numeric(usable[content.id])):
-        raise DataError(f"{rows.path}: no column can be shown or learned from (--text names one)")
+        features, categories = _guessed_features(
+            candidates, rows.columns, None if known_features is None else known_categories
+        )
+    _refuse_without_content(rows, content, (*named_roles.shown, *features, *categories))
     feature_columns = {column_of(name, rows.columns) for name in (*features, *categories)}
     used = {*no_features, *named_roles.shown, *feature_columns}
     return replace(
@@ -168,7 +163,7 @@ def choose_columns(
         features=tuple(features),
         ignored=tuple(name for name in rows.columns if name not in used),
         categories=categories,
-        notes=notes,
+        notes=(*media_notes, *group_notes),
         dates=tuple(name for name in features if name in rows.dates),
     )
 
@@ -207,17 +202,39 @@ def _choose_content(
         without_role: the columns that have no named role.
         text_columns: the columns of texts that have no role yet.
     """
-    remaining = dict(text_columns)  # a column that gets a role is removed; "" is no column
-    image = named_roles.image or _find_media_column(remaining, IMAGES)
-    remaining.pop(image or "", None)
+    image = named_roles.image or _find_media_column(text_columns, IMAGES)
+    remaining = _without(text_columns, image)
     audio = named_roles.audio or _find_media_column(remaining, AUDIO)
-    remaining.pop(audio or "", None)
+    remaining = _without(remaining, audio)
     id_column = named_roles.id or _named_id(without_role)
-    remaining.pop(id_column or "", None)
+    remaining = _without(remaining, id_column)
     text = named_roles.text or _find_text_column(remaining)
     # Without an id by its name, a column of unique short texts is the id, even if it is the text.
     id_column = id_column or _unique_short_text(remaining)
     return _Content(id_column, text, image, audio)
+
+
+def _without(columns: Mapping[str, Cells], removed: str | None) -> dict[str, Cells]:
+    """Copy the columns except one; if `removed` is None, copy all."""
+    return {name: cells for name, cells in columns.items() if name != removed}
+
+
+def _refuse_without_content(
+    rows: Rows, content: _Content, shown_or_learned: Collection[str]
+) -> None:
+    """Raise DataError for a table without a column that can be shown or learned from.
+
+    An id can be shown, but a number as the only thing that is shown tells nothing.
+
+    Args:
+        rows: the table.
+        content: the columns of ids, texts, images and sounds.
+        shown_or_learned: names of further columns that are shown, and of features.
+    """
+    if content.text or content.image or content.audio or any(shown_or_learned):
+        return
+    if not content.id or is_numeric(rows.columns[content.id]):
+        raise DataError(f"{rows.path}: no column can be shown or learned from (--text names one)")
 
 
 def _known_categories(
@@ -367,28 +384,27 @@ def refuse_decimal_commas(rows: Rows, columns: Mapping[str, Cells]) -> None:
             raise DataError(f"{place} is not a number: numbers have a decimal point, not a comma")
 
 
-def _notes(rows: Rows, columns: dict[str, Cells], named_roles: Columns) -> tuple[str, ...]:
+def _media_notes(rows: Rows, columns: Mapping[str, Cells], named_roles: Columns) -> list[str]:
     """Write notes about columns in which at least half, but not all, values name images or sounds.
+
+    There is no note about images if a column of images is named or found, and likewise for sounds.
 
     Args:
         rows: the table.
         columns: the columns of texts.
         named_roles: the roles that the user named.
     """
-    kinds = {"images": (named_roles.image, IMAGES), "sounds": (named_roles.audio, AUDIO)}
     notes = []
-    for kind, (named_column, suffixes) in kinds.items():
+    for kind, named_column, suffixes in (
+        ("images", named_roles.image, IMAGES),
+        ("sounds", named_roles.audio, AUDIO),
+    ):
         if named_column or _find_media_column(columns, suffixes):
             continue
         for name, cells in columns.items():
-            value_of_row = {
-                row: cell for row, cell in enumerate(cells) if cell is not None and cell != ""
-            }
-            values = value_of_row.values()
-            n_with_suffix = sum(str(value).strip().lower().endswith(suffixes) for value in values)
-            if 2 * n_with_suffix < max(len(values), 1):
+            row = _first_other_than_files(cells, suffixes)
+            if row is None:
                 continue
-            row = next(row for row, value in value_of_row.items() if not _is_file(value, suffixes))
             fault = f"is none of {' '.join(suffixes)}"
             if "://" in str(cells[row]):
                 fault = "is a URL"
@@ -396,7 +412,21 @@ def _notes(rows: Rows, columns: dict[str, Cells], named_roles: Columns) -> tuple
                 f"{rows.place(row)}: column {shown(name)} looks like {kind}, but "
                 f"{shown(cells[row])} {fault}: no {kind} are taken from it"
             )
-    return tuple(notes)
+    return notes
+
+
+def _first_other_than_files(cells: Cells, suffixes: tuple[str, ...]) -> int | None:
+    """Find the first row whose value is no name of a file, in a column that seems to name files.
+
+    A column seems to name files if at least half of its values end with one of the suffixes. A URL
+    may end so, but is no name of a file. The result is None for any other column.
+    """
+    value_of_row = {row: cell for row, cell in enumerate(cells) if cell is not None and cell != ""}
+    values = value_of_row.values()
+    n_with_suffix = sum(str(value).strip().lower().endswith(suffixes) for value in values)
+    if not values or 2 * n_with_suffix < len(values):
+        return None
+    return next(row for row, value in value_of_row.items() if not _is_file(value, suffixes))
 
 
 def _group_notes(rows: Rows, named_roles: Columns, ignore: Collection[str]) -> list[str]:
@@ -423,7 +453,7 @@ def _strings(cells: Cells) -> list[str]:
     return values if all(isinstance(v, str) for v in values) else []
 
 
-def _find_media_column(columns: dict[str, Cells], suffixes: tuple[str, ...]) -> str | None:
+def _find_media_column(columns: Mapping[str, Cells], suffixes: tuple[str, ...]) -> str | None:
     """Find the first column whose values are all names of files with these suffixes, or None."""
     for name, cells in columns.items():
         values = _strings(cells)
@@ -470,19 +500,22 @@ def _unique_short_text(columns: dict[str, Cells]) -> str | None:
 
 
 def _find_text_column(columns: dict[str, Cells]) -> str | None:
-    """Find the column of texts: by a name in `TEXTS`, else the column with most words per text.
+    """Find the column of texts by its name, or else by the number of its words; None without one.
 
-    Without such a name, a column with less than three words per text on average is no text.
+    If no column has a name in `TEXTS`, the column with most words per text is the column of texts.
+    It must have at least three words per text on average, and must not be categorical.
     """
-    by_name = {name.lower(): name for name in reversed(columns) if _strings(columns[name])}
+    # Among columns that differ only in case, the first counts.
+    by_lower_name = {name.lower(): name for name in reversed(columns) if _strings(columns[name])}
     for name in TEXTS:
-        if name in by_name:
-            return by_name[name]
+        if name in by_lower_name:
+            return by_lower_name[name]
     mean_words = {}
     for name, cells in columns.items():
-        values = [] if levels(cells) else _strings(cells)
-        if values:
-            mean_words[name] = fmean(len(v.split()) for v in values)
+        is_categorical = bool(levels(cells))
+        values = _strings(cells)
+        if values and not is_categorical:
+            mean_words[name] = fmean(len(value.split()) for value in values)
     if not mean_words:
         return None
     longest = max(mean_words, key=lambda name: mean_words[name])

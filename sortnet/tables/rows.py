@@ -209,18 +209,12 @@ def as_pandas(frame: Any) -> pd.DataFrame:
     """
     import pandas as pd
 
-    if hasattr(frame, "collect") and not hasattr(frame, "iloc"):
+    is_lazy = hasattr(frame, "collect") and not hasattr(frame, "iloc")
+    if is_lazy:
         frame = frame.collect()
-    if hasattr(frame, "iloc"):
-        sparse_columns = [
-            k for k, dtype in enumerate(frame.dtypes) if isinstance(dtype, pd.SparseDtype)
-        ]
-        if sparse_columns:
-            frame = frame.copy(deep=False)  # the caller's frame stays as it is
-        for k in sparse_columns:
-            frame.isetitem(k, frame.iloc[:, k].sparse.to_dense())
-        return frame  # type: ignore[no-any-return]
-
+    is_pandas = hasattr(frame, "iloc")
+    if is_pandas:
+        return _with_dense_columns(frame)
     columns: dict[str, Any] = {}
     for name in frame.columns:
         column = frame[name]
@@ -231,6 +225,21 @@ def as_pandas(frame: Any) -> pd.DataFrame:
         else:
             columns[str(name)] = values
     return pd.DataFrame(columns)
+
+
+def _with_dense_columns(frame: pd.DataFrame) -> pd.DataFrame:
+    """Make the sparse columns of a frame dense; a frame without sparse columns is returned."""
+    import pandas as pd
+
+    sparse_columns = [
+        k for k, dtype in enumerate(frame.dtypes) if isinstance(dtype, pd.SparseDtype)
+    ]
+    if sparse_columns:
+        frame = frame.copy(deep=False)  # the caller's frame stays as it is
+    for k in sparse_columns:
+        column: Any = frame.iloc[:, k]
+        frame.isetitem(k, column.sparse.to_dense())
+    return frame
 
 
 def listed(names: Iterable[str]) -> str:
@@ -373,7 +382,10 @@ def _as_numbers_if_all_are(cells: Cells) -> Cells:
 
 
 def _join_cells(chunks: Sequence[Cells]) -> Cells:
-    """Join the cells of several chunks: to an array if all chunks are arrays, else to a list."""
+    """Join the cells of several chunks: to an array if all chunks are arrays, else to a list.
+
+    In a list, numbers of the arrays become texts, and missing numbers None.
+    """
     chunks_with_cells = [chunk for chunk in chunks if len(chunk)]
     if not chunks_with_cells:
         return chunks[0]
@@ -412,7 +424,13 @@ class _Lines:
         return next((line for line in self if line.strip()), "")
 
     def __iter__(self) -> Iterator[str]:
-        """Yield the lines; raise DataError for a line that is too long or is not UTF-8."""
+        """Yield the lines from the first on; update `cut` and `n_characters` before each line.
+
+        `n_characters` goes on counting if the lines are read again.
+
+        Raises:
+            DataError: if a line is too long or is not UTF-8.
+        """
         with open_bytes(self.path) as file, io.TextIOWrapper(
             file, "utf-8-sig", errors="surrogateescape", newline=""
         ) as text:  # fmt: skip
@@ -460,7 +478,15 @@ def _read_csv(lines: _Lines, keep: Keep, separator: str | None) -> Rows:
 def _csv_chunks(lines: _Lines, reader: Any, separator: str) -> Iterator[Chunk]:
     """Yield the records of a CSV file chunk by chunk; the first chunk has the header and no rows.
 
-    At the end, note in `lines` whether the last record is the shortest.
+    At the end, note in `lines` whether the last record is the shortest, which a cut file shows.
+
+    Args:
+        lines: the lines of the file, which the reader reads, too.
+        reader: the `csv.reader` of the lines.
+        separator: the separator of the fields, for messages.
+
+    Raises:
+        DataError: if the header is wrong, or a record has another number of fields.
     """
     path = lines.path
     records = _csv_records(lines, reader)
@@ -471,18 +497,20 @@ def _csv_chunks(lines: _Lines, reader: Any, separator: str) -> Iterator[Chunk]:
     _check_header(f"{path}, line {first_record.line}", header)
     yield {name: [] for name in header}, []
     records_at_once = max(1, _CELLS_AT_ONCE // len(header))
-    shortest = math.inf  # length of the shortest record before the last record
+    # Lengths are infinite as long as there is no such record.
+    shortest_before_last = math.inf
     last_length = math.inf
     while batch := list(islice(records, records_at_once)):
         for line, fields, length in batch:
             if len(fields) != len(header):
                 fault = f"{len(fields)} fields where the header has {len(header)}"
                 raise DataError(f"{path}, line {line}: {fault}: {shown(separator.join(fields))}")
-            shortest = min(shortest, last_length)
+            shortest_before_last = min(shortest_before_last, last_length)
             last_length = length
         columns = map(list, zip(*(record.fields for record in batch), strict=True))
         yield dict(zip(header, columns, strict=True)), [record.line for record in batch]
-    lines.last_record_is_shortest = last_length < shortest < math.inf
+    has_several_records = shortest_before_last < math.inf
+    lines.last_record_is_shortest = has_several_records and last_length < shortest_before_last
 
 
 class _Record(NamedTuple):

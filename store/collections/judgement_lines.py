@@ -102,6 +102,7 @@ def read_lines(
     """
     rows = read_rows(path, _table_suffix(path, form), may_be_empty=True)
     is_export = set(rows.columns) >= _EXPORTED_ALWAYS
+    # An export ends with a newline. In the file of another tool, the last newline may be missing.
     if is_export and rows.lines and rows.unfinished:
         refuse(rows.place(-1), "half a line, the file was cut")
     if is_export:

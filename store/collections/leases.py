@@ -148,21 +148,14 @@ class LeaseRows(CollectionRows):
             expires: the time at which the leases expire.
             batch: name of the batch with which the questions are written to a file.
         """
-        parameters = {"of": self.number, "now": now}
+        process = Process.here()
         with self.locked() as connection:
-            connection.execute(_CLOSE_EXPIRED, parameters)
+            connection.execute(_CLOSE_EXPIRED, {"of": self.number, "now": now})
             live = self._live_leases(now)
-            process = Process.here()
-            renewed: list[Lease] = []
-            for lease in live:
-                is_to_renew = lease.id in renew and lease.annotator == annotator
-                if is_to_renew and lease.may_be_taken_over(process):
-                    renewed.append(replace(lease, expires=expires, process=process))
-            if renewed:
-                is_renewed = LeaseRow.id.in_([lease.id for lease in renewed])
-                change = update(LeaseRow).where(*_LIVE, is_renewed)
-                change = change.values(expires=expires, **process._asdict())
-                connection.execute(change, parameters)
+            to_renew = [
+                lease for lease in live if lease.id in renew and lease.annotator == annotator
+            ]
+            renewed = self._renew_leases(to_renew, process, now=now, expires=expires)
             leased_pairs = {pair for lease in live for pair in lease.question.pairs}
             new_leases: list[Lease] = []
             for question in questions:
@@ -172,6 +165,30 @@ class LeaseRows(CollectionRows):
                     new_leases.append(Lease(id, question, annotator, expires, process, batch))
             self._insert_leases(new_leases, key, now)
         return renewed + new_leases
+
+    def _renew_leases(
+        self, leases: Sequence[Lease], process: Process, *, now: float, expires: float
+    ) -> list[Lease]:
+        """Renew the live leases that a process may take over, and return the renewed leases.
+
+        Args:
+            leases: live leases.
+            process: the process, which will ask the questions of the renewed leases.
+            now: the present time, in seconds since 1970.
+            expires: the time at which the renewed leases expire.
+        """
+        renewed = [
+            replace(lease, expires=expires, process=process)
+            for lease in leases
+            if lease.may_be_taken_over(process)
+        ]
+        if renewed:
+            is_renewed = LeaseRow.id.in_([lease.id for lease in renewed])
+            change = update(LeaseRow).where(*_LIVE, is_renewed)
+            change = change.values(expires=expires, **process._asdict())
+            with self.locked() as connection:
+                connection.execute(change, {"of": self.number, "now": now})
+        return renewed
 
     def _insert_leases(self, leases: Sequence[Lease], annotator: int, now: float) -> None:
         """Store new leases of an annotator, with the items of questions about more than two items.

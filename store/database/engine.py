@@ -307,12 +307,19 @@ def _name_in_messages(url: URL) -> str:
 
 
 def _refuse_unescaped(text: str, url: URL) -> None:
-    """Refuse a URL with an unescaped @ in its user's name or password.
+    """Refuse a URL that was misread: its user's name or password has an unescaped @ or /.
 
-    Such a URL is split at the wrong @, so that messages might show a part of the password as the
-    host.
+    The only @ of a URL ends the user's name and password. A second @, or an @ in the host or the
+    database, means that the URL was split at a wrong place. Messages might then show a part of the
+    password as the host or the database.
+
+    Args:
+        text: the URL as the user wrote it.
+        url: the URL as SQLAlchemy read it.
     """
-    if text.count("@") > 1 or "@" in f"{url.host}{url.database}":
+    has_second_at = text.count("@") > 1
+    is_at_misplaced = any("@" in part for part in (url.host or "", url.database or ""))
+    if has_second_at or is_at_misplaced:
         raise StoreError(
             "store URL postgresql://...: an '@' too many; in a user's name or password write @ as "
             "%40, / as %2F and : as %3A, or leave the password to PGPASSWORD or ~/.pgpass"

@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+# `dtype.kind` of columns of numbers: integers, unsigned integers, floats and booleans.
+_WHOLE_NUMBERS = "iu"
+_NUMBERS = _WHOLE_NUMBERS + "fb"
 _SIGNIFICANT = 0.05
 # (bound, colour of p values below the bound): the darker the colour, the more certain it is that
 # two rankers differ.
@@ -42,6 +45,13 @@ _FIRST_NAME_Y = 0.7  # without bars
 _CD_Y = -2.1
 _CD_TEXT_Y = -2.3
 _TOP_Y = -2.9
+_BOTTOM_MARGIN = 0.5  # between the lowest name and the end of the diagram
+_OVERHANG = 0.04  # a bar is longer than needed by this at both ends, and so covers the joined lines
+_LINE_INCHES = 0.23  # height of a line of text
+_LINES_ABOVE = 1.5  # space above the axis of ranks, in lines of text
+_FRAME_INCHES = 1.4  # height of the title and the margins
+
+_GROUP_DISTANCE = 0.12  # of the marks of two groups, where names are 1 apart
 
 
 def p_value_matrix(p: ArrayLike, names: Sequence[str], means: ArrayLike) -> Figure:
@@ -85,7 +95,8 @@ def critical_difference_diagram(mean_ranks: ArrayLike, names: Sequence[str], cd:
     """Draw Demsar's diagram: an axis of mean ranks with a line from each ranker's rank to its name.
 
     A bar joins rankers that do not differ significantly. The better half of the names is on the
-    left of the diagram, the other half on the right.
+    left of the diagram, the other half on the right. If the number of rankers is odd, the middle
+    name is on the left.
 
     Args:
         mean_ranks: (k,) mean ranks of k rankers, as `sortnet.lab.significance.friedman` returns
@@ -99,9 +110,9 @@ def critical_difference_diagram(mean_ranks: ArrayLike, names: Sequence[str], cd:
     bars = indistinguishable_runs(ranks[order], cd)
     n_left = (n_rankers + 1) // 2
     first_name_y = _FIRST_NAME_Y + _BAR_DISTANCE * len(bars)
-    bottom_y = first_name_y + 0.5 + n_left
+    bottom_y = first_name_y + _BOTTOM_MARGIN + n_left
     remark = "a bar joins rankers that do not differ significantly"
-    height = 1.4 + 0.23 * (bottom_y + 1.5)  # in inches
+    height = _FRAME_INCHES + _LINE_INCHES * (bottom_y + _LINES_ABOVE)
     figure, axes = draw.one_panel(7.4, height, "Mean ranks", remark)
     for position, ranker in enumerate(order):
         is_left = position < n_left
@@ -110,8 +121,7 @@ def critical_difference_diagram(mean_ranks: ArrayLike, names: Sequence[str], cd:
         y = first_name_y + n_names_above
         _draw_ranker(axes, ranks[ranker], y, draw.literal(names[ranker]), is_left, n_rankers)
     for bar, (first, last) in enumerate(bars):
-        # The bar is a little longer than needed, so that it covers the lines of both rankers.
-        ends = ranks[order[first]] - 0.04, ranks[order[last]] + 0.04
+        ends = (ranks[order[first]] - _OVERHANG, ranks[order[last]] + _OVERHANG)
         y = _FIRST_BAR_Y + _BAR_DISTANCE * bar
         axes.plot(ends, [y, y], color=INK, linewidth=3.2, gid="alike",
                   solid_capstyle="butt")  # fmt: skip
@@ -146,15 +156,13 @@ def curves(
     """
     check(frame, [name for name in (x, y, by) if name], "run the study first")
     groups = _groups(frame, by)
-    height = max(4.2, 1.6 + 0.22 * len(groups))
+    height = max(4.2, 1.6 + 0.22 * len(groups))  # in inches, enough for the lines of the legend
     figure, axes = draw.one_panel(7, height, title or f"{y} by {x}", remark)
     axes.set(xlabel=x, ylabel=y)
-    if frame[x].dtype.kind in "iufb":
+    kind = frame[x].dtype.kind
+    if kind in _NUMBERS:
         _draw_lines(axes, groups, x, y)
-        if log:
-            axes.set(xscale="log")
-        elif frame[x].dtype.kind in "iu":
-            axes.xaxis.set_major_locator(draw.whole_numbers())
+        _scale_numbers(axes, log=log, are_whole=kind in _WHOLE_NUMBERS)
     else:
         x_names = list(dict.fromkeys(frame[x]))
         _draw_marks(axes, groups, x, y, x_names)
@@ -207,7 +215,7 @@ def _draw_marks(
     middle = (len(groups) - 1) / 2
     for number, (points, style) in enumerate(groups):
         # The groups stand side by side, so that their error bars do not cover each other.
-        shift = 0.12 * (number - middle)
+        shift = _GROUP_DISTANCE * (number - middle)
         positions = [x_names.index(x_name) + shift for x_name in points[x]]
         heights = points[y].to_numpy(np.float64)
         errors = _standard_errors(points, y)
@@ -224,6 +232,14 @@ def _standard_errors(points: pd.DataFrame, y: str) -> F64 | None:
     if column not in points:
         return None
     return points[column].fillna(0).to_numpy(np.float64)
+
+
+def _scale_numbers(axes: Axes, *, log: bool, are_whole: bool) -> None:
+    """Make the horizontal axis logarithmic, or put its ticks at whole numbers only."""
+    if log:
+        axes.set(xscale="log")
+    elif are_whole:
+        axes.xaxis.set_major_locator(draw.whole_numbers())
 
 
 def _label_names(axes: Axes, names: Sequence[str]) -> None:

@@ -29,6 +29,7 @@ TRAIN_FIRST = "run an iteration first: sortnet train DATA --out MODEL"
 # Sizes of the figure of `before_after`.
 _FRAME_INCHES = 1.5  # height of title and axis
 _RANK_INCHES = 0.2  # height of a rank
+_FEWEST_RANKS = 4  # the figure is high enough for this number of ranks
 _POINTS_PER_INCH = 72
 _LABEL_POINTS = 9.5  # least distance of two labels, in points
 _DARK_SHARE = 0.55  # a cell is dark if its value is above this share of the highest value
@@ -284,7 +285,7 @@ def cycles(cycles: pd.DataFrame) -> Figure:
 def before_after(order: pd.DataFrame, *, top: int = 30) -> Figure:
     """Draw the documents of a query in two rankings; a line joins both ranks of a document.
 
-    The style of a line shows the document's grade.
+    The style of a line shows the document's grade. Rank 1 is at the top.
 
     Args:
         order: frame of `store.frames.order_frame`.
@@ -299,9 +300,10 @@ def before_after(order: pd.DataFrame, *, top: int = 30) -> Figure:
     if len(documents) < len(order):
         remark = f"the first {len(documents)} of {len(order)} documents"
     lowest_rank = int(documents[["before", "after"]].to_numpy().max())
-    # If a document comes from a very low rank, the ranks are drawn closer to each other.
-    n_lines = max(min(lowest_rank, 2 * top), 4)
-    height = _FRAME_INCHES + _RANK_INCHES * n_lines
+    # The figure has the height of at most `2 * top` ranks. If a document comes from a lower rank,
+    # the ranks are drawn closer to each other.
+    height_in_ranks = max(min(lowest_rank, 2 * top), _FEWEST_RANKS)
+    height = _FRAME_INCHES + _RANK_INCHES * height_in_ranks
     figure, axes = draw.one_panel(5.6, height, title, remark)
     styles = draw.grade_styles(order["grade"].unique().tolist())
     for row in documents.to_dict("records"):
@@ -311,7 +313,7 @@ def before_after(order: pd.DataFrame, *, top: int = 30) -> Figure:
     _label_documents(axes, documents, points_per_rank)
     axes.set_xticks([0, 1], ["before", "after"])
     axes.set(ylabel="rank", xlim=(-0.08, 1.08))
-    axes.set_ylim(lowest_rank + 0.7, 0.3)
+    axes.set_ylim(lowest_rank + 0.7, 0.3)  # 0.7 ranks beyond the lowest rank and above rank 1
     axes.yaxis.set_major_locator(draw.whole_numbers())
     axes.grid(visible=False)
     if len(styles) > 1:

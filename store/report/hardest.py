@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from sortnet.core import SPLITS, Queries, Split
+from sortnet.core import Queries, Split
 from sortnet.files import rows_of
 from store.frames import counted_iterations, order_frame
 from store.plots.figures import before_after
@@ -18,6 +18,7 @@ N_PAIRS = 12  # pairs of a query that are shown, at most
 N_DOCUMENTS = 20  # documents of a query that are shown, at most
 N_RECURRING = 20  # pairs in the table of recurring pairs, at most
 _NO_GRADES = "-"
+_SPLITS_ON_PAGE: tuple[Split, ...] = ("vali", "train")
 
 
 class Table(NamedTuple):
@@ -41,24 +42,26 @@ class _PairRow(NamedTuple):
 
 
 def hardest(pairs: pd.DataFrame, sources: Sources, *, top: int) -> list[dict[str, Any]]:
-    """Describe the hardest queries for the template, the queries of the validation part first.
+    """Describe the queries whose pairs were wrong most often, for the template.
 
-    The hardest query is the query whose pairs were wrong most often, from iteration 1 on.
+    The hardest queries of the validation part come first, then the hardest queries of the training
+    part. In each part the hardest query is the first.
 
     Args:
-        pairs: the wrong pairs, as `store.frames.after_the_first` returns them.
+        pairs: the wrong pairs, as `store.frames.after_the_first` returns them. The column `times`
+            is the number of iterations in which a pair was wrong.
         sources: the model and the data of the run, where documents are looked up.
         top: the number of queries of each part.
     """
-    queries: list[dict[str, Any]] = []
-    for split in reversed(SPLITS):
+    descriptions: list[dict[str, Any]] = []
+    for split in _SPLITS_ON_PAGE:
         pairs_of_part = pairs[pairs["split"] == split]
-        times = pairs_of_part.groupby("qid", observed=True)["times"].sum()
-        worst = times.sort_values(ascending=False, kind="stable").head(top)
-        for qid in worst.index:
+        times_of_query = pairs_of_part.groupby("qid", observed=True)["times"].sum()
+        hardest_first = times_of_query.sort_values(ascending=False, kind="stable")
+        for qid in hardest_first.head(top).index:
             pairs_of_query = pairs_of_part[pairs_of_part["qid"] == qid]
-            queries.append(_hard_query(pairs_of_query, split, str(qid), sources))
-    return queries
+            descriptions.append(_hard_query(pairs_of_query, split, str(qid), sources))
+    return descriptions
 
 
 def _hard_query(pairs: pd.DataFrame, split: Split, qid: str, sources: Sources) -> dict[str, Any]:

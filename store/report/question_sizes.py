@@ -43,18 +43,16 @@ def facts_of_sizes(
     for size in np.unique(n_items[~is_undo]).tolist():
         has_size = n_items == size
         is_answer = has_size & judgements.is_answer
-        milliseconds = judgements.milliseconds[is_answer]
-        times = milliseconds[milliseconds >= 0]  # a negative time means that it was not measured
         vote_has_size = size_of_vote == size
         n_comparisons = int(np.count_nonzero(vote_has_size))
-        checked = is_checked & vote_has_size
-        n_checked = int(np.count_nonzero(checked))
+        is_right_of_checked = is_right[is_checked & vote_has_size]
+        n_checked = len(is_right_of_checked)
         facts_of_size: dict[str, Any] = {
             "items": size,
             "answers": int(np.count_nonzero(is_answer)),
             "comparisons": n_comparisons,
-            "seconds": float(np.median(times)) / 1000 if len(times) else None,
-            "accuracy": float(is_right[checked].mean()) if n_checked else None,
+            "seconds": _median_seconds(judgements.milliseconds[is_answer]),
+            "accuracy": float(is_right_of_checked.mean()) if n_checked else None,
             "checked": n_checked,
         }
         if spent is not None:
@@ -63,6 +61,17 @@ def facts_of_sizes(
             facts_of_size |= _per_comparison(costs, n_comparisons)
         facts.append(facts_of_size)
     return facts
+
+
+def _median_seconds(milliseconds: I64) -> float | None:
+    """Return the median of the measured times in seconds, or None if no time was measured.
+
+    A negative time means that the time was not measured.
+    """
+    measured = milliseconds[milliseconds >= 0]
+    if not len(measured):
+        return None
+    return float(np.median(measured)) / 1000
 
 
 def _per_comparison(costs: dict[str, Any], n_comparisons: int) -> dict[str, float | None]:
@@ -90,17 +99,27 @@ def _check_votes(votes: SharedVotes, judgements: Judgements, study: Study) -> tu
     holdout_number = judgements.strategies.get(HOLDOUT, -1)  # -1 if there is no hold-out
     is_holdout = judgements.strategy[votes.rows] == holdout_number
     side = np.sign(votes.better - 0.5)
-    # The correct side is the majority of the hold-out, without the annotator's own answers.
     holdout_side = np.where(is_holdout, side, 0.0)
-    balance_of_pair = np.bincount(votes.pair, holdout_side, minlength=1)[votes.pair]
-    # Votes are sorted by pair and annotator, so `first` begins each annotator's votes about a pair.
-    annotator_and_pair = np.cumsum(votes.first) - 1
-    own_balances = np.bincount(annotator_and_pair, holdout_side, minlength=1)
-    balance_of_others = balance_of_pair - own_balances[annotator_and_pair]
-    correct_side = np.sign(balance_of_others)
+    correct_side = np.sign(_sums_of_others(votes, holdout_side))
     _set_gold_sides(correct_side, votes, study)
     is_checked = ~is_holdout & (side != 0) & (correct_side != 0)
     return side == correct_side, is_checked
+
+
+def _sums_of_others(votes: SharedVotes, side: F64) -> F64:
+    """Sum for each vote the sides of all other annotators' votes about the same pair.
+
+    Args:
+        votes: the votes, sorted by pair and annotator.
+        side: the side of each vote; 0 for a vote that does not count.
+    """
+    # An annotator may answer a pair several times. `first` marks the first of these votes, so the
+    # cumulative sum numbers the groups of votes with the same pair and annotator.
+    own_group = np.cumsum(votes.first) - 1
+    sum_of_pair = np.bincount(votes.pair, side, minlength=1)
+    sum_of_group = np.bincount(own_group, side, minlength=1)
+    sum_of_others: F64 = sum_of_pair[votes.pair] - sum_of_group[own_group]
+    return sum_of_others
 
 
 def _set_gold_sides(correct_side: F64, votes: SharedVotes, study: Study) -> None:

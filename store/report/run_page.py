@@ -298,20 +298,17 @@ def _describe_hard_queries(pairs: pd.DataFrame) -> str:
 
 
 def summary(run: Run, iterations: pd.DataFrame) -> list[tuple[str, str]]:
-    """Summarise the run in facts with a name and a value."""
+    """Summarise the run in facts for people, each a name and a value.
+
+    Args:
+        run: the run.
+        iterations: frame of `Run.iterations_frame`; may have no rows.
+    """
     rows = rows_of(iterations)
     quality = quality_of(run.config)
     started = run.created.strftime("%Y-%m-%d %H:%M UTC")
     facts = [("Run", run.id), ("Status", run.status_text), ("Started", started)]
-    # A row is marked as best if it was the best so far, so the last mark is on the best of all.
-    best_rows = [row for row in rows if row["best"]]
-    if best_rows:
-        best = best_rows[-1]
-        figure = f"{share(best['quality'])} on validation, iteration {best['iteration']}"
-        facts += _kept_facts(run.kept, (f"{quality} of the best iteration", figure))
-        origin = run.config.get("from")
-        weights = "random weights" if origin is None else f"from {from_which(origin)}"
-        facts.append(("Before training", f"{share(rows[0]['quality'])} ({weights})"))
+    facts += _quality_facts(run, rows)
     if not rows:
         return [*facts, ("Iterations", "0")]
     last = rows[-1]
@@ -327,6 +324,30 @@ def summary(run: Run, iterations: pd.DataFrame) -> list[tuple[str, str]]:
     seconds = sum(map(iteration_table.seconds, rows))
     facts.append(("Time", f"{seconds:,.1f} seconds of sorting and training"))
     return facts
+
+
+def _quality_facts(run: Run, rows: Sequence[Mapping[str, Any]]) -> list[tuple[str, str]]:
+    """Describe the quality of the kept model, of the best iteration, and before the training.
+
+    Args:
+        run: the run.
+        rows: the rows of the iterations. If no row is marked as best, there are no facts.
+
+    Returns:
+        The facts, each a name and a value.
+    """
+    # A row is marked as best if it was the best so far, so the last mark is on the best of all.
+    best_rows = [row for row in rows if row["best"]]
+    if not best_rows:
+        return []
+    best = best_rows[-1]
+    name = f"{quality_of(run.config)} of the best iteration"
+    figure = f"{share(best['quality'])} on validation, iteration {best['iteration']}"
+    facts = _kept_facts(run.kept, (name, figure))
+    origin = run.config.get("from")
+    weights = "random weights" if origin is None else f"from {from_which(origin)}"
+    before_training = f"{share(rows[0]['quality'])} ({weights})"
+    return [*facts, ("Before training", before_training)]
 
 
 def _kept_facts(model: Kept | None, best_iteration: tuple[str, str]) -> list[tuple[str, str]]:

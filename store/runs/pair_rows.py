@@ -223,18 +223,23 @@ def _has_winner_in(docs: tuple[int, int] | None) -> list[ColumnElement[bool]]:
 
 
 def _add_in_sqlite(connection: Connection, added: AddedPairs) -> int:
-    """Do `add_pairs` in SQLite, where no other transaction writes at the same time."""
+    """Store an iteration's pairs in SQLite, and return how many pairs are new in its set of pairs.
+
+    No other transaction writes at the same time, so pairs can be counted before and after.
+    """
     pairs = added.pairs
     iteration = added.iteration
-    rows = np.stack([added.query, pairs.i, pairs.j], 1)
+    rows = np.stack([added.query, pairs.i, pairs.j], 1)  # (m, 3): query, winner and loser
     wrong_rows = rows[pairs.wrong]
     right_rows = rows[~pairs.wrong]
     if not added.in_set:
         _upsert(connection, added, wrong_rows, first_iteration=NEVER_ADDED, wrong_in=iteration)
         return 0
-    docs = int(pairs.i[0]), int(pairs.i[-1]) + 1  # the pairs ascend by their winners
-    was_added_now = PairRow.first_iteration == iteration
-    conditions = (was_added_now, *_has_winner_in(docs))
+    # The new pairs are the pairs whose first iteration is this iteration: a pair that an earlier
+    # iteration added keeps its first iteration. The pairs ascend by their winners.
+    winners = (int(pairs.i[0]), int(pairs.i[-1]) + 1)
+    is_of_iteration = PairRow.first_iteration == iteration
+    conditions = (is_of_iteration, *_has_winner_in(winners))
     n_before = count_pairs(connection, added.run, added.split, *conditions)
     _upsert(connection, added, wrong_rows, first_iteration=iteration, wrong_in=iteration)
     _upsert(connection, added, right_rows, first_iteration=iteration, wrong_in=NEVER_WRONG)
@@ -242,29 +247,31 @@ def _add_in_sqlite(connection: Connection, added: AddedPairs) -> int:
         return count_pairs(connection, added.run, added.split, *conditions)
     # An earlier call or another process has added pairs in this iteration. Only pairs of this call
     # are counted, so they are compared one by one.
-    pairs_of_iteration = read_pairs(connection, added.run, added.split, was_added_now, docs=docs)
+    pairs_of_iteration = read_pairs(
+        connection, added.run, added.split, is_of_iteration, docs=winners
+    )
     return int(np.count_nonzero(pairs.is_in(pairs_of_iteration)))
 
 
 def _upsert(
     connection: Connection, added: AddedPairs, rows: I64, *, first_iteration: int, wrong_in: int
 ) -> None:
-    """Insert or update pairs of an iteration that are equal in all but query, winner and loser.
+    """Insert an iteration's pairs that are either all wrong or all right, or update stored pairs.
 
     Args:
         connection: an open transaction.
         added: the iteration; its run and its split are used.
         rows: (m, 3) query, winner and loser of each pair.
-        first_iteration: the iteration that added the pairs to TP or VP, or NEVER_ADDED.
-        wrong_in: the iteration in which all pairs were wrong, or NEVER_WRONG.
+        first_iteration: the iteration that adds the pairs to their set, or NEVER_ADDED.
+        wrong_in: the iteration, if all pairs were wrong in it, or NEVER_WRONG if all were right.
     """
-    times = int(wrong_in != NEVER_WRONG)
-    # Values that all rows share are written into the statement: binding them per row is slow.
-    # `wrong_in` is the last iteration with a mistake and, in a new row, also the first one.
-    # The parameters "?" are query, winner and loser.
+    n_mistakes = int(wrong_in != NEVER_WRONG)
+    # The values are in the order of COLUMNS. The parameters "?" are query, winner and loser. Values
+    # that all rows share are written into the statement, because binding them per row is slow. In a
+    # new row, `wrong_in` is both the last and the first iteration with a mistake.
     values_of_row = (
         f"({int(added.run)}, '{added.split}', ?, ?, ?, {int(first_iteration)}, {int(wrong_in)}, "
-        f"{times}, {int(wrong_in)})"
+        f"{n_mistakes}, {int(wrong_in)})"
     )
     for start in range(0, len(rows), ROWS_A_STATEMENT):
         part = rows[start : start + ROWS_A_STATEMENT]

@@ -88,7 +88,7 @@ def copy_pairs(connection: Connection, added: AddedPairs) -> int:
 def _update_and_copy(connection: Connection, added: AddedPairs) -> int:
     """Update the stored pairs of an iteration, and copy its new pairs into the table.
 
-    Return how many of the pairs another iteration added to TP or VP.
+    Return how many of the pairs another iteration added to the training or validation pairs.
     """
     pairs = added.pairs
     iteration = np.int32(added.iteration)
@@ -117,25 +117,27 @@ def _update_stored(
     """Update the pairs of an iteration that are stored already.
 
     The pairs of the iteration are copied into a temporary table `given`, which is joined with the
-    stored pairs.
+    stored pairs. The copy is left out if no pair with a winner in the same range is stored.
 
     Args:
         connection: an open transaction.
         added: the iteration and its pairs.
-        first_iteration: the iteration that adds the pairs to TP or VP, or NEVER_ADDED.
+        first_iteration: the iteration that adds the pairs to the training or validation pairs;
+            NEVER_ADDED if only their mistakes are counted.
         wrong_in: (m,) the iteration for each pair that was wrong, NEVER_WRONG for all others.
 
     Returns:
-        The keys of the stored pairs, and how many of them another iteration added to TP or VP.
+        The keys of the stored pairs, and the number of these pairs that another iteration added to
+        the training or validation pairs.
     """
     execute = connection.exec_driver_sql
     winner = added.pairs.i.astype(np.int64)
     loser = added.pairs.j.astype(np.int64)
-    # The pairs ascend by their winners.
     is_of_split = f"pairs.run = {int(added.run)} AND pairs.split = '{added.split}'"
-    has_winner = f"pairs.winner BETWEEN {winner[0]} AND {winner[-1]}"
-    any_pair = f"SELECT 1 FROM pairs WHERE {is_of_split} AND {has_winner} LIMIT 1"
-    if execute(any_pair).first() is None:
+    # The pairs ascend by their winners, so all winners are between the first and the last winner.
+    is_in_range = f"pairs.winner BETWEEN {winner[0]} AND {winner[-1]}"
+    stored_in_range = f"SELECT 1 FROM pairs WHERE {is_of_split} AND {is_in_range} LIMIT 1"
+    if execute(stored_in_range).first() is None:
         return np.empty(0, np.int64), 0
     types = "winner bigint, loser bigint, first_iteration int, last_iteration int"
     execute(f"CREATE TEMPORARY TABLE given ({types}) ON COMMIT DROP")
@@ -151,16 +153,18 @@ def _update_stored(
     assignments, is_changed = sql_of_update("given")
     execute(f"UPDATE pairs SET {assignments} FROM given WHERE {is_same_pair} AND {is_changed}")
 
-    # The key of a pair has the winner in its upper 32 bits, and the loser in its lower 32 bits.
+    # The key of a pair has the winner in its upper 32 bits, and the loser in its lower 32 bits. The
+    # database joins all keys to one text, which is NULL if none of the pairs is stored.
+    key = "(given.winner << 32) + given.loser"
     iteration = int(added.iteration)
     is_older = f"given.first_iteration = {iteration} AND pairs.first_iteration <> {iteration}"
-    keys, n_older = execute(
-        "SELECT string_agg(((given.winner << 32) + given.loser)::text, ','),"
+    joined_keys, n_older = execute(
+        f"SELECT string_agg(({key})::text, ','),"
         f" count(*) FILTER (WHERE {is_older}) FROM given JOIN pairs ON {is_same_pair}"
     ).one()
     # The next part of the pairs is added in the same transaction, and creates the table again.
     execute("DROP TABLE given")
-    return np.fromstring(keys or "", np.int64, sep=","), n_older
+    return np.fromstring(joined_keys or "", np.int64, sep=","), n_older
 
 
 def _copy(

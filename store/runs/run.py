@@ -118,15 +118,15 @@ class Run:
         pairs: ComparedPairs,
         wrong: ComparedPairs | None = None,
     ) -> int:
-        """Add an iteration's pairs, all or none, to TP or VP, and return how many pairs are new.
+        """Add an iteration's pairs to the run, all or none, and return how many pairs are new.
 
-        TP and VP are the sets of training and validation pairs of Algorithm 3.1. Adding the same
-        iteration again, as a resumed run does, changes nothing and returns the same number. Several
-        processes may add pairs of one run at once: if no two processes add the same pair, the sum
-        of the returned numbers is the number of new pairs.
+        A run has a set of training pairs and a set of validation pairs, called TP and VP in
+        Algorithm 3.1. Adding the same iteration again, as a resumed run does, changes nothing and
+        returns the same number. Several processes may add pairs of one run at once: if no two
+        processes add the same pair, the sum of the returned numbers is the number of new pairs.
 
         Args:
-            split: `train` for TP, `vali` for VP.
+            split: the set: `train` for the training pairs, `vali` for the validation pairs.
             iteration: the number of the iteration.
             pairs: the pairs to add to the set. Mistakes among them are counted, once an iteration.
             wrong: further compared pairs, whose mistakes are counted too, but which are not added
@@ -165,7 +165,8 @@ class Run:
             split: the split of the pairs.
             iteration: the number of the iteration.
             pairs: the pairs.
-            in_set: whether the pairs are added to TP or VP, or only their mistakes are counted.
+            in_set: whether the pairs are added to the set of the split; otherwise only their
+                mistakes are counted.
         """
         n_new = 0
         for start in range(0, len(pairs), _ADDED_AT_ONCE):

@@ -312,7 +312,7 @@ class BatchAnswers:
         first = next(lines, None)
         if first is None:
             raise DataError(f"{file}: is empty")
-        if isinstance(first, Fault):
+        if isinstance(first, Fault):  # the file is no file of answers at all
             raise DataError(f"{file}, {first}")
         n_before = self._n_recognised
         all_lines = chain([first], lines)

@@ -74,6 +74,7 @@ class Convergence:
             "seconds_train": seconds,
         }
         self._refit_number = number
+        # A record is due whenever the number of judgements has grown by a quarter.
         if milestone(number) > milestone(self._recorded_number):
             self._record()
 

@@ -63,12 +63,16 @@ def open_existing(
         except _INVALID_VALUE_ERRORS as error:
             if write:
                 raise  # the values may come from the caller, not from the store
-            frame = traceback.extract_tb(error.__traceback__)[-1]
-            cause = f"{type(error).__name__}: {str(error)[:99]} ({frame.name}, line {frame.lineno})"
             raise StoreError(
                 f"{opened.database.name} contains data that SortNet does not write, "
-                f"or this is a bug in SortNet: {cause}"
+                f"or this is a bug in SortNet: {_with_place(error)}"
             ) from error
+
+
+def _with_place(error: Exception) -> str:
+    """Describe an error by its type, its message, and the function and line that raised it."""
+    frame = traceback.extract_tb(error.__traceback__)[-1]
+    return f"{type(error).__name__}: {str(error)[:99]} ({frame.name}, line {frame.lineno})"
 
 
 @contextmanager

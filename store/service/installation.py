@@ -177,6 +177,7 @@ def _add_facts_of_file(url: URL, facts: dict[str, Any]) -> bool:
     """
     file = Path(url.database or "")
     facts["exists"] = file.exists()
+    # A new file would be created in the nearest folder that exists.
     folders = (*file.absolute().parents, Path("/"))
     folder = next(folder for folder in folders if folder.exists())
     is_writable = os.access(folder, os.W_OK)

@@ -172,7 +172,7 @@ class Judging(WorkerPool[Lease]):
         # The service returns all unanswered questions of the annotator first. Open and failed
         # questions are among these, so more leases than `most` are needed.
         next_leases = partial(self.service.next, self.annotator, most + len(excluded_ids))
-        leases = self._patience.do(next_leases)
+        leases = self._patience.retry_while_away(next_leases)
         return [lease for lease in leases if lease.id not in excluded_ids][:most]
 
     @property
@@ -204,7 +204,7 @@ class Judging(WorkerPool[Lease]):
 
     def _on_idle(self) -> None:
         """Renew the annotator's leases, so that nobody else gets the same questions meanwhile."""
-        self._patience.do(partial(self.service.held, self.annotator))
+        self._patience.retry_while_away(partial(self.service.held, self.annotator))
 
     def _after_answers(self) -> None:
         self.service.keep_up(side_by_side=not self.judge.in_caller_thread)
@@ -212,7 +212,7 @@ class Judging(WorkerPool[Lease]):
     def _keep_answer(self, question: Lease, verdicts: Sequence[Verdict]) -> None:
         """Store the verdict on a question, and the verdict on its reverse order if there is one."""
         judgement = verdicts[0].judgement(question.question, self.annotator)
-        mark_model(self.service, self.annotator, self._patience.do)
+        mark_model(self.service, self.annotator, self._patience.retry_while_away)
         try:
             is_new = self._answer(question, judgement)
         except LeaseError as error:
@@ -237,8 +237,8 @@ class Judging(WorkerPool[Lease]):
         # If the reply to the first commit is lost, the answer is appended again. The id keeps it
         # from being stored twice.
         ids = [secrets.token_hex(8)]
-        self._patience.do(partial(collection.append, [judgement], ids=ids))
-        self._patience.do(self.service.sync)
+        self._patience.retry_while_away(partial(collection.append, [judgement], ids=ids))
+        self._patience.retry_while_away(self.service.sync)
 
     def _answer(self, lease: Lease, judgement: Judgement) -> bool:
         """Store an answer, and return True; return False if another answer was stored before.
@@ -254,31 +254,39 @@ class Judging(WorkerPool[Lease]):
             return self.service.answer(lease.id, judgement)
 
         try:
-            stored = self._patience.do(attempt)
+            stored = self._patience.retry_while_away(attempt)
         except LeaseError:
             if n_attempts == 1:
                 raise  # the server was not away, so it has not lost the lease
-            new_leases = self._lease_again(lease.question)
-            if not new_leases:
+            new_lease = self._lease_again(lease.question)
+            if new_lease is None:
                 raise
-            stored = self._patience.do(partial(self.service.answer, new_leases[0].id, judgement))
+            stored = self._patience.retry_while_away(
+                partial(self.service.answer, new_lease.id, judgement)
+            )
         # If only the reply to the first commit was lost, the earlier answer is this answer.
         is_same_answer = n_attempts > 1 and _choice(stored.judgement) == _choice(judgement)
         return stored.new or is_same_answer
 
-    def _lease_again(self, question: Question) -> list[Lease]:
-        """Lease a question again, because a database server that was killed may lose a lease.
+    def _lease_again(self, question: Question) -> Lease | None:
+        """Lease a question again, because its lease was lost while the store's server was away.
 
         Returns:
-            The new lease in a list; empty if the question may not be asked any more.
+            The new lease; None if the question may not be asked any more, or another annotator
+            has a lease on its items.
         """
-        self._patience.do(self.service.sync)
-        if not all(map(self.service.session.allows, question.pairs)):
-            return []
-        return self._patience.do(partial(self.service.lease, self.annotator, [question]))
+        # Another process may have retired an item since the question was chosen.
+        self._patience.retry_while_away(self.service.sync)
+        may_be_asked = all(self.service.session.allows(pair) for pair in question.pairs)
+        if not may_be_asked:
+            return None
+        new_leases = self._patience.retry_while_away(
+            partial(self.service.lease, self.annotator, [question])
+        )
+        return new_leases[0] if new_leases else None
 
     def _release(self) -> None:
-        self._patience.do(partial(self.service.release, self.annotator))
+        self._patience.retry_while_away(partial(self.service.release, self.annotator))
 
     def _progress(self) -> tuple[str, str]:
         """Return the number of answers and the number of questions left, in words."""
@@ -306,7 +314,9 @@ class Judging(WorkerPool[Lease]):
         if remaining.stop:
             return EndReason.GOAL, remaining.why
         self._release()  # so that only the leases of other annotators are reported
-        why = self._patience.do(partial(self.service.why_nothing_left, self.annotator))
+        why = self._patience.retry_while_away(
+            partial(self.service.why_nothing_left, self.annotator)
+        )
         if self.failed:
             why = f"{why}, but for {self.failed} that failed"
         return EndReason.NOTHING_LEFT, why
@@ -325,7 +335,8 @@ def mark_model(
     Earlier decisions about the annotator stay. An annotator who has answered is not marked.
 
     Args:
-        do: calls each function that reads or writes the store, for example `StorePatience.do`.
+        do: calls each function that reads or writes the store, for example
+            `StorePatience.retry_while_away`.
     """
     if service.session.answered(annotator):
         return
@@ -359,12 +370,17 @@ def example_questions(service: LabellingService, n: int) -> list[AskedQuestion]:
     for left, right in zip(left_items.tolist(), right_items.tolist(), strict=True):
         items = [left, right]
         if set_size > 2:
-            group = groups.of[left]
-            members = rng.permutation(groups.members[group]).tolist()
-            further = [item for item in members if item not in items]
-            items += further[: set_size - 2]
+            items = _fill_up(items, groups, set_size, rng)
         examples.append(_example(service, items))
     return examples
+
+
+def _fill_up(pair: list[int], groups: Groups, set_size: int, rng: np.random.Generator) -> list[int]:
+    """Add random items of a pair's group until there are `set_size`, or no item of it is left."""
+    group = groups.of[pair[0]]
+    members = rng.permutation(groups.members[group]).tolist()
+    further = [item for item in members if item not in pair]
+    return pair + further[: set_size - len(pair)]
 
 
 def _example(service: LabellingService, items: Sequence[int]) -> AskedQuestion:

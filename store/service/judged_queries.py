@@ -183,8 +183,8 @@ def _queries(items: Items, votes: Votes, weights: Mapping[str, float], source: S
         feature_names=items.feature_names,
         source=str(source),
     )
+    # The weight of each vote; it is negative if the annotator mostly says the opposite.
     signed_weight = np.array([*weights.values()])[votes.annotator]
-    # A negative weight belongs to an annotator who mostly says the opposite.
     target = np.where(signed_weight < 0, 1 - votes.target, votes.target)
     if votes.weight is not None:
         signed_weight = signed_weight * votes.weight

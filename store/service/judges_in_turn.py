@@ -37,28 +37,19 @@ def ask_in_turn(
         SortNetError: if a judge fails.
         KeyboardInterrupt: at an interrupt, after the answers so far are stored.
     """
-    calls_left: dict[str, int | None] = dict.fromkeys(connections)  # None: no limit
-    if max_calls is not None:
-        for annotator, connection in connections.items():
-            n_allowed = max_calls - _calls_so_far(service, annotator)
-            _limit_calls(connection, n_allowed)
-            calls_left[annotator] = n_allowed
+    calls_left = _limit_all_calls(service, connections, max_calls)
     # The annotators whose judges can be asked, in the order of their turns.
     waiting = [annotator for annotator, n in calls_left.items() if n is None or n > 0]
     if not waiting and not service.remaining.stop:
         return LabellingEnd(
             EndReason.BUDGET, service.remaining.why, answered=0, n_preferences=0, failed=0
         )
-    answers_a_turn: int | None = _ANSWERS_A_TURN
-    if len(connections) == 1:
-        answers_a_turn = None  # a single judge need not make way for another
     end: LabellingEnd | None = None
     while waiting and not service.remaining.stop:
         annotator = waiting.pop(0)
         connection = connections[annotator]
         n_left = calls_left[annotator]
-        limits = [limit for limit in (n_left, answers_a_turn) if limit is not None]
-        n_answers = min(limits, default=None)
+        n_answers = _answers_of_turn(n_left, len(connections))
         end = _ask(service, annotator, connection, n_answers, progress)
         if n_left is not None:
             n_left = _calls_after(connection, n_left, end)
@@ -68,6 +59,39 @@ def ask_in_turn(
         if end.reason not in (EndReason.BUDGET, EndReason.NOTHING_LEFT):
             waiting.append(annotator)
     return end
+
+
+def _limit_all_calls(
+    service: LabellingService, connections: Mapping[str, JudgeConnection], max_calls: int | None
+) -> dict[str, int | None]:
+    """Limit the calls of each judge, and return {annotator: calls that are left}.
+
+    Args:
+        max_calls: most calls of each judge, earlier calls included; None: no limit, and the number
+            of calls left is None.
+    """
+    calls_left: dict[str, int | None] = dict.fromkeys(connections)
+    if max_calls is not None:
+        for annotator, connection in connections.items():
+            n_allowed = max_calls - _calls_so_far(service, annotator)
+            _limit_calls(connection, n_allowed)
+            calls_left[annotator] = n_allowed
+    return calls_left
+
+
+def _answers_of_turn(n_left: int | None, n_judges: int) -> int | None:
+    """Return the most answers that a judge gives in its next turn; None if there is no limit.
+
+    Args:
+        n_left: number of calls that the judge has left; None: no limit.
+        n_judges: number of judges; a single judge need not make way for another.
+    """
+    limits = []
+    if n_left is not None:
+        limits.append(n_left)
+    if n_judges > 1:
+        limits.append(_ANSWERS_A_TURN)
+    return min(limits, default=None)
 
 
 def _calls_after(connection: JudgeConnection, n_left: int, end: LabellingEnd) -> int:

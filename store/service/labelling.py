@@ -525,14 +525,17 @@ class LabellingService:
         return any(lease.expires < soon or lease.process != process for lease in leases)
 
     def _replay(self, judgements: Judgements) -> None:
-        """Add judgements to the session, and keep the judgements of excluded annotators apart."""
+        """Add newly read judgements, and advance `last_number` to the last of them.
+
+        The session leaves out the judgements of excluded annotators, so these are kept in
+        `_excluded_judgements`.
+        """
         if not len(judgements):
             return
         self.session.replay(judgements)
         excluded_names = self.study.excluded.keys() & judgements.annotators.keys()
         if excluded_names:
-            numbers = [judgements.annotators[name] for name in excluded_names]
-            is_excluded = np.isin(judgements.annotator, numbers)
+            is_excluded = np.any([judgements.by(name) for name in excluded_names], axis=0)
             self._excluded_judgements.extend(judgements.where(is_excluded))
         self.last_number = int(judgements.number[-1])
 
@@ -599,7 +602,7 @@ class LabellingService:
         return leases
 
     def _leases_of_service(self, annotator: str, live_leases: Sequence[Lease]) -> list[Lease]:
-        """Return an annotator's live leases from this service.
+        """Return an annotator's live leases from this service, and forget the ended leases.
 
         The first call for an annotator also takes over the leases of ended processes. Leases about
         unknown items, or about pairs that the session does not allow, are left out.

@@ -43,11 +43,25 @@ class DataFile:
         Raises:
             SortNetError: if the data cannot be used, or the part cannot be taken from the file.
         """
-        facts_of_part: dict[str, Any] | None = None
         if self.part is not None:
+            from sortnet.data.parts import take_part
+
+            # Facts that do not fit the file raise an error before the file is read.
             facts_of_part = _facts_of_part(self.path, model, self.part)
+            all_queries = self._read_all(model, progress, labelled=labelled)
+            return take_part(all_queries, facts_of_part, self.part)
+        queries = self._read_all(model, progress, labelled=labelled)
+        if labelled and _is_divided_file(self.path, model):
+            note(
+                f"{self.path} is the file that the model was trained on, all its parts: "
+                "--part test takes what it has not seen"
+            )
+        return queries
+
+    def _read_all(self, model: Ranker, progress: Progress, *, labelled: bool) -> Queries:
+        """Read all parts of the file; see `read` for the arguments."""
         progress(f"reading {self.path}")
-        queries = read_queries(
+        return read_queries(
             self.path,
             n_features=model.n_features,
             labelled=labelled,
@@ -56,16 +70,6 @@ class DataFile:
             like=model,
             progress=progress,
         )
-        if self.part is not None and facts_of_part is not None:
-            from sortnet.data.parts import take_part
-
-            return take_part(queries, facts_of_part, self.part)
-        if labelled and _is_divided_file(self.path, model):
-            note(
-                f"{self.path} is the file that the model was trained on, all its parts: "
-                "--part test takes what it has not seen"
-            )
-        return queries
 
 
 def _facts_of_part(path: str, model: Ranker, part: str) -> dict[str, Any]:

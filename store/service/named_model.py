@@ -30,11 +30,7 @@ def load_model(model: str, progress: Progress, threads: int | None = None) -> Ra
 
     progress(f"loading {model}")
     set_threads(threads)
-    names: list[str] = []
-    if not Path(model).exists():
-        with suppress(StoreError):  # without a store there are no collections
-            names = collections_of(None)
-    if model in names:
+    if _is_collection(model):
         argument = shlex.quote(model)
         raise SortNetError(
             f"{model} is a collection, not a model: train one with sortnet train {argument} --out "
@@ -46,3 +42,12 @@ def load_model(model: str, progress: Progress, threads: int | None = None) -> Ra
         if (Path(model) / "model.json").exists():
             raise
         raise ModelError(f"{error}: sortnet runs lists the model of each run") from None
+
+
+def _is_collection(name: str) -> bool:
+    """Tell whether a name is that of a collection of the default store, and not a path."""
+    if Path(name).exists():
+        return False
+    with suppress(StoreError):  # a store that cannot be read has no collections
+        return name in collections_of(None)
+    return False

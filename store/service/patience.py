@@ -29,6 +29,7 @@ class StorePatience:
     def __init__(
         self, database: Database, seconds: float, name: str, notify: Callable[[str], None] = note
     ) -> None:
+        """Prepare for an outage; the time begins at the first attempt that fails."""
         self._database = database
         self._seconds = seconds
         self._name = name
@@ -37,7 +38,7 @@ class StorePatience:
         self._until: float | None = None  # time when the waiting ends; None: nobody waits
         self._stopped = threading.Event()
 
-    def do(self, use_store: Callable[[], T]) -> T:
+    def retry_while_away(self, use_store: Callable[[], T]) -> T:
         """Call a function until the store's server answers, and return the function's result.
 
         Args:

@@ -49,7 +49,7 @@ def vali_pairs(vali: Queries, comparator: TrainableComparator, judgements: int, 
         seed: decides which pairs are drawn.
 
     Returns:
-        (m,) the keys of the pairs, see `sortnet.core.pairs`.
+        (m,) the pairs, each packed into one whole number; `unpacked` returns the documents.
     """
     n_pairs = answers_about_vali(judgements)
     # Other random draws of a judge have the index of a part in their seed. `len(SPLITS)` is no such
@@ -133,9 +133,9 @@ class _Pool(WorkerPool[Question]):
         orders = [(question.left, question.right), (question.right, question.left)]
         answers = [
             JudgeAnswer(left, right, verdict.answer, **verdict.facts(), at=time.time())
-            for (left, right), verdict in zip(orders, verdicts, strict=False)
+            for (left, right), verdict in zip(orders, verdicts, strict=False)  # one verdict or two
         ]
-        self._patience.do(partial(self.run.add_answers, self.split, answers))
+        self._patience.retry_while_away(partial(self.run.add_answers, self.split, answers))
         self.targets[self.pair_of(question)] = target_of(answers)
         self.answered += 1
         self.n_stored += 1
@@ -233,8 +233,8 @@ class RunJudge:
         Args:
             train: the training part.
             vali: the validation part.
-            vali_keys: the pairs of the validation part that the judge is asked about, see
-                `vali_pairs`.
+            vali_keys: the pairs of the validation part that the judge is asked about, packed as
+                `vali_pairs` returns them.
 
         Raises:
             SortNetError: if the judge fails; the message has the command that resumes the run.
@@ -249,7 +249,10 @@ class RunJudge:
         return replace(part, judge=None, judged=judged_pairs(self._targets_of(split)))
 
     def _targets_of(self, split: Split) -> dict[tuple[int, int], float]:
-        """Return {pair: probability that its first document is better} for a part's answers."""
+        """Return {pair: probability that its first document is better} for a part's answers.
+
+        The document with the lower number is first. The probability is NaN after a skip.
+        """
         return {
             (low, high): target
             for (split_of_pair, low, high), target in self._pool.targets.items()

@@ -221,6 +221,8 @@ def estimate(
 ) -> SortEstimate:
     """Estimate the questions, calls and cost of `sort` with the same arguments.
 
+    `sort` describes the arguments. No judge is asked.
+
     Raises:
         SortNetError: if the items or a judge cannot be used.
 
@@ -235,22 +237,38 @@ def estimate(
     given_items = items_from(items, text=text, id=id, group=group, ignore=ignore)
     goal = _goal(given_items, top, wrong)
     _check_set_size(given_items, set_size)
-    if set_size is not None and set_size > 2:
-        for annotator, machine_judge in judges.items():
-            # A language model is checked when its prompt is made.
-            if not isinstance(machine_judge, LanguageModel):
-                check_takes_sets(machine_judge.connect(f"judge {annotator}"), set_size)
+    _check_programs_take_sets(judges, set_size)
     with tempfile.TemporaryDirectory() as folder, open_store(Path(folder, "estimate.db")) as opened:
         collection = collection_to_sort(
             opened, None, given_items, question, instructions, seed, progress=lambda text: None
         )
         _decide_set_size(collection, set_size)
-        with closing(LabellingService(collection, goal=goal)) as service:
-            service.settle()  # simulates how many questions the goal takes
-            expected_questions = service.remaining.questions
-            examples = example_questions(service, _EXAMPLES)
+        expected_questions, examples = _forecast(collection, goal)
     n_questions = _limit_questions(expected_questions, given_items, max_calls, len(judges))
     return _estimate_models(judges, n_questions, examples)
+
+
+def _check_programs_take_sets(judges: Mapping[str, MachineJudge], set_size: int | None) -> None:
+    """Raise SortNetError if a program or function cannot be asked about `set_size` items.
+
+    A language model is not checked here, but when `_estimate_models` makes its prompt.
+    """
+    if set_size is None or set_size <= 2:
+        return
+    for annotator, judge in judges.items():
+        if not isinstance(judge, LanguageModel):
+            check_takes_sets(judge.connect(f"judge {annotator}"), set_size)
+
+
+def _forecast(collection: Collection, goal: Goal) -> tuple[int | None, list[AskedQuestion]]:
+    """Simulate how many questions a collection needs to reach the goal.
+
+    Returns:
+        The expected number of questions, None if it is unknown; and examples of questions.
+    """
+    with closing(LabellingService(collection, goal=goal)) as service:
+        service.settle()  # fits the model and simulates the questions
+        return service.remaining.questions, example_questions(service, _EXAMPLES)
 
 
 def _estimate_models(

@@ -84,14 +84,9 @@ def _add_new_items(
     items = given_items.items
     if name in set(store.collections_frame()["name"]):
         collection = store.collection(name)
-        stored_items = collection.items()
-        _check_all_passed(name, stored_items.ids, items.ids)
-        _check_same_texts(name, stored_items, items)
-        stored_ids = set(stored_items.ids)
-        new_rows = [row for row, id in enumerate(items.ids) if id not in stored_ids]
-        if not new_rows:
+        items = _new_items(collection, items)
+        if not len(items):
             return collection
-        items = items.take(new_rows)
     progress("adding the items")
     columns: dict[str, Any] | None = None
     if given_items.roles is not None:
@@ -109,6 +104,19 @@ def _add_new_items(
         seed=seed,
         progress=progress,
     )
+
+
+def _new_items(collection: Collection, passed: Items) -> Items:
+    """Return the passed items that a collection lacks.
+
+    Raises:
+        StoreError: if the collection has an item that was not passed, or another text of an item.
+    """
+    stored = collection.items()
+    _check_all_passed(collection.name, stored.ids, passed.ids)
+    _check_same_texts(collection.name, stored, passed)
+    stored_ids = set(stored.ids)
+    return passed.take([row for row, id in enumerate(passed.ids) if id not in stored_ids])
 
 
 def _check_all_passed(name: str, stored_ids: Iterable[str], passed_ids: Iterable[str]) -> None:

@@ -164,7 +164,7 @@ class ItemRanker:
 
         Each value is an array, (n_docs,).
         """
-        order = self.ranker.order(queries)
+        order = self.ranker.order(queries)  # the documents query by query, each query best first
         rank = np.empty(len(order), np.int64)
         rank[order] = _ranks_in_order(queries)
         figures: dict[str, NDArray[Any]] = {"rank": rank}

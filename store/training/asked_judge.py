@@ -85,7 +85,7 @@ class AskedJudge:
         return self.names.get(argument, argument)
 
     def is_asked(self, record: Mapping[str, Any] | None, folder: Path) -> bool:
-        """Whether the run in a folder asks a judge.
+        """Check the passed arguments against a resumed run, and tell whether the run asks a judge.
 
         Args:
             record: the record of a resumed run; None for a new run.

@@ -125,7 +125,7 @@ def documents_of(part: Queries, path: str, train: Queries) -> Items:
 def refuse_without_content(
     documents: Items, judge: MachineJudge, names: Mapping[str, str] | None = None
 ) -> None:
-    """Refuse documents that have no content which a language model would be shown.
+    """Refuse documents that a language model cannot compare, by their content or their ids.
 
     Args:
         documents: the documents to ask about.
@@ -143,13 +143,15 @@ def refuse_without_content(
     are_ids_names = any(not id.replace(".", "").isdigit() for id in documents.ids)
     # LETOR text has no folder of images, and numbers its features from 1.
     is_letor = documents.root is None and documents.feature_names[:1] == ("1",)
-    if not has_content and (is_letor or not are_ids_names):
-        names = names or {}
-        raise DataError(
-            f"{documents.source}: has numbers only, of which a language model is shown nothing: "
-            "give a table with texts, or a template that shows item.features "
-            f"({names.get('prompt', 'prompt')}), or a program ({names.get('judge', 'judge')})"
-        )
+    can_compare_ids = are_ids_names and not is_letor
+    if has_content or can_compare_ids:
+        return
+    names = names or {}
+    raise DataError(
+        f"{documents.source}: has numbers only, of which a language model is shown nothing: "
+        "give a table with texts, or a template that shows item.features "
+        f"({names.get('prompt', 'prompt')}), or a program ({names.get('judge', 'judge')})"
+    )
 
 
 def _read_again(path: str, train: Queries) -> Rows:

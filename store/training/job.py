@@ -342,20 +342,25 @@ def checked_job(
         train = _to_ask(train)
         vali = _to_ask(vali)
     config = checked_config(train, vali, config)
-    if is_asked:
-        if not config.rank_quality.row.of_pairs:
-            raise SortNetError(
-                f"--quality {config.rank_quality.name}: answers about pairs are measured by "
-                "accuracy, not by a measure of grades: leave it out"
-            )
-    else:
-        for queries in (train, vali):
-            evaluate(queries, np.arange(queries.n_docs), metrics_of(config), empty=config.empty)
+    if not is_asked:
+        _check_measures(train, config)
+        _check_measures(vali, config)
+    elif not config.rank_quality.row.of_pairs:
+        raise SortNetError(
+            f"--quality {config.rank_quality.name}: answers about pairs are measured by "
+            "accuracy, not by a measure of grades: leave it out"
+        )
     # Making a comparator raises an error if the settings do not fit the features.
     make_with_seed = make_comparator(config, train.n_features)
     make_with_seed(config.seed)
     data = {"train": facts(train), "vali": facts(vali)}
     return TrainingJob(config, train, vali, data, is_asked=is_asked, **more)
+
+
+def _check_measures(part: Queries, config: Config) -> None:
+    """Raise an error if the grades of a part cannot be measured by the metrics of the settings."""
+    any_order = np.arange(part.n_docs)
+    evaluate(part, any_order, metrics_of(config), empty=config.empty)
 
 
 def _to_ask(part: Queries) -> Queries:

@@ -153,7 +153,13 @@ def _settings_sha256(record: Mapping[str, Any]) -> str:
 
 @contextmanager
 def _locked(folder: Path) -> Iterator[None]:
-    """Lock a folder within a `with` block, if the system has locks of files."""
+    """Lock a folder within a `with` block, so that only one process trains in the folder.
+
+    If the system or the file system has no locks of files, the folder is not locked.
+
+    Raises:
+        SortNetError: if another process has locked the folder.
+    """
     try:
         import fcntl
     except ImportError:
@@ -161,13 +167,13 @@ def _locked(folder: Path) -> Iterator[None]:
         return
     handle = os.open(folder, os.O_RDONLY)
     try:
-        with suppress(OSError):  # the file system may have no locks
-            try:
-                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                raise SortNetError(
-                    f"{folder}: another sortnet train is running in this folder"
-                ) from None
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            message = f"{folder}: another sortnet train is running in this folder"
+            raise SortNetError(message) from None
+        except OSError:
+            pass  # the file system has no locks
         yield
     finally:
         os.close(handle)

@@ -41,26 +41,32 @@ def share_run(training: TrainingRun, group: Group) -> TrainingRun:
 def join_run(
     job: TrainingJob, folder: Folder, url: URL, group: Group, origin: Origin | None = None
 ) -> Iterator[TrainingRun]:
-    """Take part in the run of the first process, which alone writes to the store and the folder.
+    """Receive the run that the first process shares, and yield it to be trained in a `with` block.
+
+    Only the first process, which calls `share_run`, writes to the store and the folder.
 
     Raises:
         StoreError: if this process does not reach the store that has the run.
     """
-    sent = broadcast(group, None)
-    state_bytes = group.gather(np.empty(0, np.uint8)).tobytes()
-    config = Config.from_json(sent["config"])
+    shared = broadcast(group, None)
+    # `gather` joins the bytes of all processes, and only the first process adds the saved state.
+    no_bytes = np.empty(0, np.uint8)
+    state_bytes = group.gather(no_bytes).tobytes()
+    config = Config.from_json(shared["config"])
     state: State | None = None
     if state_bytes:
         state = parse_state(folder, job, config, state_bytes, origin)
     with open_existing(url, write=True) as store:
-        run = store.run(sent["run"])
+        run = store.run(shared["run"])
         yield TrainingRun(job, config, folder, run, state, group, origin=origin)
 
 
 def check_processes(job: TrainingJob, group: Group) -> None:
-    """Raise a SortNetError unless the processes have the same data and device, and enough queries.
+    """Check that all processes of the group can train together; a single process always can.
 
-    Each process needs a query of both parts.
+    Raises:
+        SortNetError: if the job asks a judge or learns from judgements, if the processes have
+            different data or kinds of device, or if a part has fewer queries than processes.
     """
     if group.size == 1:
         return
@@ -70,6 +76,21 @@ def check_processes(job: TrainingJob, group: Group) -> None:
         raise SortNetError("judgements are learned from by one process: leave torchrun out")
     facts = {split: facts_of_part["fingerprint"] for split, facts_of_part in job.data.items()}
     facts["device"] = resolve_device(job.config.device).type
+    _refuse_different_facts(group, facts)
+    n_queries = min(len(job.train), len(job.vali))
+    if group.size > n_queries:
+        raise SortNetError(
+            f"{group.size} processes for {n_queries} queries: start no more than that"
+        )
+
+
+def _refuse_different_facts(group: Group, facts: dict[str, str]) -> None:
+    """Raise a SortNetError if another process has other data or another kind of device.
+
+    Args:
+        group: the processes, which all call this function.
+        facts: the fingerprint of each part, and the type of the `device`, of this process.
+    """
     facts_of_processes = every(group, facts)
     for name, value in facts.items():
         noun = "a device" if name == "device" else f"{name} data"
@@ -79,8 +100,3 @@ def check_processes(job: TrainingJob, group: Group) -> None:
                     f"process {rank} has {noun} other than process {group.rank}: "
                     f"{facts_of_process[name]}, not {value}"
                 )
-    n_queries = min(len(job.train), len(job.vali))
-    if group.size > n_queries:
-        raise SortNetError(
-            f"{group.size} processes for {n_queries} queries: start no more than that"
-        )

@@ -238,6 +238,22 @@ def begin(
         with _store_status(run, command_to_resume, group):
             config = _choose_settings(job, folder, run, record, progress, show_trial)
         return TrainingRun(job, config, folder, run, None, again=again, origin=origin)
+    return _with_saved_state(job, folder, run, record, again, origin)
+
+
+def _with_saved_state(
+    job: TrainingJob,
+    folder: Folder,
+    run: Run,
+    record: Mapping[str, Any],
+    again: str | None,
+    origin: Origin | None,
+) -> TrainingRun:
+    """Resume a run whose settings are chosen, from the state in its folder if there is one.
+
+    Raises:
+        SortNetError: if the run was begun by an old version, and is not finished.
+    """
     config = Config.from_json(record["config"])
     state: State | None = None
     if folder.state.exists():
@@ -259,14 +275,26 @@ def _new_record(
     judge: Mapping[str, Any] | None,
     origin: Origin | None,
 ) -> dict[str, Any]:
-    """Make the record of a new run, whose settings are yet to be chosen."""
+    """Make the record of a new run, for `run.json`.
+
+    The record has the settings twice: `asked` are the settings that the user asked for, `config`
+    are the settings to train with. They are equal until trials choose the settings that the user
+    left open.
+
+    Args:
+        job: the requested settings and the data.
+        command: the command line.
+        recorded_url: the store's URL to record.
+        judge: the record of the judge that the run asks; None without a judge.
+        origin: the model that the run begins with. If None, the run begins with random weights.
+    """
     settings = job.config.to_json()
     record: dict[str, Any] = {
         "run": new_run_id(),
         "store": recorded_url,
         "command": command,
         "phase": CHOOSING,
-        "config": settings,  # trials will choose the settings that are left open
+        "config": settings,
         "threads": torch.get_num_threads(),
         "asked": settings,
         "data": job.data,
@@ -290,7 +318,9 @@ def _stored_run(
 
     The store lacks a new run, and a resumed run whose process was killed before it was stored.
     """
-    has_chosen = record["phase"] != CHOOSING  # which a run does only after it was stored
+    # A run chooses its settings only after it was stored. If it has chosen them and the store does
+    # not have the run, `Store.run` raises an error.
+    has_chosen = record["phase"] != CHOOSING
     if has_chosen or store.has_run(record["run"]):
         return store.run(record["run"])
     versions = {

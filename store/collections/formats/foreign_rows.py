@@ -66,6 +66,7 @@ def votes_of_foreign_rows(
         for vote in read_record(rows.place(row), record):
             votes.append(vote)
             lines.append(rows.lines[row])
+    # Votes may have different columns; a vote without a column gets None.
     names = dict.fromkeys(name for vote in votes for name in vote)
     columns_of_votes = {name: [vote.get(name) for vote in votes] for name in names}
     return Rows(rows.path, columns_of_votes, lines, rows.unit)
