@@ -159,7 +159,7 @@ def test_a_step_of_training_waits_for_no_device(kind, loss):
     grouped = mini_batches.QueryPairs.of(queries, pairs)
     for at in (grouped, replace(grouped, features_on_gpu=grouped._features(META))):
         for batch in at.batches(16, 300, np.random.default_rng(0), META):
-            assert training._gradients(net, batch, how, None).device == META
+            assert training._set_gradients(net, batch, how, None).device == META
 
 
 @given(*MADE, st.none() | st.integers(1, 20), st.sampled_from([0, 500]))
@@ -225,7 +225,7 @@ def test_on_a_gpu_levels_and_steps_run_without_a_wait():
         bounds = merge_bounds(queries.offsets, 8)
         device_sort._merge_level(there, prepared, source, queries.n_docs, *bounds)
         for batch in grouped.batches(64, 300, np.random.default_rng(0), net.device):
-            training._gradients(net, batch, Training(), None)
+            training._set_gradients(net, batch, Training(), None)
             optimizer.step()
     finally:
         torch.cuda.set_sync_debug_mode("default")

@@ -138,7 +138,7 @@ class Queries:
             doc_names = texts([str(docid) for docid in docids], f"{source}: docids")
         row_weights = None
         if weights is not None:
-            row_weights = _weights(weights, codes, len(names), source)
+            row_weights = _weights_of_rows(weights, codes, len(names), source)
         return cls.from_codes(
             features,
             grades,
@@ -236,14 +236,12 @@ class Queries:
 
     def only(self, docs: Bool) -> Queries:
         """Select documents by a mask, (n_docs,); leave out queries without selected documents."""
-        # Count the selected documents of each query. For an empty query reduceat returns a value
-        # of the next query, so the count is set to 0. The appended False is the value that reduceat
-        # needs for an empty last query.
-        n_selected = np.add.reduceat(np.append(docs, False), self.offsets[:-1], dtype=np.int64)
-        n_selected = np.where(self.sizes > 0, n_selected, 0)
-        remains = n_selected > 0
-        offsets = np.append(0, np.cumsum(n_selected[remains]))
-        return self._of_docs(np.flatnonzero(docs), offsets, self.qids[remains])
+        # `n_selected_before[i]` documents are selected among the first i documents.
+        n_selected_before = np.append(0, np.cumsum(docs))
+        n_selected_of_query = np.diff(n_selected_before[self.offsets])
+        is_kept = n_selected_of_query > 0
+        offsets = np.append(0, np.cumsum(n_selected_of_query[is_kept]))
+        return self._of_docs(np.flatnonzero(docs), offsets, self.qids[is_kept])
 
     def _of_docs(self, docs: I64 | slice, offsets: I64, qids: Str) -> Queries:
         """Make queries that have only the selected documents, numbered again from 0.
@@ -392,11 +390,15 @@ def _features(X: ArrayLike, source: str) -> tuple[NDArray[Any], F32]:
     return table, features
 
 
-def _weights(weights: ArrayLike, codes: I64, n_queries: int, source: str) -> F32:
+def _weights_of_rows(weights: ArrayLike, codes: I64, n_queries: int, source: str) -> F32:
     """Convert weights of rows or of queries to weights of rows, (n_docs,).
 
+    In training, the weight of a pair is the product of the weights of its two rows. So the rows of
+    a query of weight w get the weight sqrt(w), and the pairs of the query get the weight w.
+
     Args:
-        weights: (n_docs,) weights of the rows, or (n_queries,) weights of the queries.
+        weights: (n_docs,) weights of the rows, or (n_queries,) weights of the queries. If there are
+            as many rows as queries, they are weights of the rows.
         codes: (n_docs,) the index of each row's query.
         n_queries: the number of queries.
         source: the name of the data in messages.
@@ -414,12 +416,14 @@ def _weights(weights: ArrayLike, codes: I64, n_queries: int, source: str) -> F32
     if not is_weight.all():
         k = int(np.argmin(is_weight))
         raise DataError(f"{source}: weight {k} is {values[k]:g}, not a finite number from 0")
-    # The weight of a pair is the product of the weights of two documents of its query.
-    per_row = values if len(values) == len(codes) else np.sqrt(values)[codes]
-    rounded = per_row.astype(np.float32)
-    if not rounded.any():
+    is_per_row = len(values) == len(codes)
+    if is_per_row:
+        row_weights = values.astype(np.float32)
+    else:
+        row_weights = np.sqrt(values)[codes].astype(np.float32)
+    if not row_weights.any():
         raise DataError(f"{source}: all weights are zero: there is nothing to learn from")
-    return rounded
+    return row_weights
 
 
 def _codes_of_qids(qid: ArrayLike | None, n: int, source: str) -> tuple[Str, I64]:

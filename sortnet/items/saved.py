@@ -25,9 +25,11 @@ _FIELDS: dict[str, Any] = {
     "texts": int | None,  # number of texts that were counted; None if no features are of texts
     "embedded": bool,  # whether features are made of sentence embeddings
 }
-# An inverse document frequency is at most 1 + log(number of texts), which is far below this limit.
-_LARGEST_IDF = 100.0
-_LARGEST_LOADING = 1.01  # a vector of length 1 has values up to 1, apart from rounding
+_ANY_LENGTH = None  # any length, in the shape that an array is expected to have
+# Lowest and highest valid value of an array. An inverse document frequency is at most
+# 1 + log(number of texts), which is far below the limit.
+_RANGE_OF_IDF = (0.01, 100.0)
+_RANGE_IN_UNIT_VECTOR = (-1.01, 1.01)  # a vector of length 1 has values up to 1, with rounding
 
 
 def to_json(describer: Describer) -> dict[str, Any]:
@@ -93,22 +95,22 @@ def load_describer(document: object, arrays: Mapping[str, Array]) -> Describer:
     for role, column in document["columns"].items():
         if role not in NAMED or not isinstance(column, str):
             raise ModelError(f"items: columns cannot have {shown(role)}: {shown(column)}")
-    arrays_left = dict(arrays)  # each array is removed when it is used
+    unused_arrays = dict(arrays)  # the functions named `_pop_...` remove the arrays that they use
     words = None
     topics = None
     if document["texts"] is not None:
-        words = _word_counts(arrays_left, int(document["texts"]))
-        topics = _topics(arrays_left)
+        words = _pop_word_counts(unused_arrays, int(document["texts"]))
+        topics = _pop_topics(unused_arrays)
     describer = Describer(
         given=tuple(document["given"]),
         made=tuple(document["made"]),
         columns=document["columns"],
         words=words,
         topics=topics,
-        meanings=_meanings(arrays_left) if document["embedded"] else None,
+        meanings=_pop_meanings(unused_arrays) if document["embedded"] else None,
     )
-    if arrays_left:
-        raise ModelError(f"items: {shown(min(arrays_left))} is none of their arrays")
+    if unused_arrays:
+        raise ModelError(f"items: {shown(min(unused_arrays))} is none of their arrays")
     _check_names(describer)
     return describer
 
@@ -125,48 +127,68 @@ def _check_names(describer: Describer) -> None:
         raise ModelError(f"items: nothing makes the feature {shown(unknown)}")
 
 
-def _word_counts(arrays_left: Arrays, n_texts: int) -> WordCounts:
+def _pop_word_counts(unused_arrays: Arrays, n_texts: int) -> WordCounts:
     """Restore the frequencies of words in `n_texts` texts."""
     if n_texts < 1:
         raise ModelError(f"items: texts cannot be {n_texts}")
-    words = _terms(arrays_left, "counts.words")
-    counts = _take(arrays_left, "counts.texts", np.int64, (len(words),), low=2, high=n_texts)
+    words = _pop_terms(unused_arrays, "counts.words")
+    counts = _pop_array(
+        unused_arrays, "counts.texts", np.int64, (len(words),), value_range=(2, n_texts)
+    )
     return WordCounts(n_texts, dict(zip(words, counts.tolist(), strict=True)))
 
 
-def _topics(arrays_left: Arrays) -> Topics:
-    """Restore the topics of texts from their terms and loadings."""
-    words = _terms_with_weights(arrays_left, "words", WORDS)
-    letters = _terms_with_weights(arrays_left, "letters", LETTERS)
+def _pop_topics(unused_arrays: Arrays) -> Topics:
+    """Restore the topics of texts; the arrays of their terms and loadings are removed."""
+    words = _pop_weighted_terms(unused_arrays, "words", WORDS)
+    letters = _pop_weighted_terms(unused_arrays, "letters", LETTERS)
     n_terms = len(words.terms) + len(letters.terms)
-    loadings = _take(
-        arrays_left, "topics", np.float32, (None, n_terms),
-        low=-_LARGEST_LOADING, high=_LARGEST_LOADING,
-    )  # fmt: skip
-    _check_number_of_axes(len(loadings), n_terms, "topics")
+    # A topic is a vector of length 1, with a loading on each term.
+    shape = (_ANY_LENGTH, n_terms)
+    loadings = _pop_array(
+        unused_arrays, "topics", np.float32, shape, value_range=_RANGE_IN_UNIT_VECTOR
+    )
+    n_topics = len(loadings)
+    _check_number_of_axes(n_topics, n_terms, "topics")
     return Topics(words, letters, loadings)
 
 
-def _terms_with_weights(arrays_left: Arrays, name: str, kind: tuple[str, tuple[int, int]]) -> Terms:
+def _pop_weighted_terms(
+    unused_arrays: Arrays, name: str, kind: tuple[str, tuple[int, int]]
+) -> Terms:
     """Restore terms and their inverse document frequencies from two arrays.
 
     Args:
-        arrays_left: arrays that are not used yet; two arrays are removed.
+        unused_arrays: arrays that are not used yet; two arrays are removed.
         name: start of the names of the two arrays, `words` or `letters`.
         kind: kind of the terms, `WORDS` or `LETTERS`.
     """
-    terms = _terms(arrays_left, f"{name}.terms")
-    idf = _take(arrays_left, f"{name}.idf", np.float32, (len(terms),), low=0.01, high=_LARGEST_IDF)
+    terms = _pop_terms(unused_arrays, f"{name}.terms")
+    idf = _pop_array(
+        unused_arrays, f"{name}.idf", np.float32, (len(terms),), value_range=_RANGE_OF_IDF
+    )
     return Terms(kind, terms, idf)
 
 
-def _meanings(arrays_left: Arrays) -> Meanings:
-    """Restore the axes of sentence embeddings."""
-    largest = _LARGEST_LOADING  # embeddings and axes have length 1
-    mean = _take(arrays_left, "meanings.mean", np.float64, (None,), low=-largest, high=largest)
-    shape = (len(mean), None)
-    axes = _take(arrays_left, "meanings.axes", np.float64, shape, low=-largest, high=largest)
-    _check_number_of_axes(axes.shape[1], len(mean), "meanings.axes")
+def _pop_meanings(unused_arrays: Arrays) -> Meanings:
+    """Restore the axes of sentence embeddings; embeddings and axes are vectors of length 1."""
+    mean = _pop_array(
+        unused_arrays,
+        "meanings.mean",
+        np.float64,
+        (_ANY_LENGTH,),
+        value_range=_RANGE_IN_UNIT_VECTOR,
+    )
+    n_dimensions = len(mean)
+    axes = _pop_array(
+        unused_arrays,
+        "meanings.axes",
+        np.float64,
+        (n_dimensions, _ANY_LENGTH),
+        value_range=_RANGE_IN_UNIT_VECTOR,
+    )
+    n_axes = axes.shape[1]
+    _check_number_of_axes(n_axes, n_dimensions, "meanings.axes")
     return Meanings(mean, axes)
 
 
@@ -180,30 +202,30 @@ def _check_number_of_axes(n_axes: int, n_dimensions: int, name: str) -> None:
         raise ModelError(f"items: {name} has {n_axes} axes of {n_dimensions} dimensions")
 
 
-def _take(
-    arrays_left: Arrays,
+def _pop_array(
+    unused_arrays: Arrays,
     name: str,
     dtype: type,
     shape: tuple[int | None, ...],
     *,
-    low: float,
-    high: float,
+    value_range: tuple[float, float],
 ) -> Array:
-    """Remove an array from the arrays that are left, and return it after checks.
+    """Remove an array from the unused arrays, and return the array after checks.
 
     Args:
-        arrays_left: arrays that are not used yet.
+        unused_arrays: arrays that are not used yet.
         name: name of the array.
         dtype: expected type of the values.
-        shape: expected shape; None stands for any length.
-        low, high: range in which the values must be.
+        shape: expected shape, perhaps with `_ANY_LENGTH`.
+        value_range: lowest and highest valid value.
 
     Raises:
         ModelError: if the array is missing or does not fit.
     """
-    array = arrays_left.pop(name, np.empty(0, np.bool_))  # a missing array has the wrong type
+    array = unused_arrays.pop(name, np.empty(0, np.bool_))  # a missing array has the wrong type
     if array.dtype != dtype or not _fits(array.shape, shape):
         raise ModelError(f"items: {name} is {array.dtype} {'x'.join(map(str, array.shape))}")
+    low, high = value_range
     if not bool(((array >= low) & (array <= high)).all()):
         raise ModelError(f"items: {name} has values that are not from {low:g} to {high:g}")
     return array
@@ -215,16 +237,17 @@ def _lines(terms: Iterable[str]) -> Array:
 
 
 def _fits(shape: tuple[int, ...], expected_shape: tuple[int | None, ...]) -> bool:
-    """Whether a shape is the expected shape, in which None stands for any length."""
+    """Whether a shape is the expected shape, which may have `_ANY_LENGTH`."""
     if len(shape) != len(expected_shape):
         return False
     lengths = zip(shape, expected_shape, strict=True)
-    return all(expected in (None, length) for length, expected in lengths)
+    return all(expected in (_ANY_LENGTH, length) for length, expected in lengths)
 
 
-def _terms(arrays_left: Arrays, name: str) -> tuple[str, ...]:
-    """Decode the terms in an array that `_lines` made."""
-    encoded = _take(arrays_left, name, np.uint8, (None,), low=0, high=255).tobytes()
+def _pop_terms(unused_arrays: Arrays, name: str) -> tuple[str, ...]:
+    """Decode the terms in an array that `_lines` made; the array is removed."""
+    lines = _pop_array(unused_arrays, name, np.uint8, (_ANY_LENGTH,), value_range=(0, 255))
+    encoded = lines.tobytes()
     try:
         terms = encoded.decode("utf-8", "surrogatepass").split("\n") if encoded else []
     except UnicodeDecodeError:

@@ -315,7 +315,7 @@ def _train(
     while n_epochs < most_epochs:
         n_epochs += 1
         progress(f"training, epoch {n_epochs}/{most_epochs}")
-        train_loss = steps.make(islice(batches, epoch_steps), tp.queries.shard)
+        train_loss = steps.train_on(islice(batches, epoch_steps), tp.queries.shard)
         _check_loss(train_loss, f"epoch {n_epochs}", settings)
         if score is not None and not _is_scored(n_epochs, most_epochs):
             continue  # RankQuality needs a sort, and is measured after a few epochs only
@@ -394,7 +394,7 @@ def _train_share(
     for first in range(share.first, share.end, share.epoch):
         end = min(first + share.epoch, share.end)
         progress(f"training, step {first} of {share.total}")
-        train_loss = steps.make(islice(batches, end - first), tp.queries.shard)
+        train_loss = steps.train_on(islice(batches, end - first), tp.queries.shard)
         _check_loss(train_loss, f"step {end}", settings)
     vali_loss = _mean_loss(net, vp, settings) if len(vp) else np.nan
     epochs = share.steps / share.epoch
@@ -418,14 +418,14 @@ class _Steps:
         net: the net.
         settings: the settings of the training.
         optimizer: the optimiser, with the moments of earlier steps.
-        rates: the schedule of the learning rate.
+        schedule: the schedule of the learning rate.
         total: the number of steps of the whole budget.
     """
 
     net: NeuralComparator
     settings: Training
     optimizer: torch.optim.Optimizer
-    rates: torch.optim.lr_scheduler.LRScheduler
+    schedule: torch.optim.lr_scheduler.LRScheduler
     total: int
 
     @classmethod
@@ -445,20 +445,31 @@ class _Steps:
         optimizer = OPTIMIZERS[settings.optimizer](net.parameters(), **options)
         if moments is not None:
             _restore_moments(optimizer, net, moments)
-        rates = _learning_rates(optimizer, settings, share)
-        return cls(net, settings, optimizer, rates, share.total)
+        schedule = _learning_rates(optimizer, settings, share)
+        return cls(net, settings, optimizer, schedule, share.total)
 
-    def make(self, batches: Iterator[MiniBatch], shard: Shard | None) -> float:
-        """Make a step on each mini-batch; return the mean training loss, 0 without mini-batches."""
-        net = self.net.train()
+    def train_on(self, batches: Iterator[MiniBatch], shard: Shard | None) -> float:
+        """Make a training step on each mini-batch.
+
+        Args:
+            batches: the mini-batches.
+            shard: this process's share of the queries, if several processes train the net.
+
+        Returns:
+            The mean loss of the mini-batches, each before its step; 0 without mini-batches.
+        """
+        self.net.train()
         losses: list[Tensor] = []
         for batch in batches:
-            n_steps_done = self.rates.last_epoch  # the schedule counts steps as epochs
-            net.anneal(n_steps_done / self.total)
-            losses.append(_gradients(net, batch, self.settings, shard))
-            self.optimizer.step()
-            self.rates.step()
-        return float(torch.stack(losses).mean()) if losses else 0.0
+            n_steps_done = self.schedule.last_epoch  # the schedule counts steps as epochs
+            self.net.anneal(n_steps_done / self.total)  # soft trees get sharper splits
+            loss = _set_gradients(self.net, batch, self.settings, shard)
+            losses.append(loss)
+            self.optimizer.step()  # changes the weights by the gradients
+            self.schedule.step()  # sets the next learning rate
+        if not losses:
+            return 0.0
+        return float(torch.stack(losses).mean())
 
     def moments(self) -> dict[str, Tensor]:
         """Copy the tensors of the optimiser's state, by keys `parameter:name`."""
@@ -543,13 +554,16 @@ def _products(net: NeuralComparator, settings: Training) -> AbstractContextManag
     return torch.autocast(net.device.type, torch.bfloat16)
 
 
-def _gradients(
+def _set_gradients(
     net: NeuralComparator, batch: MiniBatch, settings: Training, shard: Shard | None
 ) -> Tensor:
-    """Compute a mini-batch's loss, and the gradients in the net's `grad`, over all processes.
+    """Set the gradients of the net's weights to the gradients of a mini-batch's loss.
+
+    If several processes train the net, each has a part of the mini-batch. The gradients and the
+    loss are summed over all processes.
 
     Returns:
-        The loss, a scalar tensor, which is summed over all processes as the gradients are.
+        The loss, a scalar tensor.
     """
     net.zero_grad()
     loss = torch.zeros((), device=net.device)

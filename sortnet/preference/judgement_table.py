@@ -36,8 +36,8 @@ TARGET: F64 = np.array([TARGETS.get(answer, np.nan) for answer in ANSWERS])
 ABOUT_ORDER = ~np.isnan(TARGET)
 ABOUT_ORDER[_ABOUT_SETS] = True
 # The type of a field of `Judgement` decides how its column is stored.
-_TYPES = get_type_hints(Judgement)
-_TEXTS = tuple(name for name, type_ in _TYPES.items() if type_ == str | None)
+_TYPE_OF_FIELD = get_type_hints(Judgement)
+_TEXT_FIELDS = tuple(name for name, type_ in _TYPE_OF_FIELD.items() if type_ == str | None)
 _OR_NONE = (int | None, bool | None)  # in columns of these types, -1 stands for None
 _DTYPE_OF_TYPE = {
     Answer: np.int8,
@@ -47,8 +47,8 @@ _DTYPE_OF_TYPE = {
 }
 _DTYPES = {
     name: _DTYPE_OF_TYPE.get(type_, np.int64)
-    for name, type_ in _TYPES.items()
-    if name not in _TEXTS
+    for name, type_ in _TYPE_OF_FIELD.items()
+    if name not in _TEXT_FIELDS
 }
 _DTYPES |= {"undone": np.int64, "further": np.int32, "best": np.int32, "worst": np.int32}
 _WIDTHS = {"further": MOST_ITEMS - 2}  # columns that have several numbers in a row
@@ -69,6 +69,11 @@ def _padded(further: Sequence[int]) -> list[int]:
     if n_empty < 0:
         raise JudgementError(f"a question about {len(further) + 2} items: at most {MOST_ITEMS}")
     return [*further, *[-1] * n_empty]
+
+
+def _text_by_row(texts: Sequence[str | None]) -> dict[int, str]:
+    """Make {row: text} of the rows that have a text."""
+    return {row: text for row, text in enumerate(texts) if text is not None}
 
 
 class Names(dict[str, int]):
@@ -149,7 +154,7 @@ class Judgements(Sequence[Judgement]):
         """Make a table without judgements."""
         self.annotators = Names()
         self.strategies = Names()
-        self.texts: dict[str, dict[int, str]] = {name: {} for name in _TEXTS}
+        self.texts: dict[str, dict[int, str]] = {name: {} for name in _TEXT_FIELDS}
         self._columns = {name: _empty_column(name, 0) for name in _DTYPES}
         self._n = 0
         self._numbers_ascend = True
@@ -180,23 +185,20 @@ class Judgements(Sequence[Judgement]):
     def _of_unchecked(cls, rows: Sequence[Sequence[Any]]) -> Judgements:
         """Make a table of rows without checking their values; see `of_rows`."""
         table = cls()
-        columns = zip(*rows, strict=True)
-        # There are fewer columns than fields, if the rows lack the last fields.
-        for name, values in zip(_TYPES, columns, strict=False):
-            if name in _TEXTS:
-                table.texts[name] = {
-                    row: text for row, text in enumerate(values) if text is not None
-                }
+        table._n = len(rows)
+        # Rows about pairs may lack the last fields, `SET_FIELDS`. So these fields begin without
+        # items, and the loop overwrites them if the rows have them.
+        for name in SET_FIELDS:
+            table._columns[name] = _empty_column(name, len(rows))
+            table._columns[name].fill(-1)
+        values_by_field = zip(*rows, strict=True)  # a tuple with the values of all rows
+        for name, values in zip(_TYPE_OF_FIELD, values_by_field, strict=False):
+            if name in _TEXT_FIELDS:
+                table.texts[name] = _text_by_row(values)
             else:
                 table._columns[name] = table._encoded(name, values)
-        for name in SET_FIELDS:
-            has_field = len(table._columns[name]) == len(rows)
-            if not has_field:
-                table._columns[name] = _empty_column(name, len(rows))
-                table._columns[name].fill(-1)  # no item
         table._columns["undone"] = _empty_column("undone", len(rows))
-        table._n = len(rows)
-        table._mark_undone(0)
+        table._mark_undone(start=0)  # sets the values of the column
         return table
 
     def __len__(self) -> int:
@@ -324,7 +326,7 @@ class Judgements(Sequence[Judgement]):
                 table.texts[name] = {
                     row: texts[old_row] for row, old_row in enumerate(old_rows) if old_row in texts
                 }
-        table._mark_undone(0)
+        table._mark_undone(start=0)
         return table
 
     def rows_of_numbers(self, numbers: I64) -> I64:
@@ -351,7 +353,7 @@ class Judgements(Sequence[Judgement]):
             end: the row after the last row. If None, the values of all later rows are listed.
         """
         end = self._n if end is None else end
-        if name in _TEXTS:
+        if name in _TEXT_FIELDS:
             return [self.texts[name].get(row) for row in range(start, end)]
         return self._decoded(name, self._column(name)[start:end].tolist())
 
@@ -363,7 +365,7 @@ class Judgements(Sequence[Judgement]):
             return [self.strategies.order[value] for value in values]
         if name == "further":
             return [tuple(item for item in items if item >= 0) for items in values]
-        type_ = _TYPES[name]
+        type_ = _TYPE_OF_FIELD[name]
         if type_ == Answer:
             return [ANSWERS[value] for value in values]
         if type_ == float | None:
@@ -452,7 +454,7 @@ class Judgements(Sequence[Judgement]):
             values = [_CODES.get(value, -1) for value in values]
         elif name == "further":
             values = [_padded(items) for items in values]
-        elif _TYPES[name] in _OR_NONE:
+        elif _TYPE_OF_FIELD[name] in _OR_NONE:
             values = [-1 if value is None else value for value in values]
         try:
             column = np.array(values, _DTYPES[name])
@@ -522,7 +524,7 @@ class Judgements(Sequence[Judgement]):
 
     def _judgements(self, start: int, end: int) -> Iterator[Judgement]:
         """Make the judgements from row `start` to before row `end`."""
-        return map(Judgement, *(self.values(name, start, end) for name in _TYPES))
+        return map(Judgement, *(self.values(name, start, end) for name in _TYPE_OF_FIELD))
 
 
 def _renumbered(numbers: I64, names: Names, new_names: Names) -> I64:

@@ -43,18 +43,19 @@ _SETTLED = 0.02  # relative change of the scores' variance below which rounds en
 _STEPS_TO_MODE = 30  # Newton steps of a fit, at most
 _STEPS_OF_ROUND = 2  # Newton steps in a round of matching, at most
 _PLENTY = 200_000  # answers from which the scales are chosen, at most
-_FEWER = 20_000  # answers by which models are compared with each other, at most
+_MOST_ANSWERS_OF_MODELS = 20_000  # answers by which models are compared with each other, at most
 _ENOUGH = 20  # with fewer measurements an annotator's measurements are not tested against words
 _BETTER = 1.0  # standard errors by which words must predict better than measurements
 _FIRST_TIE = 0.3  # tie threshold in the first round, if an answer is a tie
 # Variance of the errors that models share, relative to the variance of the scores, as long as no
-# answers measure it. It grows from `_UNMEASURED` towards `SHARED` with the number of outside
+# answers measure it. It grows from `_LEAST_SHARED` towards `SHARED` with the number of outside
 # answers, which people gave or which are known. After `_OUTSIDE_ANSWERS` outside answers it is half
 # of `SHARED`. So the first outside answers hardly widen the intervals.
-_UNMEASURED = 0.003
+_LEAST_SHARED = 0.003
 _OUTSIDE_ANSWERS = 10.0
-# First value of the variance of shared errors, if it is matched to differences between models.
-_DIFFERING = 0.05
+# Variance of the differences between models in the first round of matching, relative to the
+# variance of the scores.
+_FIRST_DIFFERENCE = 0.05
 
 
 @dataclass(frozen=True, eq=False)
@@ -159,7 +160,7 @@ def fit(
         scales = choose_scales(features, votes, n_annotators, seed=seed)
     scales = scales.padded(n_annotators)
     if scales.shared == UNKNOWN:
-        scales = replace(scales, shared=_unmeasured_shared(votes))
+        scales = replace(scales, shared=_assumed_shared_variance(votes))
     n, d = features.shape
     judged = _items_to_estimate(n, votes)
     if len(judged) == n:
@@ -359,7 +360,7 @@ def choose_scales(features: F64, votes: Votes, n_annotators: int, *, seed: int =
     if len(judged) < len(features):
         features = features[judged]
         votes = votes.renumbered(judged)
-    shared = _expected_shared(features, votes, n_annotators, seed)
+    shared = _expected_shared_variance(features, votes, n_annotators, seed)
     match = _match(features, votes, n_annotators, seed, shared)
     in_words = _annotators_in_words(match, features, votes, n_annotators, seed, shared)
     if in_words:
@@ -411,7 +412,7 @@ def _match(
     n_annotators: int,
     seed: int,
     shared: float,
-    start: float | None = None,
+    first_shared: float | None = None,
 ) -> _Match:
     """Match the prior, the scales and the mode to the answers, in rounds, until they settle.
 
@@ -428,12 +429,13 @@ def _match(
         n_annotators: the number of annotators.
         seed: the seed of random estimates of variances.
         shared: the expected variance of shared errors, relative to the variance of the scores.
-        start: the variance of shared errors in the first round. If None, it is `shared`.
+        first_shared: the variance of shared errors in the first round. If None, it is `shared`.
     """
     n, d = features.shape
     rng = np.random.default_rng(seed)
     prior = first_guess(d)
-    first_shared = shared if start is None else start
+    if first_shared is None:
+        first_shared = shared
     problem = _first_problem(features, votes, n_annotators, prior, first_shared)
     theta = np.zeros(problem.n_unknowns)
     if not len(votes):
@@ -523,36 +525,58 @@ def _replace_annotators(problem: Problem, annotators: Annotators) -> Problem:
     return replace(problem, scales=replace(problem.scales, annotators=annotators))
 
 
-def _expected_shared(features: F64, votes: Votes, n_annotators: int, seed: int) -> float:
-    """Compute the expected variance of the errors that models share.
+def _expected_shared_variance(features: F64, votes: Votes, n_annotators: int, seed: int) -> float:
+    """Compute the variance of the errors that models share, as expected before the fit.
 
     The variance is relative to the variance of the scores. It is at least the variance of the
-    differences between the model with the most answers and the other models. Models that agree may
-    still share large errors, so it is also at least `_unmeasured_shared`.
+    differences between the models. Models that agree may still share large errors, so it is also
+    at least `_assumed_shared_variance`.
+
+    Returns:
+        The variance; `UNKNOWN` if no model has answered.
     """
     model_votes = votes.where(votes.of_kind(MODEL))
     if not len(model_votes):
         return UNKNOWN
-    unmeasured = _unmeasured_shared(votes)
-    if len(np.unique(model_votes.annotator)) == 1:
-        return unmeasured
-    if len(model_votes) > _FEWER:
-        is_drawn = model_votes.drawn(_FEWER / len(model_votes), np.random.default_rng(seed))
+    assumed = _assumed_shared_variance(votes)
+    has_one_model = len(np.unique(model_votes.annotator)) == 1
+    if has_one_model:
+        return assumed
+    return max(assumed, _variance_between_models(features, model_votes, n_annotators, seed))
+
+
+def _variance_between_models(
+    features: F64, model_votes: Votes, n_annotators: int, seed: int
+) -> float:
+    """Compute the variance of the differences between models, relative to the scores' variance.
+
+    The model with the most answers counts as a person, whose answers have no shared errors. So
+    shared errors explain the differences between this model and the other models, and matching
+    finds the variance of the differences.
+    """
+    if len(model_votes) > _MOST_ANSWERS_OF_MODELS:
+        share = _MOST_ANSWERS_OF_MODELS / len(model_votes)
+        is_drawn = model_votes.drawn(share, np.random.default_rng(seed))
         model_votes = model_votes.where(is_drawn)
-    # The busiest model counts as a person, so that its answers measure the other models.
-    compared_votes = model_votes.busiest_as_person()
-    match = _match(features, compared_votes, n_annotators, seed, _UNMEASURED, start=_DIFFERING)
-    return max(unmeasured, match.problem.scales.shared)
+    match = _match(
+        features,
+        model_votes.busiest_as_person(),
+        n_annotators,
+        seed,
+        shared=_LEAST_SHARED,
+        first_shared=_FIRST_DIFFERENCE,
+    )
+    return match.problem.scales.shared
 
 
-def _unmeasured_shared(votes: Votes) -> float:
+def _assumed_shared_variance(votes: Votes) -> float:
     """Compute the variance of shared errors that is assumed before answers measure the variance.
 
     With N outside answers, which are not of models, it is SHARED N / (N + _OUTSIDE_ANSWERS), but at
-    least `_UNMEASURED`, relative to the variance of the scores.
+    least `_LEAST_SHARED`, relative to the variance of the scores.
     """
     n_outside = np.count_nonzero(votes.first & ~votes.of_kind(MODEL))
-    return max(SHARED * n_outside / (n_outside + _OUTSIDE_ANSWERS), _UNMEASURED)
+    return max(SHARED * n_outside / (n_outside + _OUTSIDE_ANSWERS), _LEAST_SHARED)
 
 
 def _first_problem(

@@ -81,6 +81,59 @@ def set_comparisons(judgements: Judgements, rows: I64) -> SetComparisons:
     return SetComparisons(*(np.concatenate(column_parts) for column_parts in columns))
 
 
+class _VoteColumns(NamedTuple):
+    """Columns of votes about pairs of items, in any order.
+
+    Attributes:
+        row, low, high, annotator, better, weight: see `SharedVotes`, whose `rows` are `row`.
+    """
+
+    row: I64
+    low: I64
+    high: I64
+    annotator: I64
+    better: F64
+    weight: F64
+
+
+def _votes_about_pairs(judgements: Judgements, rows: I64 | None) -> _VoteColumns:
+    """Make a vote of each answer about two items; see `SharedVotes.of` for the arguments."""
+    if rows is None:
+        rows = np.flatnonzero(judgements.is_vote)
+    low, high = judgements.pairs()
+    return _VoteColumns(
+        row=rows,
+        low=low[rows],
+        high=high[rows],
+        annotator=judgements.annotator[rows],
+        better=judgements.for_low()[rows],
+        weight=np.ones(len(rows)),
+    )
+
+
+def _votes_about_sets(judgements: Judgements) -> _VoteColumns:
+    """Make a vote of each comparison that follows from an answer about a set."""
+    set_rows = np.flatnonzero(judgements.is_answer & judgements.is_set)
+    comparisons = set_comparisons(judgements, set_rows)
+    return _VoteColumns(
+        row=comparisons.row,
+        low=np.minimum(comparisons.better, comparisons.worse),
+        high=np.maximum(comparisons.better, comparisons.worse),
+        annotator=judgements.annotator[comparisons.row],
+        better=comparisons.for_low,
+        weight=comparisons.weight,
+    )
+
+
+def _differs_from_previous(numbers: I64) -> Bool:
+    """Return a mask of the numbers that differ from the number before, and of the first number.
+
+    No number is negative.
+    """
+    differs: Bool = np.diff(numbers, prepend=-1) != 0
+    return differs
+
+
 @dataclass(frozen=True, eq=False)
 class SharedVotes:
     """The m votes about p pairs of items, sorted by pair, annotator and time.
@@ -120,35 +173,25 @@ class SharedVotes:
                 items that are not undone.
             sets: whether to add the comparisons that follow from answers about sets.
         """
-        if rows is None:
-            rows = np.flatnonzero(judgements.is_vote)
-        low, high = (items[rows] for items in judgements.pairs())
-        better = judgements.for_low()[rows]
-        weight = np.ones(len(rows))
+        votes = _votes_about_pairs(judgements, rows)
         if sets:
-            set_rows = np.flatnonzero(judgements.is_answer & judgements.is_set)
-            comparisons = set_comparisons(judgements, set_rows)
-            rows = np.append(rows, comparisons.row)
-            low = np.append(low, np.minimum(comparisons.better, comparisons.worse))
-            high = np.append(high, np.maximum(comparisons.better, comparisons.worse))
-            better = np.append(better, comparisons.for_low)
-            weight = np.append(weight, comparisons.weight)
+            columns = zip(votes, _votes_about_sets(judgements), strict=True)
+            votes = _VoteColumns(*(np.concatenate(column_parts) for column_parts in columns))
         # Sort by pair, then by annotator, then by row: `lexsort` takes the first key last.
-        annotator = judgements.annotator[rows]
-        order = np.lexsort((rows, annotator, packed(low, high)))
-        low = low[order]
-        high = high[order]
-        annotator = annotator[order]
-        is_new_pair = (np.diff(low, prepend=-1) != 0) | (np.diff(high, prepend=-1) != 0)
+        order = np.lexsort((votes.row, votes.annotator, packed(votes.low, votes.high)))
+        low = votes.low[order]
+        high = votes.high[order]
+        annotator = votes.annotator[order]
+        is_new_pair = _differs_from_previous(low) | _differs_from_previous(high)
         return cls(
-            rows=rows[order],
+            rows=votes.row[order],
             low=low,
             high=high,
             pair=np.cumsum(is_new_pair) - 1,
             annotator=annotator,
-            better=better[order],
-            first=is_new_pair | (np.diff(annotator, prepend=-1) != 0),
-            weight=weight[order],
+            better=votes.better[order],
+            first=is_new_pair | _differs_from_previous(annotator),
+            weight=votes.weight[order],
             starts=np.flatnonzero(is_new_pair),
         )
 

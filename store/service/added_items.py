@@ -10,7 +10,7 @@ from typing import Any
 from sortnet.core import I64, Progress
 from sortnet.files import is_table
 from sortnet.items import Columns, Items, describe, read_with_roles
-from sortnet.items.features import given_only
+from sortnet.items.features import MADE
 from sortnet.items.item_groups import lone_groups, read_pairs
 from sortnet.items.update import merge
 from store.collections import collection_rows
@@ -83,29 +83,29 @@ def with_features(
     update: bool = False,
     progress: Progress = lambda text: None,
 ) -> Items:
-    """Join old and new items, and compute features of their texts and images if `described`.
+    """Join old and new items, and compute features from their texts and images if `described`.
 
     Args:
         old: the items of the collection; None: the collection is new.
+        new: the items to add.
         has_numbers: whether the new items came with columns of numbers.
         described: whether features are computed from texts and images. None: they are if the old
             items have such features, if `embed` is true, or if the new items have no numbers.
-        embed: whether these features include sentence embeddings. They always do if the features
-            of the old items do.
+        embed: whether the computed features include sentence embeddings. They always do if the old
+            items have features from sentence embeddings.
         update: whether a new item with the id of an old item replaces the old item; if not, such an
             item is refused.
+        progress: called with a text about each slow step.
 
     Cost: see `describe`.
     """
-    all_items = new
-    computed_names: set[str] = set()
-    if old is not None:
-        all_items = merge(old, new, update=update)
-        computed_names = {*old.feature_names} - {*given_only(old).feature_names}
-    has_embeddings = any(name.startswith("text: meaning") for name in computed_names)
-    embed = embed or has_embeddings
+    all_items = new if old is None else merge(old, new, update=update)
+    old_names = () if old is None else old.feature_names
+    is_old_described = any(name.startswith(MADE) for name in old_names)
+    is_old_embedded = any(name.startswith("text: meaning") for name in old_names)
+    embed = embed or is_old_embedded
     if described is None:
-        described = bool(computed_names) or embed or not has_numbers
+        described = is_old_described or embed or not has_numbers
     if not described:
         return all_items
     return describe(all_items, embed=embed, progress=progress)

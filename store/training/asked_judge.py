@@ -84,30 +84,46 @@ class AskedJudge:
         """Return the name of an argument in messages: its option on the command line, if known."""
         return self.names.get(argument, argument)
 
-    def is_asked(self, record: Mapping[str, Any] | None, folder: Path) -> bool:
-        """Check the passed arguments against a resumed run, and tell whether the run asks a judge.
+    def is_asked(self, record: Mapping[str, Any] | None) -> bool:
+        """Whether the run asks a judge about its documents.
 
         Args:
             record: the record of a resumed run; None for a new run.
-            folder: the folder of the run.
-
-        Raises:
-            SortNetError: if the resumed run was begun without a judge or with another kind of
-                judge, or if it asks a function that is not passed again.
         """
         if record is None:
             return self.judge is not None
+        return record.get("judged_by") is not None
+
+    def check_resumed(self, record: Mapping[str, Any], folder: Path) -> None:
+        """Check that a run can be resumed with the passed arguments.
+
+        Args:
+            record: the record of the resumed run.
+            folder: the folder of the run.
+
+        Raises:
+            SortNetError: if the run was begun without a judge or with another kind of judge, or if
+                it asks a function that is not passed again.
+        """
         judged_by = record.get("judged_by")
-        passed_names = self._passed_names()
-        if judged_by is None and passed_names:
-            raise SortNetError(f"the run was begun without a judge: leave out {min(passed_names)}")
-        passed_record = self.record() if self.is_judge_passed else None
-        if passed_record is not None and JUDGED_BY[kind_of(passed_record)] != judged_by:
+        if judged_by is None:
+            passed_names = self._passed_names()
+            if passed_names:
+                raise SortNetError(
+                    f"the run was begun without a judge: leave out {min(passed_names)}"
+                )
+            return
+        passed_kind = self._kind_of_passed_judge()
+        if passed_kind is not None and JUDGED_BY[passed_kind] != judged_by:
             raise _other_than_before("judge")
         asks_function = judged_by == JUDGED_BY["function"] and record["phase"] != DONE
-        if asks_function and passed_record is None:
+        if asks_function and passed_kind is None:
             raise _not_stored("a function", folder)
-        return judged_by is not None
+
+    def _kind_of_passed_judge(self) -> str | None:
+        """Return the kind of the judge that replaces the stored judge; None if no judge does."""
+        record = self.record() if self.is_judge_passed else None
+        return None if record is None else kind_of(record)
 
     def _passed_names(self) -> list[str]:
         """List the arguments that were passed, as messages name them."""

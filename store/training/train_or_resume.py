@@ -270,7 +270,9 @@ def prepare(
     if record is not None and columns == UNNAMED:
         columns = columns_of(record["data"], "run.json")
     url, recorded_url = store_url(options.store, record)
-    is_asked = judge.is_asked(record, folder.path)
+    if record is not None:
+        judge.check_resumed(record, folder.path)
+    is_asked = judge.is_asked(record)
     checks_judge = is_asked and is_asked_now
     if checks_judge:
         judge.check_budget(config)
