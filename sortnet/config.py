@@ -489,10 +489,11 @@ PRESETS = {"paper": PAPER}
 
 
 def choose_quality(train: Queries, vali: Queries, config: S) -> S:
-    """Choose RankQuality by the data if `quality` is None; return the settings with RankQuality.
+    """Choose the setting `quality` by the data if it is None; return the new settings.
 
-    It is `accuracy` with judged pairs or a judge; `map` if there are two different grades, and only
-    the higher grade is relevant; and `ndcg@10` otherwise.
+    `quality` names RankQuality, the measure that chooses the best iteration. The choice is
+    `accuracy` with judged pairs or a judge; `map` if there are two different grades, and only the
+    higher grade is relevant; and `ndcg@10` otherwise.
 
     Args:
         train: the training queries.

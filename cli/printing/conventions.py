@@ -27,7 +27,7 @@ def interval(share: float, n: int) -> str:
 def measures(
     figures: Mapping[str, Mapping[str, float]], conventions: Mapping[str, list[str]]
 ) -> list[str]:
-    """Make a table with a line for each part of the data, followed by the conventions.
+    """Make a table with a line for each part of the data, and list the measures' conventions.
 
     Args:
         figures: {part: {metric: value}}.

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def evaluation_result(evaluation: Evaluation) -> Result:
-    """Make the result with a row for each measure, and the conventions below the table."""
+    """Make the result with a row for each measure, and list the measures' conventions."""
     queries = evaluation.queries
     conventions = evaluation.conventions
     value: dict[str, Any] = {

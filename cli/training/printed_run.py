@@ -82,17 +82,24 @@ class PrintedRun(Watcher):
         self._raise_if_signalled()
 
     def begun(self, training: TrainingRun, *, chose: bool) -> None:
-        """Print the chosen settings, and how the training is divided among the iterations."""
-        lines = []
-        trials = training.run.config.get("tuning")
-        if chose and trials:
-            lines.append(iterations.chosen(training.config.flat(), trials))
+        """Print what is known before the first iteration.
+
+        If the run has finished, a message on stderr says so. If the settings were chosen just now,
+        they are printed, and how one training is divided among the iterations.
+        """
         if training.finished:
             say(f"the run in {training.folder} has finished already")
-        elif chose and training.config.divides_one_training:
+        if not chose:
+            return  # the lines below were printed when the settings were chosen
+        lines = []
+        trials = training.run.config.get("tuning")
+        if trials:
+            lines.append(iterations.chosen(training.config.flat(), trials))
+        if training.config.divides_one_training and not training.finished:
             lines.append(_budget_line(training.job, training.config))
         if lines:
-            self._put("\n".join([*lines, ""]))  # with an empty line before the iterations
+            lines.append("")  # an empty line before the iterations
+            self._put("\n".join(lines))
 
     def callbacks(self, training: TrainingRun) -> Sequence[Callback]:
         """Return what is called after each iteration: the check for signals, and the trackers."""

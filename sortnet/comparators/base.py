@@ -104,15 +104,16 @@ class NeuralComparator(nn.Module, ABC):
         """Adjust the net before a training step, when a `share` of the steps, 0 to 1, is done."""
 
     def score(self, prepared: Tensor) -> Tensor | None:
-        """Score prepared documents, (n,), if margins are an odd function of score differences.
+        """Return scores of prepared documents, (n,), that order the documents as the margins do.
 
-        Return None if the comparator has no such scores.
+        Each margin is f(s_i - s_j) with the scores s and an increasing function f, where
+        f(-z) = -f(z). Return None if the comparator has no such scores.
         """
         return None
 
     @torch.no_grad()
     def scores(self, X: F32) -> F32 | None:
-        """Score documents by their scaled features, (n, n_features), if the net has a `score`.
+        """Compute the scores of documents, see `score`, from scaled features X, (n, n_features).
 
         Returns:
             (n,) scores, or None if the net has no scores.

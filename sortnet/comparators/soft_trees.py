@@ -197,7 +197,10 @@ class SoftTrees(NeuralComparator):
 
 
 def leaf_values(p_right: Tensor, leaves: Tensor) -> Tensor:
-    """Add up the values of a document's leaves, by their probabilities, over each head's trees.
+    """Compute each head's score of a document: the sum of the expected values of its trees.
+
+    A head is a group of trees that has a score of its own. The expected value of a tree is the mean
+    of its leaf values, weighted by the probability that the document reaches the leaf.
 
     Args:
         p_right: (n, H, T, depth) the probability that a document goes right at each level, of n
@@ -205,7 +208,7 @@ def leaf_values(p_right: Tensor, leaves: Tensor) -> Tensor:
         leaves: (H T, 2^depth) the values of the leaves.
 
     Returns:
-        (n, H) scores.
+        (n, H) the score of each head.
 
     >>> leaf_values(torch.tensor([[[[0.25, 1.0]]]]), torch.tensor([[1.0, 2.0, 3.0, 4.0]]))
     tensor([[2.5000]])

@@ -59,8 +59,8 @@ def learn_to_sort(
             tell which of two documents is better.
         vali: the validation queries V, which choose the epoch and the iteration.
         make: a function that makes a comparator with random weights from a seed.
-        config: the settings, with a RankQuality. The number of an iteration is mixed into the seed,
-            so a resumed run draws the same numbers as a run that was never stopped.
+        config: the settings, in which `quality` is not None. The number of an iteration is mixed
+            into the seed, so a resumed run draws the same numbers as a run that was never stopped.
         metrics: further measures to compute in every iteration, on T and on V.
         sink: the store of TP and VP; by default they are kept in memory.
         extra_parts: scaled queries by name, which decide nothing. C_i is measured on them in every

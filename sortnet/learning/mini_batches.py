@@ -40,12 +40,14 @@ class MiniBatch:
 
 
 @dataclass(frozen=True)
-class _Shares:
-    """Pairs that each of k queries gives to a mini-batch; a query gives a run of its pairs.
+class _PairRanges:
+    """The pairs of each of k queries that belong to a mini-batch: a range of consecutive pairs.
+
+    The mini-batches of an epoch take the pairs of a query one after another.
 
     Attributes:
         queries: (k,) numbers of the queries, among this process's queries that have pairs.
-        first: (k,) number of the query's pairs in earlier mini-batches, where the run begins.
+        first: (k,) where the range begins: the number of the query's pairs in earlier mini-batches.
         n: (k,) number of the query's pairs in this mini-batch.
         n_in_epoch: (k,) number of the query's pairs in the epoch.
     """
@@ -209,19 +211,19 @@ class QueryPairs:
         n_in_all = int(n_of_query.sum())
         for begin in range(0, n_in_all, size):
             end = min(begin + size, n_in_all)
-            shares, is_own_pair = self._shares(order, n_of_query, ends, begin, end)
-            pairs = _ranges(self.offsets[shares.queries] + shares.first, shares.n)
+            ranges, is_own_pair = self._ranges_in_batch(order, n_of_query, ends, begin, end)
+            pairs = _ranges(self.offsets[ranges.queries] + ranges.first, ranges.n)
             if rng is not None:
                 # Every process draws the numbers of the whole mini-batch, and uses its own.
                 bits = rng.integers(1 << 32, size=end - begin, dtype=np.uint32)
                 own_bits = bits[is_own_pair]
-                self._replace_by_random(pairs, shares, own_bits, shuffled)
-            yield self._batch(shares, pairs, end - begin, device)
+                self._replace_by_random(pairs, ranges, own_bits, shuffled)
+            yield self._batch(ranges, pairs, end - begin, device)
 
-    def _shares(
+    def _ranges_in_batch(
         self, order: I64, n_of_query: I64, ends: I64, begin: int, end: int
-    ) -> tuple[_Shares, Bool]:
-        """Find out which pairs the queries of this process give to a mini-batch.
+    ) -> tuple[_PairRanges, Bool]:
+        """Find out which pairs of this process's queries belong to a mini-batch.
 
         All pairs of the epoch lie in one row, query by query, and the mini-batch is a part of it.
 
@@ -246,13 +248,17 @@ class QueryPairs:
         n_own_queries = len(self.offsets) - 1
         queries = order[in_batch] - self.first
         is_own = (queries >= 0) & (queries < n_own_queries)
-        shares = _Shares(
+        ranges = _PairRanges(
             queries[is_own], n_before_batch[is_own], n_in_batch[is_own], n_in_epoch[is_own]
         )
-        return shares, np.repeat(is_own, n_in_batch)
+        return ranges, np.repeat(is_own, n_in_batch)
 
     def _replace_by_random(
-        self, pairs: I64, shares: _Shares, bits: NDArray[np.uint32], shuffled: Callable[..., I64]
+        self,
+        pairs: I64,
+        ranges: _PairRanges,
+        bits: NDArray[np.uint32],
+        shuffled: Callable[..., I64],
     ) -> None:
         """Replace pairs of a mini-batch, in place, by random pairs of the same queries.
 
@@ -261,16 +267,16 @@ class QueryPairs:
 
         Args:
             pairs: (m,) indexes of pairs, query by query, which are replaced.
-            shares: the pairs of each query in the mini-batch.
+            ranges: the range of each query's pairs in the mini-batch.
             bits: (m,) 32 random bits for each pair.
             shuffled: a function of a query's number and its number n of pairs, which returns the
                 numbers 0 .. n - 1 in random order, always the same for a query.
         """
-        queries = shares.queries
-        n_in_batch = shares.n
+        queries = ranges.queries
+        n_in_batch = ranges.n
         first_pair = self.offsets[queries]
         n_pairs = np.diff(self.offsets)[queries]
-        is_sampled = shares.n_in_epoch < n_pairs
+        is_sampled = ranges.n_in_epoch < n_pairs
         is_sampled_pair = np.repeat(is_sampled, n_in_batch)
         n_sampled = n_in_batch[is_sampled]
         limits = np.repeat(n_pairs[is_sampled], n_sampled)
@@ -284,23 +290,23 @@ class QueryPairs:
         is_divided = ~is_sampled & (n_in_batch < n_pairs)
         for k in np.flatnonzero(is_divided).tolist():
             shuffled_numbers = shuffled(int(queries[k]) + self.first, int(n_pairs[k]))
-            end = shares.first[k] + n_in_batch[k]
-            numbers_in_batch = shuffled_numbers[shares.first[k] : end]
+            end = ranges.first[k] + n_in_batch[k]
+            numbers_in_batch = shuffled_numbers[ranges.first[k] : end]
             pairs[start_in_batch[k] : end_in_batch[k]] = first_pair[k] + numbers_in_batch
 
-    def _documents_of_batch(self, shares: _Shares, pairs: I64) -> tuple[I64, I64, I64]:
+    def _documents_of_batch(self, ranges: _PairRanges, pairs: I64) -> tuple[I64, I64, I64]:
         """Choose the documents whose features a mini-batch needs, and number its pairs by them.
 
         Args:
-            shares: the pairs of each query in the mini-batch.
+            ranges: the range of each query's pairs in the mini-batch.
             pairs: (m,) indexes of the pairs, query by query.
 
         Returns:
             (k,) indexes into `docs`, and the (m,) winners and losers of the pairs as indexes into
             these k documents.
         """
-        starts = self.doc_offsets[shares.queries]
-        n_docs = self.doc_offsets[shares.queries + 1] - starts
+        starts = self.doc_offsets[ranges.queries]
+        n_docs = self.doc_offsets[ranges.queries + 1] - starts
         winner = self.winner[pairs].astype(np.int64)
         loser = self.loser[pairs].astype(np.int64)
         if n_docs.sum() > 2 * (len(pairs) + _LONG):
@@ -311,19 +317,21 @@ class QueryPairs:
         # Take all documents of the queries, since np.unique would take longer.
         docs = _ranges(starts, n_docs)
         starts_in_batch = np.cumsum(n_docs) - n_docs
-        shift = np.repeat(starts_in_batch - starts, shares.n)
+        shift = np.repeat(starts_in_batch - starts, ranges.n)
         return docs, winner + shift, loser + shift
 
-    def _batch(self, shares: _Shares, pairs: I64, n_in_all: int, device: torch.device) -> MiniBatch:
+    def _batch(
+        self, ranges: _PairRanges, pairs: I64, n_in_all: int, device: torch.device
+    ) -> MiniBatch:
         """Make the mini-batch of the given pairs, with the features of their documents.
 
         Args:
-            shares: the pairs of each query in the mini-batch.
+            ranges: the range of each query's pairs in the mini-batch.
             pairs: (m,) indexes of the pairs, query by query.
             n_in_all: the number of pairs of the mini-batch in all processes together.
             device: the device of the mini-batch.
         """
-        docs, winner, loser = self._documents_of_batch(shares, pairs)
+        docs, winner, loser = self._documents_of_batch(ranges, pairs)
         # The loss is a sum over the mini-batch: divided by the number of pairs, and not by their
         # weights, it makes a small step if the pairs have little weight.
         weight = np.full(len(pairs), 1 / n_in_all, np.float32)

@@ -198,9 +198,8 @@ class _Agreements(NamedTuple):
 
     Attributes:
         compared: (a,) number of comparisons.
-        same: (a,) number of comparisons of two equal answers.
-        expected_same: (a,) number of comparisons that are expected to be of two equal answers, if
-            average annotators answer.
+        same: (a,) number of comparisons in which both answers prefer the same item.
+        expected_same: (a,) expected number of such comparisons, if average annotators answer.
     """
 
     compared: F64
@@ -216,8 +215,8 @@ class _Agreements(NamedTuple):
         Args:
             annotator: (m,) number of the annotator of each answer.
             compared: (m,) number of other answers that the answer is compared with.
-            same: (m,) number of other answers that are equal to the answer.
-            expected_share: (m,) share of other answers that are expected to be equal.
+            same: (m,) number of other answers that prefer the same item.
+            expected_share: (m,) share of other answers that are expected to prefer the same item.
             n: number of annotators.
         """
         return cls(
@@ -227,7 +226,7 @@ class _Agreements(NamedTuple):
         )
 
     def share(self, row: int) -> float | None:
-        """Return the share of equal answers in an annotator's comparisons.
+        """Return the share of an annotator's comparisons whose two answers prefer the same item.
 
         None without comparisons.
         """
@@ -236,7 +235,7 @@ class _Agreements(NamedTuple):
         return float(self.same[row] / self.compared[row])
 
     def expected_share(self, row: int) -> float | None:
-        """Return the share of equal answers that is expected if average annotators answer.
+        """Return the expected value of `share`, if average annotators answer.
 
         None without comparisons.
         """
@@ -474,7 +473,8 @@ def _comparisons_with_others(votes: SharedVotes) -> tuple[F64, F64]:
 
     Returns:
         Two arrays with a number for each pair and annotator, in the order of `votes.first`: the
-        number of comparisons, and the number of comparisons of equal answers.
+        number of comparisons, and the number of comparisons in which both answers prefer the same
+        item.
     """
     pair_and_annotator = np.cumsum(votes.first) - 1  # the number of each vote's combination
     pair = votes.pair[votes.first]

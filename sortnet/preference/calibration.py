@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -26,8 +27,8 @@ class CalibrationRange:
         answers: the number of answers in the range.
         said: the mean probability that the answers give to the preferred item.
         others: the share of other annotators' answers to the same pairs that prefer the same item;
-            None if there are no such answers.
-        n_others: the number of other annotators' answers to the same pairs.
+            None if there are no such answers. Ties are left out.
+        n_others: the number of other annotators' answers to the same pairs, without ties.
         gold: the share of the answers about gold pairs that are right; None if there are none.
         n_gold: the number of answers about gold pairs.
     """
@@ -42,12 +43,41 @@ class CalibrationRange:
     n_gold: int
 
 
+class _ComparedAnswers(NamedTuple):
+    """An annotator's m answers, compared with the gold pairs and with other annotators' answers.
+
+    Attributes:
+        p: (m,) the probability that the answer gives to the preferred item.
+        n_others: (m,) the number of other annotators' answers to the same pair, without ties.
+        n_same: (m,) the number of other annotators' answers that prefer the same item.
+        is_gold: (m,) whether the answer is about a gold pair.
+        is_right: (m,) whether the answer is about a gold pair and prefers the better item.
+    """
+
+    p: F64
+    n_others: I64
+    n_same: I64
+    is_gold: Bool
+    is_right: Bool
+
+    def where(self, is_selected: Bool) -> _ComparedAnswers:
+        """Select answers by a mask."""
+        return _ComparedAnswers(
+            p=self.p[is_selected],
+            n_others=self.n_others[is_selected],
+            n_same=self.n_same[is_selected],
+            is_gold=self.is_gold[is_selected],
+            is_right=self.is_right[is_selected],
+        )
+
+
 def calibration(
     judgements: Iterable[Judgement], annotator: str, gold: Iterable[Pair] = ()
 ) -> list[CalibrationRange]:
     """Group an annotator's answers by their probability, from the least sure range to the surest.
 
-    Ties, answers without a probability, and ranges without answers are left out.
+    Each range tells how sure the answers are, and how many of them other annotators and the gold
+    pairs confirm. Ties, answers without a probability, and ranges without answers are left out.
 
     Args:
         judgements: the judgements of all annotators.
@@ -56,10 +86,11 @@ def calibration(
 
     Cost: a sort of the judgements.
 
-    >>> judgements = [Judgement("model", 0, 1, "left", p=0.8), Judgement("ana", 1, 0, "left")]
-    >>> ranges = calibration(judgements, "model")
-    >>> [(answers.said, answers.others) for answers in ranges]
-    [(0.8, 0.0)]
+    >>> by_model = Judgement("model", 0, 1, "left", p=0.8)  # prefers item 0, and is 80 % sure
+    >>> by_ana = Judgement("ana", 1, 0, "left")  # prefers item 1
+    >>> [only_range] = calibration([by_model, by_ana], "model")
+    >>> only_range.said, only_range.others
+    (0.8, 0.0)
     """
     table = Judgements.of(judgements)
     votes = SharedVotes.of(table)
@@ -69,47 +100,70 @@ def calibration(
     is_counted = is_own & ~is_tie & has_p
     if not is_counted.any():
         return []
-    # For each counted vote: the other annotators' votes about the same pair, and those among them
-    # that prefer the same item.
-    counts = _preference_counts(votes, ~is_own)[votes.pair[is_counted]]
-    n_others = counts.sum(axis=1)
-    n_same = np.where(votes.better[is_counted] == 1, counts[:, 0], counts[:, 1])
-    is_right, is_gold = _compare_with_gold(votes, is_counted, gold)
-    p = _p_of_preferred(table, votes.rows[is_counted])
+    answers = _compare(table, votes, is_counted, is_own, gold)
     inner_edges = EDGES[1:-1]
-    range_numbers = np.searchsorted(inner_edges, p, side="right")
-    ranges = []
-    for k in np.unique(range_numbers).tolist():
-        is_within = range_numbers == k
-        n_others_within = int(n_others[is_within].sum())
-        n_gold_within = int(is_gold[is_within].sum())
-        ranges.append(
-            CalibrationRange(
-                low=EDGES[k],
-                high=EDGES[k + 1],
-                answers=int(is_within.sum()),
-                said=float(p[is_within].mean()),
-                others=_share(n_same[is_within].sum(), n_others_within),
-                n_others=n_others_within,
-                gold=_share(is_right[is_within].sum(), n_gold_within),
-                n_gold=n_gold_within,
-            )
-        )
-    return ranges
+    range_numbers = np.searchsorted(inner_edges, answers.p, side="right")
+    return [
+        _calibration_range(answers.where(range_numbers == k), EDGES[k], EDGES[k + 1])
+        for k in np.unique(range_numbers).tolist()
+    ]
 
 
-def _preference_counts(votes: SharedVotes, is_counted: Bool) -> I64:
+def _calibration_range(answers: _ComparedAnswers, low: float, high: float) -> CalibrationRange:
+    """Summarise the answers whose probability lies between `low` and `high`."""
+    n_others = int(answers.n_others.sum())
+    n_gold = int(answers.is_gold.sum())
+    return CalibrationRange(
+        low=low,
+        high=high,
+        answers=len(answers.p),
+        said=float(answers.p.mean()),
+        others=_share(answers.n_same.sum(), n_others),
+        n_others=n_others,
+        gold=_share(answers.is_right.sum(), n_gold),
+        n_gold=n_gold,
+    )
+
+
+def _compare(
+    table: Judgements, votes: SharedVotes, is_counted: Bool, is_own: Bool, gold: Iterable[Pair]
+) -> _ComparedAnswers:
+    """Compare the counted votes with the gold pairs and with other annotators' votes.
+
+    Args:
+        table: the judgements.
+        votes: the votes of all annotators.
+        is_counted: a mask of the annotator's votes to compare.
+        is_own: a mask of all votes of the annotator.
+        gold: pairs (better, worse) whose order is known.
+    """
+    pair = votes.pair[is_counted]
+    n_prefer_low, n_prefer_high = _preference_counts(votes, ~is_own)
+    n_others = n_prefer_low + n_prefer_high
+    prefers_low = votes.better[is_counted] == 1
+    is_right, is_gold = _compare_with_gold(votes, is_counted, gold)
+    return _ComparedAnswers(
+        p=_p_of_preferred(table, votes.rows[is_counted]),
+        n_others=n_others[pair],
+        n_same=np.where(prefers_low, n_prefer_low[pair], n_prefer_high[pair]),
+        is_gold=is_gold,
+        is_right=is_right,
+    )
+
+
+def _preference_counts(votes: SharedVotes, is_counted: Bool) -> tuple[I64, I64]:
     """Count the selected votes of each pair, separately for the item that they prefer.
 
     Returns:
-        (n_pairs, 2) the number of votes for the item with the lower number, and for the other item.
+        (n_pairs,) the number of votes for the item with the lower number, and (n_pairs,) the number
+        of votes for the item with the higher number.
     """
     n_pairs = len(votes.starts)
-    pairs_for_lower = votes.pair[is_counted & (votes.better == 1)]
-    pairs_for_higher = votes.pair[is_counted & (votes.better == 0)]
-    n_lower = np.bincount(pairs_for_lower, minlength=n_pairs)
-    n_higher = np.bincount(pairs_for_higher, minlength=n_pairs)
-    return np.stack((n_lower, n_higher), axis=1)
+    pairs_for_low = votes.pair[is_counted & (votes.better == 1)]
+    pairs_for_high = votes.pair[is_counted & (votes.better == 0)]
+    n_prefer_low = np.bincount(pairs_for_low, minlength=n_pairs)
+    n_prefer_high = np.bincount(pairs_for_high, minlength=n_pairs)
+    return n_prefer_low, n_prefer_high
 
 
 def _compare_with_gold(

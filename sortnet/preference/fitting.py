@@ -123,13 +123,17 @@ class SessionFitting:
         """Whether a fit takes only a few milliseconds: few unknowns, and no net to train."""
         if not self.small:
             return False
-        uses_net = self._history.n_votes >= ENOUGH
-        return not (uses_net and self._is_net_old)
+        return not (self._uses_net and self._is_net_old)
 
     @property
     def small(self) -> bool:
         """Whether there are so few unknowns that a fit takes a few milliseconds."""
         return sum(self._features.shape) + len(self._history.annotators) <= _SMALL
+
+    @property
+    def _uses_net(self) -> bool:
+        """Whether there are enough votes to train a net."""
+        return self._history.n_votes >= ENOUGH
 
     @property
     def _is_net_old(self) -> bool:
@@ -150,12 +154,20 @@ class SessionFitting:
                 self._refit(keep_net=keep_net)
 
     def fit_if_due(self) -> None:
-        """Fit if enough events wait; return at once if another fit is in progress."""
-        if not (self.due and self._fitting.acquire(blocking=False)):
+        """Fit before a question is chosen, if enough events wait for a fit.
+
+        The question waits for the fit, so no net is trained. If another fit is in progress, the
+        question does not wait for it: return at once.
+        """
+        if not self.due:
+            return
+        is_only_fit = self._fitting.acquire(blocking=False)
+        if not is_only_fit:
             return
         try:
-            # A question waits for this fit, so no net is trained.
-            self._refit(keep_net=self._history.n_votes >= ENOUGH)
+            # Training a net takes long, so the last net is kept. With too few votes for a net there
+            # is no net to keep, and no net is trained either.
+            self._refit(keep_net=self._uses_net)
         finally:
             self._fitting.release()
 

@@ -330,16 +330,20 @@ def leave_one_out(problem: Problem, theta: F64, root: F64, rows: I64) -> tuple[F
 
 
 def _gaps_without_annotator(problem: Problem, theta: F64, root: F64, rows: Bool) -> tuple[F64, F64]:
-    """Compute the mean and the variance of the score difference of each selected answer.
+    """Predict each selected answer's score difference without the answers of its annotator.
 
-    The difference is s_left - s_right. The scores s are approximated as if the answer's annotator
-    had not answered at all; with many unknowns, as if the annotator had not given this answer.
+    The score difference is s_left - s_right, with the scores s of the answer's two items. The
+    scores are approximated as if the answer's annotator had not answered at all; with many
+    unknowns, as if the annotator had not given this answer.
 
     Args:
         problem: the problem, with all answers.
         theta: the unknowns at the mode.
         root: a matrix R; the covariance of scores and biases is RᵀR.
         rows: a mask that selects the answers.
+
+    Returns:
+        The mean and the variance of each score difference.
     """
     votes = problem.votes.where(rows)
     scores = problem.to_scores(theta)
@@ -369,10 +373,13 @@ def _gaps_without_annotator(problem: Problem, theta: F64, root: F64, rows: Bool)
 def _gaps_without_models(
     problem: Problem, prior: Prior, rng: np.random.Generator
 ) -> tuple[F64, F64]:
-    """Compute the mean and the variance of the score difference of each answer of a model.
+    """Predict the score difference of each answer of a model without the answers of all models.
 
-    The difference is s_left - s_right. The scores s are fitted to people's answers and gold pairs
-    only.
+    The score difference is s_left - s_right. The scores s are fitted to people's answers and gold
+    pairs only.
+
+    Returns:
+        The mean and the variance of each score difference.
     """
     by_model = problem.votes.of_kind(MODEL)
     votes = problem.votes.where(by_model)

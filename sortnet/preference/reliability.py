@@ -132,8 +132,8 @@ def reliabilities(
 ) -> Annotators:
     """Estimate reliabilities and blind shares on a grid, and the scales of people's measurements.
 
-    An estimate is the mean of the posterior on the grid. The reliabilities are then divided by a
-    common factor, so that their mean is 1, see `_common_factor`.
+    An estimate is the mean of the posterior on the grid. The reliabilities are then divided by
+    their mean, so that the average annotator has the reliability 1, see `_mean_absolute`.
 
     Args:
         before: the present estimates. The side biases and the scales of models stay as they are.
@@ -171,11 +171,11 @@ def reliabilities(
     odds_of_blind = odds.sum(axis=1)
     reliability, reliability_sd = _mean_and_sd(c, odds_of_reliability)
     blind, blind_sd = _mean_and_sd(BLIND, odds_of_blind)
-    common_factor = _common_factor(reliability, votes)
+    mean_reliability = _mean_absolute(reliability, votes)
     return replace(
         before,
-        reliability=reliability / common_factor,
-        reliability_sd=reliability_sd / common_factor,
+        reliability=reliability / mean_reliability,
+        reliability_sd=reliability_sd / mean_reliability,
         blind=blind,
         blind_sd=blind_sd,
         scale=scale,
@@ -194,18 +194,28 @@ def _log_prior_of_reliability(c: F64) -> F64:
     return log_prior
 
 
-def _common_factor(reliability: F64, votes: Votes) -> float:
-    """Compute the factor by which all reliabilities are divided, so that their mean is 1.
+def _mean_absolute(reliability: F64, votes: Votes) -> float:
+    """Compute the mean absolute reliability, by which all reliabilities are divided.
 
-    The scores absorb the factor. The mean is over the answers of people, or of models if only
-    models have answered. An annotator counts in proportion to the reliability, so that annotators
-    with random answers do not count.
+    The reliability and the score difference influence an answer only by their product. So the next
+    fit of the scores makes up for the division.
+
+    A reliability c is negative for inverted answers, so the mean is over |c|. Its weights are
+    n_answers |c|, so that annotators with random answers, whose c is near 0, hardly count. If
+    people have answered, models do not count.
+
+    Args:
+        reliability: (a,) the reliability of each annotator.
+        votes: the answers.
     """
+    is_counted = votes.first  # an answer about a set has several rows, but counts once
     is_by_person = votes.of_kind(PERSON)
-    is_counted = votes.first & (is_by_person | ~is_by_person.any())
+    if is_by_person.any():
+        is_counted = is_counted & is_by_person
     n_answers = np.bincount(votes.annotator[is_counted], minlength=len(reliability))
-    # The mean of |c|, in which each annotator has the weight n_answers |c|.
-    return float((n_answers @ reliability**2) / (n_answers @ np.abs(reliability)))
+    sum_of_weights = n_answers @ np.abs(reliability)
+    weighted_sum = n_answers @ reliability**2  # of |c| with the weights n_answers |c|
+    return float(weighted_sum / sum_of_weights)
 
 
 def matched_scale(scale: float, sum_of_squares: float, degrees_of_freedom: float) -> float:

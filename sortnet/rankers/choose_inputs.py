@@ -59,7 +59,7 @@ def choose(
     Args:
         train: labelled queries, not scaled.
         vali: labelled queries that trials are measured on.
-        config: settings with a RankQuality.
+        config: settings in which `quality`, the name of RankQuality, is not None.
         make_for: makes a custom comparator; None: the comparator of `config`.
         progress: called with a line of text before each trial.
         ended: finished trials of an earlier call that was interrupted, as `on_trial` was called

@@ -171,9 +171,13 @@ def _return_freed_memory(record: Iteration, state: State) -> None:
 
 
 def checked_config(train: Queries, vali: Queries, config: Config) -> Config:
-    """Check the training and validation queries; return the settings with a RankQuality.
+    """Check the training and validation queries, and choose the setting `quality` if it is None.
 
+    `quality` names RankQuality, the measure that chooses the best iteration; see `choose_quality`.
     Pairs that a judge will answer are checked later.
+
+    Returns:
+        The settings, in which `quality` is not None.
 
     Raises:
         DataError: if the parts have different features, if there is nothing to learn, or if

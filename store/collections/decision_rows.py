@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from sqlalchemy import bindparam, insert, or_, select
+from sqlalchemy import Executable, bindparam, insert, or_, select
 
 from sortnet.errors import StudyError
 from sortnet.preference.study import Decision, Study, check_decision, study_of
@@ -36,9 +36,7 @@ class DecisionRows(AnnotatorRows, ItemRows, LeaseRows):
 
     def decisions(self, after: int = 0) -> list[Decision]:
         """List all decisions with a number above `after`, in the order of their numbers."""
-        with self.transaction() as connection:
-            rows = connection.execute(_DECISIONS, {"of": self.number, "after": after})
-            return [Decision(*row) for row in rows]
+        return self._select_decisions(_DECISIONS, after=after)
 
     def study(self) -> Study:
         """Return the state after all decisions, such as excluded annotators and retired items."""
@@ -84,19 +82,32 @@ class DecisionRows(AnnotatorRows, ItemRows, LeaseRows):
         return numbered
 
     def _is_excluded_or_paused(self, annotator: int) -> bool:
-        """Whether an annotator is excluded or paused, so that no question may be asked.
+        """Whether an annotator is asked nothing, because of an exclusion or a pause.
 
-        Decisions about this annotator and about all annotators count.
+        A pause of all annotators counts, too.
 
         Args:
             annotator: the key of the annotator.
         """
-        parameters = {"of": self.number, "after": 0, "annotator": annotator}
-        with self.transaction() as connection:
-            rows = connection.execute(_EXCLUDING_OR_PAUSING, parameters)
-            study = study_of([Decision(*row) for row in rows])
-        # The decisions that were read are about this annotator or about all annotators.
+        decisions = self._select_decisions(_EXCLUDING_OR_PAUSING, annotator=annotator)
+        study = study_of(decisions)
+        # Decisions about other annotators were not read, so `excluded` and `paused` of this study
+        # can only name this annotator or all annotators.
         return bool(study.excluded or study.paused)
+
+    def _select_decisions(
+        self, statement: Executable, *, after: int = 0, **parameters: int
+    ) -> list[Decision]:
+        """List the decisions that a statement selects, in the order of their numbers.
+
+        Args:
+            statement: `_DECISIONS`, or a statement that selects some of these decisions.
+            after: only decisions with a higher number are listed.
+            parameters: further parameters of the statement.
+        """
+        with self.transaction() as connection:
+            rows = connection.execute(statement, {"of": self.number, "after": after, **parameters})
+            return [Decision(*row) for row in rows]
 
     def _carry_out(self, decision: Decision, annotator: int | None) -> None:
         """Close the leases that a decision ends, or renew the token of an annotator's link.

@@ -1,4 +1,4 @@
-"""Evaluate a model on labelled queries: measures of each query, means, and conventions."""
+"""Evaluate a model on labelled queries, and describe how the measures are computed."""
 
 from __future__ import annotations
 

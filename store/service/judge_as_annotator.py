@@ -330,9 +330,11 @@ def _choice(judgement: Judgement) -> tuple[Answer, int | None, int | None]:
 def mark_model(
     service: LabellingService, annotator: str, do: Callable[..., object] = operator.call
 ) -> None:
-    """Mark a new annotator as a model, and the model's probabilities as measurements.
+    """Decide that a new annotator is a model, and how the fit uses the model's probabilities.
 
-    Earlier decisions about the annotator stay. An annotator who has answered is not marked.
+    Each probability counts as a measurement of the score difference of two items, see
+    `Probabilities`. Earlier decisions about the annotator stay, and nothing is decided about an
+    annotator who has answered.
 
     Args:
         do: calls each function that reads or writes the store, for example

@@ -527,8 +527,8 @@ class LabellingService:
     def _replay(self, judgements: Judgements) -> None:
         """Add newly read judgements, and advance `last_number` to the last of them.
 
-        The session leaves out the judgements of excluded annotators, so these are kept in
-        `_excluded_judgements`.
+        The session ignores the judgements of excluded annotators. Reports, counts and `sees` need
+        these judgements, too, so the service keeps them in `_excluded_judgements`.
         """
         if not len(judgements):
             return
@@ -536,7 +536,8 @@ class LabellingService:
         excluded_names = self.study.excluded.keys() & judgements.annotators.keys()
         if excluded_names:
             is_excluded = np.any([judgements.by(name) for name in excluded_names], axis=0)
-            self._excluded_judgements.extend(judgements.where(is_excluded))
+            new_excluded_judgements = judgements.where(is_excluded)
+            self._excluded_judgements.extend(new_excluded_judgements)
         self.last_number = int(judgements.number[-1])
 
     def _choose_questions(

@@ -41,7 +41,13 @@ class Watcher:
         """Receive a finished trial of settings, with its RankQuality."""
 
     def begun(self, training: TrainingRun, *, chose: bool) -> None:
-        """Receive the run before it trains; `chose` tells whether trials chose its settings."""
+        """Receive the run after its settings are chosen, before it trains.
+
+        Args:
+            training: the run.
+            chose: whether the settings were chosen just now. If not, they were chosen before the
+                run was interrupted.
+        """
 
     def callbacks(self, training: TrainingRun) -> Sequence[Callback]:
         """Return functions that are called after each iteration, see `learn_to_sort`."""
