@@ -223,7 +223,7 @@ def test_a_warm_run_makes_every_step_of_its_budget_whatever_the_pairs(data):
 
 def test_the_schedule_ends_exactly_at_the_end_of_the_last_iteration(monkeypatch):
     """OneCycleLR ends at lr / 25 / 10^4, in the last of all steps."""
-    rates, gradients = [], training._gradients
+    rates, gradients = [], training._set_gradients
     steps_of = training._Steps.of
     optimizers = []
 
@@ -236,7 +236,7 @@ def test_the_schedule_ends_exactly_at_the_end_of_the_last_iteration(monkeypatch)
         return gradients(*args)
 
     monkeypatch.setattr(training._Steps, "of", remember)
-    monkeypatch.setattr(training, "_gradients", rate_before_step)
+    monkeypatch.setattr(training, "_set_gradients", rate_before_step)
     T = made(20, 1)
     learned(T, T, Config(quality="map", comparator="cmpnn", pairs="compared", max_iter=4))
     assert len(optimizers) == 4
