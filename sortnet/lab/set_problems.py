@@ -24,7 +24,7 @@ SIZES = (3, 24)  # least and largest size of the test sets in the study of set s
 # A scaling by query would give even rankers that score objects one by one a view of the whole set.
 _SCALING = "standard"
 _SEED = 13  # so that other random data with the same user's seed are drawn independently
-_VALIDATION = 10  # one training set in so many is used for validation
+_VALIDATION = 10  # one training set in ten is used for validation
 # Settings with which RankNet reaches the figures of the paper.
 _NETS = {"hidden": (32, 32), "epochs": 10, "queries": 64, "lr": 0.1, "weight_decay": 0.0}
 _SETTINGS: dict[str, dict[str, Any]] = {"ranknet": _NETS, "listnet": _NETS}

@@ -36,7 +36,8 @@ _CANDIDATES = 20
 _AT_ONCE = 1 << 20  # number of pairs processed at a time, which bounds memory
 _TOP = 0.5  # weight of the rank in `top` at the end of a run, where certainty has weight 1
 _ASKING = 0.6  # share of a run's trainings during which the judge is asked
-_LEAST_OF_QUERY = 1000  # least number of pairs that `even` selects from a query, if it has so many
+# `even` selects at least this number of pairs from a query, or all pairs of a smaller query.
+_LEAST_OF_QUERY = 1000
 _SHARE_OF_VALI = 5  # one of 5 answers is about validation queries
 _DIFFERENT_SORTS = 3  # all sorts of a run together compare as many different pairs as 3 sorts
 _IN_ALL = MOST_PAIRS  # largest number of pairs that `even` selects, or that `compared` learns from

@@ -16,7 +16,7 @@ from sortnet.errors import ComparatorError
 from sortnet.sorting.merge_sort_levels import merge_sort_levels
 from sortnet.threads import in_threads
 
-# The queries are sorted in runs of at most so many documents, which bounds memory. The prepared
+# The largest numbers of documents that are sorted together, which bound memory. The prepared
 # documents of a CmpNN, `DualUnits`, must stay in the cache; other comparators are fast with large
 # batches, and a GPU with the largest.
 _COMPILED_CHUNK = 1 << 14
