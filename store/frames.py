@@ -202,7 +202,6 @@ def answers_frame(
         queries: for each split, the number of the first document of each query, and the names of
             the queries.
     """
-
     values: dict[str, list[Any]] = {name: [] for name in ANSWER_COLUMNS}
     for split, answers_of_split in answers.items():
         first_documents, qids = queries[split]
