@@ -489,22 +489,27 @@ def _agreements(
 def _comparisons_with_others(votes: SharedVotes) -> tuple[F64, F64]:
     """Compare each annotator's answers to a pair with other annotators' answers to the pair.
 
-    All comparisons that follow from one answer about a set count together as one answer.
+    For each combination of a pair and an annotator, let l and h be the numbers of the annotator's
+    answers for the item with the lower and with the higher number, L and H the numbers of the other
+    annotators' answers, and w the weight:
+
+        number of comparisons = w (l + h) (L + H)
+        number of comparisons in which both prefer the same item = w (l L + h H)
+
+    The weight is 1, or 1 / n if n comparisons follow from the same answer about a set.
 
     Returns:
-        Two arrays with a number for each pair and annotator, in the order of `votes.first`: the
-        number of comparisons, and the number of comparisons in which both answers prefer the same
-        item.
+        Both numbers for each combination, in the order of the votes that `votes.first` marks.
     """
-    pair_and_annotator = np.cumsum(votes.first) - 1  # the number of each vote's combination
+    combination = np.cumsum(votes.first) - 1  # of each vote, numbered from 0
     pair = votes.pair[votes.first]
-    # Columns: answers for the item with the lower number, and for the item with the higher number.
-    own = counted(pair_and_annotator, votes.better)[:, :2]
+    # The columns of `own` are l and h, the columns of `others` are L and H. Ties are left out.
+    own = counted(combination, votes.better)[:, :2]
     others = counted(votes.pair, votes.better)[pair, :2] - own
     weight = votes.weight[votes.first]
-    n_shared = weight * own.sum(axis=1) * others.sum(axis=1)
+    n_compared = weight * own.sum(axis=1) * others.sum(axis=1)
     n_same = weight * (own * others).sum(axis=1)
-    return n_shared, n_same
+    return n_compared, n_same
 
 
 def _expected_agreement(votes: SharedVotes, posterior: Posterior, pairs: I64) -> F64:
