@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
 
 _N_LISTED = 10  # number of runs whose ids a message lists
+_IS_OF_RUN = IterationRow.run == RunRow.number
 
 
 def new_run_id() -> str:
@@ -350,20 +351,23 @@ def _runs_query() -> Any:
 
     The sizes `tp` and `vp` of the training and validation pairs are from the newest iteration.
     """
-    is_of_run = IterationRow.run == RunRow.number
-
-    def newest(column: Any, *conditions: Any) -> Any:
-        """Make a subquery: a column's value in the newest iteration that meets all conditions."""
-        values = select(column).where(is_of_run, *conditions)
-        values = values.order_by(IterationRow.iteration.desc())
-        return values.limit(1).scalar_subquery().label(column.name)
-
-    n_iterations = select(func.count()).where(is_of_run).scalar_subquery()
+    n_iterations = select(func.count()).where(_IS_OF_RUN).scalar_subquery()
     return select(
         RunRow.__table__,
         n_iterations.label("iterations"),
-        newest(IterationRow.iteration, IterationRow.best).label("best_iteration"),
-        newest(IterationRow.quality, IterationRow.best).label("best_quality"),
-        newest(IterationRow.tp),
-        newest(IterationRow.vp),
+        _newest(IterationRow.iteration, IterationRow.best).label("best_iteration"),
+        _newest(IterationRow.quality, IterationRow.best).label("best_quality"),
+        _newest(IterationRow.tp).label("tp"),
+        _newest(IterationRow.vp).label("vp"),
     ).order_by(RunRow.number.desc())
+
+
+def _newest(column: Any, *conditions: Any) -> Any:
+    """Make a subquery of a column's value in the newest iteration of a run.
+
+    Args:
+        column: a column of the table of iterations.
+        conditions: only iterations that meet all conditions are searched.
+    """
+    values = select(column).where(_IS_OF_RUN, *conditions)
+    return values.order_by(IterationRow.iteration.desc()).limit(1).scalar_subquery()

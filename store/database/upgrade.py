@@ -48,11 +48,7 @@ def upgrade(connection: Connection, *, name: str) -> Path | None:
         return None
     copy = None
     if stored_revision is None:
-        # `checked_revision` has seen that the database is empty, so no table is there to compare
-        # with.
-        Base.metadata.create_all(connection, checkfirst=False)
-        connection.execute(text(f"CREATE TABLE {VERSION_TABLE} (version_num VARCHAR(32) NOT NULL)"))
-        connection.execute(text(f"INSERT INTO {VERSION_TABLE} VALUES ('{NEWEST}')"))
+        _create_tables(connection)
     else:
         if is_sqlite:
             copy = _copy_file(Path(connection.engine.url.database or ""), stored_revision)
@@ -65,6 +61,14 @@ def upgrade(connection: Connection, *, name: str) -> Path | None:
         drop = "ALTER TABLE pairs DROP CONSTRAINT IF EXISTS pairs_run_fkey"
         connection.execute(text(drop))
     return copy
+
+
+def _create_tables(connection: Connection) -> None:
+    """Create all tables in an empty database, and store the newest revision."""
+    # The database is empty, so it need not be searched for tables that exist already.
+    Base.metadata.create_all(connection, checkfirst=False)
+    connection.execute(text(f"CREATE TABLE {VERSION_TABLE} (version_num VARCHAR(32) NOT NULL)"))
+    connection.execute(text(f"INSERT INTO {VERSION_TABLE} VALUES ('{NEWEST}')"))
 
 
 def _upgrade_tables(connection: Connection) -> None:
