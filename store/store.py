@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
@@ -198,13 +198,7 @@ class Store:
         with self.database.transaction() as connection:
             newest_first = select(RunRow.number, RunRow.id).order_by(RunRow.number.desc())
             rows = connection.execute(newest_first).all()
-        prefix = id_or_prefix.lower()
-        if id_or_prefix == "last":
-            matching = list(rows[:1])
-        elif prefix:
-            matching = [row for row in rows if row.id.startswith(prefix)]
-        else:
-            matching = []
+        matching = _matching_runs(rows, id_or_prefix)
         if len(matching) == 1:
             return Run(self.database, matching[0].number)
         fault = f"{len(matching)} runs begin with" if matching else "no run"
@@ -312,6 +306,16 @@ class Store:
             n_features.append(len(names_of_collection[collection_of_items]))
         frame.insert(3, "features", pd.Series(n_features, dtype="int64"))
         return frame
+
+
+def _matching_runs(newest_first: Sequence[Any], id_or_prefix: str) -> list[Any]:
+    """Return the rows of the runs whose id begins with a prefix; `last` returns the newest run."""
+    if id_or_prefix == "last":
+        return list(newest_first[:1])
+    prefix = id_or_prefix.lower()
+    if not prefix:
+        return []
+    return [row for row in newest_first if row.id.startswith(prefix)]
 
 
 def _facts(queries: Queries) -> dict[str, Any]:
