@@ -139,13 +139,11 @@ class Posterior:
             blind: (m,) the share of blind answers of each vote's annotator.
             scale: (m,) the scale of measurements of each vote's annotator.
         """
-        _, slope, weight = answers(z, votes.target, self.tie, blind, self.ties)
+        likelihood = answers(z, votes.target, self.tie, blind, self.ties)
         rows = np.flatnonzero(votes.is_measured & (scale > 0))
         if votes.probit is not None and len(rows):
-            likelihood = measured(z[rows], votes.probit[rows], scale[rows])
-            slope[rows] = likelihood.slope
-            weight[rows] = likelihood.weight
-        return slope, weight
+            likelihood.replace_rows(rows, measured(z[rows], votes.probit[rows], scale[rows]))
+        return likelihood.slope, likelihood.weight
 
     def _gaps(self, votes: Votes, reliability: F64) -> tuple[F64, F64]:
         """Return the mean and the variance of each vote's gap, both (m,).

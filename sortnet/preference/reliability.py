@@ -110,8 +110,18 @@ class AnswerGaps(NamedTuple):
     @classmethod
     def of_person(cls, mean: F64, variance: F64) -> AnswerGaps:
         """Make the gaps of a person's answers, without a side bias."""
-        ones = np.ones(len(mean))
-        return cls(mean, variance, bias=np.zeros(len(mean)), noise=ones, n_answers=ones)
+        m = len(mean)
+        return cls(mean, variance, bias=np.zeros(m), noise=np.ones(m), n_answers=np.ones(m))
+
+    @classmethod
+    def unknown(cls, m: int) -> AnswerGaps:
+        """Make placeholders for the gaps of m answers, which `replace_rows` replaces."""
+        return cls.of_person(np.zeros(m), np.zeros(m))
+
+    def replace_rows(self, rows: Bool, gaps: AnswerGaps) -> None:
+        """Replace the values of the answers that the mask `rows` selects, in place."""
+        for column, values in zip(self, gaps, strict=True):
+            column[rows] = values
 
     def where(self, rows: Bool | I64 | slice) -> AnswerGaps:
         """Select answers by a mask, by row numbers or by a slice."""

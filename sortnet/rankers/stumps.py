@@ -93,13 +93,8 @@ def boosted(
 
     A stump h has the value 1 above a threshold of a feature, else 0. A round gives each pair of a
     better document i and a worse document j a weight W, and chooses the stump with the largest |r|,
-    where r = Σ W (h_i - h_j). The score of a document is the sum Σ α h over the rounds, where
-
-        α = ½ ln(W+ / W-)
-
-    with the sums W+ and W- of the weights of the pairs that the stump orders rightly and wrongly.
-    RankBoost adds half of the weights of undecided pairs to both sums: W+ = (1 + r) / 2 and
-    W- = (1 - r) / 2.
+    where r = Σ W (h_i - h_j). The score of a document is the sum Σ α h over the rounds, where α is
+    the `_weight_of_stump`.
 
     Args:
         train: graded queries.
@@ -113,8 +108,9 @@ def boosted(
     pairs = pairs_of_grades(train)
     better = pairs.i
     worse = pairs.j
+    is_rankboost = weigh is by_exponential
     weight_at_start = np.ones(len(pairs))
-    if weigh is by_fidelity:  # the weights of the pairs of each query have a sum of 1
+    if not is_rankboost:  # FRank: the weights of the pairs of each query have a sum of 1
         query = train.query_of_docs()[better]
         weight_at_start = 1 / np.bincount(query)[query]
     codes, thresholds = _binned(train.features)
@@ -130,17 +126,26 @@ def boosted(
         if abs(r) < _TINY:  # every stump orders as much weight rightly as wrongly
             break
         h = (codes[:, feature] > threshold).astype(np.float64)
-        if weigh is by_exponential:  # the formulas of RankBoost, see above
-            weight_right = (1 + r) / 2
-            weight_wrong = (1 - r) / 2
+        if is_rankboost:  # half of the weights of undecided pairs is added to both sums
+            alpha = _weight_of_stump((1 + r) / 2, (1 - r) / 2)
         else:
             difference = h[better] - h[worse]
-            weight_right = float(weight @ (difference > 0))
-            weight_wrong = float(weight @ (difference < 0))
-        alpha = 0.5 * np.log((weight_right + _SMOOTH) / (weight_wrong + _SMOOTH))
+            alpha = _weight_of_stump(
+                float(weight @ (difference > 0)), float(weight @ (difference < 0))
+            )
         score += alpha * h
-        stumps.append((feature, float(thresholds[threshold, feature]), float(alpha), True))
+        stumps.append((feature, float(thresholds[threshold, feature]), alpha, True))
     return stumps or [_STUMP_WITHOUT_EFFECT]
+
+
+def _weight_of_stump(weight_right: float, weight_wrong: float) -> float:
+    """Compute the weight α = ½ ln(W+ / W-) of a stump in the sum of stumps.
+
+    Args:
+        weight_right: the sum W+ of the weights of the pairs that the stump orders rightly.
+        weight_wrong: the sum W- of the weights of the pairs that the stump orders wrongly.
+    """
+    return float(0.5 * np.log((weight_right + _SMOOTH) / (weight_wrong + _SMOOTH)))
 
 
 def best_stump(codes: I64, potential: F64, n_thresholds: int) -> tuple[int, int, float]:

@@ -207,15 +207,27 @@ def quicksort(comparator: Comparator, queries: Queries, *, start: I64 | None = N
         batches.append((i, j, margin))
         side = np.zeros(len(part), np.int64)  # -1: before the pivot, 0: the pivot, 1: after it
         side[places] = np.where(margin == 0, np.sign(places - pivots), -np.sign(margin))
-        # Each part is divided into its three sides, which the numbers 3 part + side put in order.
-        new_part = 3 * part + side
-        by_new_part = np.argsort(new_part, kind="stable")
-        order = order[by_new_part]
-        # The parts that have documents are numbered 0, 1, ... again.
-        _, part_numbers = np.unique(new_part[by_new_part], return_inverse=True)
-        part = part_numbers.astype(np.int64)
+        order, part = _divide_by_side(order, part, side)
     i, j, margins = (np.concatenate(column) for column in zip(*batches, strict=True))
     return Sorting(order, ComparedPairs.of(i, j, margin=margins))
+
+
+def _divide_by_side(order: I64, part: I32 | I64, side: I64) -> tuple[I64, I64]:
+    """Divide each part of `quicksort` into its three sides, each of which becomes a part.
+
+    Args:
+        order: (n_docs,) the documents in their places.
+        part: (n_docs,) the number of the part of each place.
+        side: (n_docs,) the side of each place: -1 before the pivot, 0 the pivot, 1 after it.
+
+    Returns:
+        (n_docs,) the documents in their new places, and (n_docs,) the numbers of the new parts.
+    """
+    new_part = 3 * part + side  # these numbers put the sides of a part, and the parts, in order
+    by_new_part = np.argsort(new_part, kind="stable")
+    # The new parts that have documents are numbered 0, 1, ... again.
+    _, part_numbers = np.unique(new_part[by_new_part], return_inverse=True)
+    return order[by_new_part], part_numbers.astype(np.int64)
 
 
 def _places_and_pivots(part: I32 | I64) -> tuple[I64, I64]:
@@ -246,8 +258,7 @@ def shuffled(queries: Queries, rng: np.random.Generator) -> I64:
 def _triples(offsets: I64, samples: int, rng: np.random.Generator) -> I64:
     """Choose triples of documents of one query: all triples, or `samples` random triples.
 
-    All triples are numbered, query by query. Within a query the triple first < second < third has
-    the number C(first, 1) + C(second, 2) + C(third, 3), by the combinatorial number system.
+    The triples are numbered query by query, and within a query as in `_triples_by_number`.
 
     Args:
         offsets: (n_queries + 1,) the number of each query's first document, and the end.
@@ -258,23 +269,38 @@ def _triples(offsets: I64, samples: int, rng: np.random.Generator) -> I64:
         (m, 3) document numbers.
     """
     sizes = np.diff(offsets)
-    # choose2[n] = C(n, 2) and choose3[n] = C(n, 3), the numbers of pairs and triples.
-    n = np.arange(sizes.max(initial=0) + 1, dtype=np.int64)
-    choose2 = n * (n - 1) // 2
-    choose3 = np.cumsum(choose2) - choose2
-    ends = np.cumsum(choose3[sizes])
+    n_triples = sizes * (sizes - 1) // 2 * (sizes - 2) // 3  # C(n, 3) for each query
+    ends = np.cumsum(n_triples)
     total = int(ends[-1]) if len(ends) else 0
     number = np.arange(total) if total <= samples else rng.integers(total, size=samples)
     query = np.searchsorted(ends, number, side="right")
-    first_number = ends - choose3[sizes]  # the number of each query's first triple
-    number_in_query = number - first_number[query]
+    first_number = ends - n_triples  # the number of each query's first triple
+    triples = _triples_by_number(number - first_number[query], int(sizes.max(initial=0)))
+    return triples + offsets[query, None]
+
+
+def _triples_by_number(number: I64, n_docs: int) -> I64:
+    """Find the triples first < second < third of documents, (m, 3), that have the numbers (m,).
+
+    In the combinatorial number system the number of a triple is
+
+        C(first, 1) + C(second, 2) + C(third, 3)
+
+    Args:
+        number: (m,) numbers of triples.
+        n_docs: the largest number of documents of a query; all documents are below it.
+    """
+    # choose2[n] = C(n, 2) and choose3[n] = C(n, 3), the numbers of pairs and triples.
+    n = np.arange(n_docs + 1, dtype=np.int64)
+    choose2 = n * (n - 1) // 2
+    choose3 = np.cumsum(choose2) - choose2
     # The third document is the largest number with C(third, 3) <= the number of the triple. The
     # second and the first document follow in the same way from the difference.
-    third = np.searchsorted(choose3, number_in_query, side="right") - 1
-    number_of_pair = number_in_query - choose3[third]
+    third = np.searchsorted(choose3, number, side="right") - 1
+    number_of_pair = number - choose3[third]
     second = np.searchsorted(choose2, number_of_pair, side="right") - 1
     first = number_of_pair - choose2[second]
-    return np.stack((first, second, third), axis=1) + offsets[query, None]
+    return np.stack((first, second, third), axis=1)
 
 
 def _equality_classes(queries: Queries) -> I64:
