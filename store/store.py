@@ -270,9 +270,7 @@ class Store:
         """
         checked_name("collection", name)
         with self.database.transaction(write=True) as connection:
-            # The row is locked, because other processes may add items too.
-            query = select(CollectionRow.number).where(CollectionRow.name == name)
-            number = connection.execute(query.with_for_update()).scalar()
+            number = _lock_collection(connection, name)
             if number is None:
                 checked_new(name)  # refuses a colon
                 number = make_collection(
@@ -326,6 +324,15 @@ def _facts(queries: Queries) -> dict[str, Any]:
         "n_docs": queries.n_docs,
         "n_features": queries.n_features,
     }
+
+
+def _lock_collection(connection: Connection, name: str) -> int | None:
+    """Lock the row of a collection, because other processes may add items to the collection too.
+
+    Returns the key of the collection; None if there is no collection of that name.
+    """
+    query = select(CollectionRow.number).where(CollectionRow.name == name)
+    return connection.execute(query.with_for_update()).scalar()
 
 
 def _store_columns(connection: Connection, collection: int, columns: Mapping[str, Any]) -> None:

@@ -267,7 +267,7 @@ class Judging(WorkerPool[Lease]):
             stored = self._patience.retry_while_away(answer_new_lease)
         if stored.new:
             return True
-        # If only the reply to the first commit was lost, the earlier answer is this answer.
+        # If the server stored this answer but its reply was lost, a later attempt finds the answer.
         return n_attempts > 1 and _choice(stored.judgement) == _choice(judgement)
 
     def _lease_again(self, question: Question) -> Lease | None:

@@ -116,7 +116,7 @@ class ItemFinder:
                     yield left, right
 
     def _groups_of(self, record: Record) -> set[str]:
-        """Return the groups whose context is in the record, or else the groups named in it."""
+        """Return the groups whose context a record has, or else the groups that it names."""
         if not self._group_names:
             return set()
         groups_by_context: set[str] = set()
