@@ -530,7 +530,9 @@ def _expected_agreement(votes: SharedVotes, posterior: Posterior, pairs: I64) ->
     for block in np.array_split(pairs, len(pairs) // _PAIRS_AT_ONCE + 1):
         starts = votes.starts[block]
         mean, variance = posterior.difference(votes.low[starts], votes.high[starts])
-        p = ndtr(mean[:, None] + np.sqrt(variance)[:, None] * _NODES)
+        # (pairs, nodes) score differences, at which the probability is evaluated.
+        difference = mean[:, None] + np.sqrt(variance)[:, None] * _NODES
+        p = ndtr(difference)
         expected[block] = (p**2 + (1 - p) ** 2) @ _WEIGHTS / _WEIGHTS.sum()
     return expected
 

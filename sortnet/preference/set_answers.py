@@ -320,6 +320,9 @@ def _all_alike(z: F64, n_items: int) -> _GenuineLikelihood:
 
     Each pair counts as half an answer for the left item and half an answer for the right item. All
     n (n - 1) / 2 pairs of n items together count as n - 1 answers, so a pair has the share 2 / n.
+    With the sigmoid σ and the factor f = 1.7:
+
+        log p = Σ_rows (2 / n) (log σ(f z) + log σ(-f z)) / 2
 
     Args:
         z: (..., r) the difference of two utilities in each row.
