@@ -15,7 +15,7 @@ from starlette.responses import JSONResponse
 from cli.terminal.models_in_turn import label_in_turn
 from store import open_store
 
-N = 10
+N = 8
 
 
 @pytest.fixture(autouse=True)

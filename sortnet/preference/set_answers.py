@@ -458,10 +458,10 @@ def summed_over_answers(layout: Layout, slope: F64, weight: F64) -> tuple[F64, F
 
     The difference x of a row is a vector with 1 for the left item and -1 for the right item. With
     the slopes a and the weights b of the rows, the whole answer has the slope g = Σ_r a_r x_r and
-    the curvature H = Σ_r b_r x_r x_rᵀ in the utilities. Along the difference x the slope is
+    the curvature H = Σ_r b_r x_r x_rᵀ in the utilities. Along the difference x the answer has
 
-        g · x / 2   = Σ_r a_r (x_r · x) / 2      and the weight
-        xᵀ H x / 4  = Σ_r b_r (x_r · x)² / 4
+        slope  = g · x / 2  = Σ_r a_r (x_r · x) / 2
+        weight = xᵀ H x / 4 = Σ_r b_r (x_r · x)² / 4
 
     as if the utilities had the same variance and were independent. For an answer about a pair the
     result is exact.

@@ -375,7 +375,7 @@ class LabellingService:
             is_running = self._fitting is not None and self._fitting.is_alive()
             is_pausing = pause and time.monotonic() < self._pause_until
             if not is_running and not is_pausing:
-                # A daemon thread, because a process that ends need not wait for an unfinished fit.
+                # The thread is a daemon: a process that ends need not wait for an unfinished fit.
                 fit = partial(self._try_fit, keep_net=keep_net)
                 self._fitting = threading.Thread(target=fit, daemon=True)
                 self._fitting.start()
@@ -577,15 +577,14 @@ class LabellingService:
             questions = self._choose_questions(annotator, n_missing, live_leases)
             if not questions and not ids_to_renew:
                 break
-            new_leases = self._lease(annotator, questions, renew=ids_to_renew)
-            is_complete = len(new_leases) == len(ids_to_renew) + len(questions)
-            # A renewal returns the old leases together with the new leases.
-            leases = new_leases if ids_to_renew else leases + new_leases
-            ids_to_renew = []
-            if is_complete:
+            leases_not_renewed = [] if ids_to_renew else leases
+            new_or_renewed_leases = self._lease(annotator, questions, renew=ids_to_renew)
+            leases = leases_not_renewed + new_or_renewed_leases
+            if len(new_or_renewed_leases) == len(ids_to_renew) + len(questions):
                 break
             # Another process has leased some of the chosen pairs: choose other pairs.
             live_leases = self._read_changes()
+            ids_to_renew = []
         return leases
 
     def _lease(
