@@ -161,7 +161,8 @@ def _facts_of_store(url: URL | str | None, faults: list[str]) -> tuple[dict[str,
         facts["url"] = stored_url(parsed)
         if parsed.drivername == "sqlite":
             is_writable = _add_facts_of_file(parsed, facts)
-        if facts["exists"] is not False:
+        is_missing_file = facts["exists"] is False  # None: the store is on a server
+        if not is_missing_file:
             _add_facts_of_tables(parsed, facts)
     except (SortNetError, ImportError) as error:
         facts["problem"] = str(error)

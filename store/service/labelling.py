@@ -375,7 +375,7 @@ class LabellingService:
             is_running = self._fitting is not None and self._fitting.is_alive()
             is_pausing = pause and time.monotonic() < self._pause_until
             if not is_running and not is_pausing:
-                # A daemon thread, because a process that ends need not wait for an unfinished fit.
+                # The thread is a daemon: a process that ends need not wait for an unfinished fit.
                 fit = partial(self._try_fit, keep_net=keep_net)
                 self._fitting = threading.Thread(target=fit, daemon=True)
                 self._fitting.start()
