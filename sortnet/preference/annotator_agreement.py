@@ -127,15 +127,16 @@ def agreement_by_group(
     if groups is None or not len(judgements):
         return []
     _, number_of_item = np.unique(groups, return_inverse=True)
-    group_numbers = number_of_item[judgements.left]
-    rows = np.argsort(group_numbers, kind="stable")
-    boundaries = np.flatnonzero(np.diff(group_numbers[rows])) + 1
-    by_first_judgement = sorted(np.split(rows, boundaries), key=lambda rows: int(rows[0]))
+    group_number = number_of_item[judgements.left]  # of each judgement
+    by_group = np.argsort(group_number, kind="stable")
+    boundaries = np.flatnonzero(np.diff(group_number[by_group])) + 1
+    rows_of_groups = np.split(by_group, boundaries)
+    rows_of_groups.sort(key=lambda rows: int(rows[0]))  # in the order of first judgements
     agreements = []
-    for rows_of_group in by_first_judgement:
-        group = groups[judgements.left[rows_of_group[0]]]
-        agreements.append((group, agreement(judgements.where(rows_of_group))))
-    return sorted(agreements, key=lambda pair: _alpha_or_last(pair[1]))
+    for rows in rows_of_groups:
+        name = groups[judgements.left[rows[0]]]
+        agreements.append((name, agreement(judgements.where(rows))))
+    return sorted(agreements, key=lambda name_and_agreement: _alpha_or_last(name_and_agreement[1]))
 
 
 def _alpha_or_last(agreement: Agreement) -> float:
@@ -324,7 +325,9 @@ def _find_keys(wanted: I64, keys: I64, by_key: I64) -> I64:
 
 
 def _paths(low: I64, high: I64) -> Iterator[tuple[I64, I64]]:
-    """Find the paths in a list of pairs, in the order of their numbers; see `triples_of`.
+    """Find the paths in a list of pairs: two pairs (a, b) and (b, c), with items a < b < c.
+
+    The order of the paths and the arguments are those of `triples_of`.
 
     Yields:
         For a block of about a million paths, the indices of the pairs (a, b) and (b, c).

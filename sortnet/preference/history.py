@@ -97,6 +97,7 @@ class History:
             undone_usable_rows = self._update_counts(undone_rows, by=-1)
             if len(undone_usable_rows):
                 self._component = None
+        # Logs and hold-out counts exist only if they have been needed before.
         for name in self._logs.keys() & new.annotators.keys():
             self._update_log(self._logs[name], new_rows[new.by(name)])
         if self._holdout is not None:
@@ -189,7 +190,8 @@ class History:
         rows = np.flatnonzero(self.events.live & (self.events.answer != UNDO))
         pairs = self._pairs_of(rows, compared=True)
         annotator = self.events.annotator[rows[pairs.place]]
-        # Repeated answers of an annotator to a pair follow each other, and only the first counts.
+        # After this sort, repeated answers of an annotator to a pair follow each other. Only an
+        # answer that differs from the answer before, in the pair or the annotator, is counted.
         by_pair_and_annotator = np.lexsort((annotator, pairs.pair))
         is_new_pair = np.diff(pairs.pair[by_pair_and_annotator], prepend=-1) != 0
         is_new_annotator = np.diff(annotator[by_pair_and_annotator], prepend=-1) != 0
@@ -292,9 +294,10 @@ class History:
         sets, first_answer, set_number = np.unique(
             items, axis=0, return_index=True, return_inverse=True
         )
-        set_and_annotator = np.column_stack((set_number.ravel(), self.events.annotator[rows]))
-        set_of_each_person = np.unique(set_and_annotator, axis=0)[:, 0]
-        n_people_of_set = np.bincount(set_of_each_person)
+        # Each person counts once for a set, even after several answers about the set.
+        set_and_person = np.column_stack((set_number.ravel(), self.events.annotator[rows]))
+        distinct = np.unique(set_and_person, axis=0)
+        n_people_of_set = np.bincount(distinct[:, 0])
         few = np.flatnonzero(n_people_of_set < people)
         first_rows = rows[first_answer[few]].tolist()
         items_of_sets = [
@@ -591,7 +594,7 @@ class History:
         return self._holdout
 
     def _count_holdout(self, counts: dict[int, int], rows: I64) -> None:
-        """Update the counts that `_holdout_counts` returns by the events in the given rows."""
+        """Update the number of hold-out votes about each pair by the events in the given rows."""
         answer_rows, is_undo = self._answer_rows(rows)
         is_holdout = self._is_vote(answer_rows) & ~self._is_usable(answer_rows)
         is_holdout &= ~self.events.is_set[answer_rows]

@@ -83,7 +83,7 @@ def grown_set(view: View, pair: Pair, size: int, rng: np.random.Generator) -> tu
     if size <= 2:
         return items
     every_nth = max(len(view.posterior.draws) // _DRAWS, 1)
-    draws = view.posterior.draws[::every_nth]
+    draws = view.posterior.draws[::every_nth]  # about 64 draws, to save time
     candidates = _candidates(view, pair, rng)
     while len(items) < size:
         candidates = [item for item in candidates if _extends(items, item, view.free)]
@@ -180,13 +180,9 @@ def _worth_of_items(q: F64) -> F64:
 def set_information(draws: Draws, sets: I64) -> F64:
     """Compute the mutual information, in bits, between the scores and the answer about each set.
 
-    An answer names the best and the worst item of the set. Its probability, given the scores s, is
-
-        P(best) = exp(f s_best) / Σ exp(f s)                    over all items
-        P(worst, given best) = exp(-g s_worst) / Σ exp(-g s)    over all items except the best
-
-    with the factors f and g of `set_answers`. The information is the entropy of the mean
-    probabilities minus the mean entropy of the probabilities, over the draws (BALD).
+    An answer names the best and the worst item of the set. The information is the entropy of the
+    mean probabilities of the answers minus the mean entropy of the probabilities, over the draws
+    (BALD).
 
     Args:
         draws: (k, n) scores of all items, drawn from the posterior.
@@ -195,19 +191,35 @@ def set_information(draws: Draws, sets: I64) -> F64:
     Returns:
         (m,) the information of each set.
     """
-    size = sets.shape[1]
-    scores = np.asarray(draws[:, sets], np.float64)  # (k, m, size)
-    centred = scores - scores.mean(axis=2, keepdims=True)  # so that exp does not overflow
-    p_best = np.exp(BEST_FACTOR[size] * centred)
-    p_best /= p_best.sum(axis=2, keepdims=True)
-    exp_worst = np.exp(-WORST_FACTOR[size] * centred)
-    sum_without_best = np.maximum(exp_worst @ (1 - np.eye(size)), _LEAST_P)
-    # The shape is (k, m, size, size): the third axis is the best item, the fourth the worst.
-    p_square = p_best[..., :, None] * exp_worst[..., None, :] / sum_without_best[..., :, None]
-    best_is_not_worst = ~np.eye(size, dtype=np.bool_)
-    p = p_square[..., best_is_not_worst]
+    p = _p_of_answers(np.asarray(draws[:, sets], np.float64))
     bits: F64 = _entropy(p.mean(axis=0)) - _entropy(p).mean(axis=0)
     return bits
+
+
+def _p_of_answers(scores: F64) -> F64:
+    """Compute the probability of each answer about sets, given the scores s of the items.
+
+        P(best) = exp(f s_best) / Σ exp(f s)                    over all items
+        P(worst, given best) = exp(-g s_worst) / Σ exp(-g s)    over all items except the best
+
+    The factors f and g are those of `set_answers`.
+
+    Args:
+        scores: (..., size) the scores of the items of each set.
+
+    Returns:
+        (..., size (size - 1)) the probability of each choice of a best and another worst item.
+    """
+    size = scores.shape[-1]
+    centred = scores - scores.mean(axis=-1, keepdims=True)  # so that exp does not overflow
+    p_best = np.exp(BEST_FACTOR[size] * centred)
+    p_best /= p_best.sum(axis=-1, keepdims=True)
+    exp_worst = np.exp(-WORST_FACTOR[size] * centred)
+    is_other = ~np.eye(size, dtype=np.bool_)  # (best item, worst item): they differ
+    sum_without_best = np.maximum(exp_worst @ is_other.astype(np.float64), _LEAST_P)
+    # The last two axes are the best item and the worst item.
+    p: F64 = p_best[..., :, None] * exp_worst[..., None, :] / sum_without_best[..., :, None]
+    return p[..., is_other]
 
 
 def _entropy(p: F64) -> F64:

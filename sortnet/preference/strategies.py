@@ -27,6 +27,7 @@ _CANDIDATES = 4_000  # size of the sample of pairs, if there are too many pairs 
 _MANY_ITEMS = 20_000  # of more items, a sample is searched for the items with the fewest answers
 _NEAR = 10  # two items are neighbours if their ranks differ by at most 10
 _TRIES = 100  # number of random pairs that are drawn before all pairs are listed
+_RANDOM_WORTH = 1e-9  # random differences between pairs of equal worth
 _FIRST_PAIRS = 32  # number of best pairs that are sorted first; the rest is rarely needed
 
 
@@ -386,8 +387,8 @@ def _worthiest_pair(
     Pairs of equal worth are in random order.
     """
     first, second = pairs
-    worth_in_random_order = worth + 1e-9 * rng.random(len(worth))
-    for k in _descending(worth_in_random_order):
+    random_differences = _RANDOM_WORTH * rng.random(len(worth))
+    for k in _descending(worth + random_differences):
         i = int(first[k])
         j = int(second[k])
         if i != j and view.free(i, j):
