@@ -97,6 +97,7 @@ class History:
             undone_usable_rows = self._update_counts(undone_rows, by=-1)
             if len(undone_usable_rows):
                 self._component = None
+        # Logs and hold-out counts exist only if they have been needed before.
         for name in self._logs.keys() & new.annotators.keys():
             self._update_log(self._logs[name], new_rows[new.by(name)])
         if self._holdout is not None:
@@ -189,7 +190,8 @@ class History:
         rows = np.flatnonzero(self.events.live & (self.events.answer != UNDO))
         pairs = self._pairs_of(rows, compared=True)
         annotator = self.events.annotator[rows[pairs.place]]
-        # Repeated answers of an annotator to a pair follow each other, and only the first counts.
+        # After this sort, repeated answers of an annotator to a pair follow each other. Only an
+        # answer that differs from the answer before, in the pair or the annotator, is counted.
         by_pair_and_annotator = np.lexsort((annotator, pairs.pair))
         is_new_pair = np.diff(pairs.pair[by_pair_and_annotator], prepend=-1) != 0
         is_new_annotator = np.diff(annotator[by_pair_and_annotator], prepend=-1) != 0
@@ -292,9 +294,10 @@ class History:
         sets, first_answer, set_number = np.unique(
             items, axis=0, return_index=True, return_inverse=True
         )
-        set_and_annotator = np.column_stack((set_number.ravel(), self.events.annotator[rows]))
-        set_of_each_person = np.unique(set_and_annotator, axis=0)[:, 0]
-        n_people_of_set = np.bincount(set_of_each_person)
+        # Each person counts once for a set, even after several answers about the set.
+        set_and_person = np.column_stack((set_number.ravel(), self.events.annotator[rows]))
+        distinct = np.unique(set_and_person, axis=0)
+        n_people_of_set = np.bincount(distinct[:, 0])
         few = np.flatnonzero(n_people_of_set < people)
         first_rows = rows[first_answer[few]].tolist()
         items_of_sets = [
@@ -458,29 +461,31 @@ class History:
         # Items fill the places from the left, so a pair exists if its second place has an item.
         is_listed = items[:, second] >= 0
         if compared:
-            # Only an answer that names the best item leaves pairs of its question uncompared.
-            names_best = self.events.best[rows] >= 0
-            is_chosen = self._is_best_or_worst(items, rows)
-            has_chosen = is_chosen[:, first] | is_chosen[:, second]
-            is_listed &= ~names_best[:, None] | has_chosen
+            is_listed &= self._is_compared(rows, items[:, first], items[:, second])
         pair = unordered(items[:, first][is_listed], items[:, second][is_listed])
         place, _ = np.nonzero(is_listed)
         return _PairsOfRows(place, pair)
 
-    def _is_best_or_worst(self, items: I64, rows: I64) -> Bool:
-        """Tell which items are named as the best or the worst item by the answers in some rows.
+    def _is_compared(self, rows: I64, i: I64, j: I64) -> Bool:
+        """Tell which pairs of items in questions the answers compare.
+
+        An answer that names the best item compares it, and the worst item if it is named, with all
+        items. Any other answer compares all pairs of its items.
 
         Args:
-            items: (q, 6) the items of each row.
             rows: (q,) the rows of the events.
+            i, j: (q, p) the two items of each pair in the question.
 
         Returns:
-            (q, 6) whether each item is named.
+            (q, p) whether each pair is compared.
         """
         best = self.events.best[rows][:, None]
         worst = self.events.worst[rows][:, None]
-        is_named: Bool = (items == best) | (items == worst)
-        return is_named
+        names_no_best = best < 0
+        has_best = (i == best) | (j == best)
+        has_worst = (i == worst) | (j == worst)
+        is_compared: Bool = names_no_best | has_best | has_worst
+        return is_compared
 
     def _pair_lists(self, rows: I64, *, compared: bool = False) -> list[list[int]]:
         """List the packed pairs of each event separately; see `_pairs_of`."""
@@ -591,7 +596,7 @@ class History:
         return self._holdout
 
     def _count_holdout(self, counts: dict[int, int], rows: I64) -> None:
-        """Update the counts that `_holdout_counts` returns by the events in the given rows."""
+        """Update the number of hold-out votes about each pair by the events in the given rows."""
         answer_rows, is_undo = self._answer_rows(rows)
         is_holdout = self._is_vote(answer_rows) & ~self._is_usable(answer_rows)
         is_holdout &= ~self.events.is_set[answer_rows]

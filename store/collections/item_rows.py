@@ -183,7 +183,7 @@ class ItemRows(CollectionRows):
 
 @dataclass(frozen=True, eq=False)
 class _FittedItems:
-    """What is stored about new items, so that they fit to the stored items of their collection.
+    """The numbers, features and folder of new items, fitted to the stored items of a collection.
 
     Attributes:
         number_of_id: {id: number} of the stored items and the new items.

@@ -12,7 +12,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain, islice
@@ -126,7 +126,7 @@ def write_batch(
 def _describe_batch(
     service: LabellingService, judge: LanguageModel, price: Price
 ) -> dict[str, Any]:
-    """Return the facts `Batch.about` that reading the answers to a batch will need."""
+    """Collect the facts about a batch that are needed when its answers are read."""
     return {
         "model": judge.model,
         "facts": judge.facts(),
@@ -157,7 +157,7 @@ def _complete_batch(
     written_file: str | None = None
     if requests.n_questions:
         written_file = file
-        mean_tokens = requests.tokens_in // requests.n_requests
+        mean_tokens = requests.totals.tokens_in // requests.totals.n_requests
         service.collection.set_batch(requests.batch, {**about, "tokens": mean_tokens})
     else:
         Path(file).unlink()
@@ -327,15 +327,9 @@ class BatchAnswers:
             DataError: if the file cannot be read, or no line answers a batch of this collection.
         """
         self._file = file
-        lines = answer_lines(Path(file))
-        first = next(lines, None)
-        if first is None:
-            raise DataError(f"{file}: is empty")
-        if isinstance(first, Fault):  # the file is no file of answers at all
-            raise DataError(f"{file}, {first}")
         n_before = self._n_recognised
-        all_lines = chain([first], lines)
-        while lines_together := [*islice(all_lines, _TOGETHER)]:
+        lines = _lines_of_file(file)
+        while lines_together := list(islice(lines, _TOGETHER)):
             self._store_lines(lines_together)
         self._release_unanswered()
         if self._n_notes > _MOST_NOTES:
@@ -475,6 +469,21 @@ class BatchAnswers:
             self.notify(f"{self._file}, {printable(text)}")
 
 
+def _lines_of_file(file: str) -> Iterator[AnswerLine | Fault]:
+    """Read the lines of a file of answers; a Fault stands for a line without an answer.
+
+    Raises:
+        DataError: if the file is empty, or its first line has no answer: then it is another file.
+    """
+    lines = answer_lines(Path(file))
+    first = next(lines, None)
+    if first is None:
+        raise DataError(f"{file}: is empty")
+    if isinstance(first, Fault):
+        raise DataError(f"{file}, {first}")
+    return chain([first], lines)
+
+
 def _lease_questions(
     service: LabellingService, annotator: str, n: int, about: Mapping[str, Any]
 ) -> tuple[str, list[Lease]]:
@@ -489,12 +498,7 @@ def _lease_questions(
     leases: list[Lease] = []
     name = ""
     for _ in range(_ATTEMPTS):
-        service.sync()
-        live_leases = collection.leases()
-        n_missing = _n_within_quota(service, annotator, n - len(leases), live_leases)
-        if n_missing <= 0:
-            break
-        questions = _choose_questions(service, annotator, n_missing, live_leases)
+        questions = _choose_questions(service, annotator, n - len(leases))
         if not questions:
             break
         # Other processes may lease some of these questions first; then more questions are chosen.
@@ -509,15 +513,18 @@ def _lease_questions(
     return name, leases
 
 
-def _choose_questions(
-    service: LabellingService, annotator: str, n: int, live_leases: Sequence[Lease]
-) -> list[Question]:
-    """Choose up to n questions about pairs that nobody has leased."""
+def _choose_questions(service: LabellingService, annotator: str, n: int) -> list[Question]:
+    """Choose up to n questions within the annotator's quota, about pairs that nobody has leased."""
+    service.sync()
+    live_leases = service.collection.leases()
+    n_within_quota = _n_within_quota(service, annotator, n, live_leases)
+    if n_within_quota <= 0:
+        return []
     session = service.session
     return question_set(
         _copy_of_session(service),
         annotator,
-        n,
+        n_within_quota,
         busy={pair for lease in live_leases for pair in lease.question.pairs},
         rng=np.random.default_rng([session.seed, session.events]),
     )

@@ -164,8 +164,10 @@ def judged_source(paths: Sequence[str], url: URL | str | None) -> Source | None:
         return None
     name = paths[0]
     source = Source.parse(name)
-    if source is not None or len(paths) > 1:
+    if source is not None:
         return source
+    if len(paths) > 1:
+        return None  # only a source with the prefix `collection:` may be named more than once
     if Path(name).exists() or glob.has_magic(name):  # a pattern such as `part-*.csv` names files
         return None
     if name in collections_of(url):
