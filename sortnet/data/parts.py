@@ -186,12 +186,7 @@ def take_part(queries: Queries, facts: Mapping[str, Any], part: str) -> Queries:
 
 def ids_in_two_parts(fold: Fold) -> str | None:
     """Write a warning about document ids that occur in two parts; None if there are no such ids."""
-    ids_of_part = {}
-    for name in PARTS:
-        part = getattr(fold, name)
-        ids_of_part[name] = set[str]()
-        if part is not None and part.docids is not None:
-            ids_of_part[name] = {*part.docids.tolist()} - {""}
+    ids_of_part = {name: _docids(getattr(fold, name)) for name in PARTS}
     shared = set[str]()
     example = ""
     for first, second in combinations(PARTS, 2):
@@ -206,6 +201,13 @@ def ids_in_two_parts(fold: Fold) -> str | None:
         f"{len(shared):,} of {n_ids:,} ids are in queries of two parts, such as {example}: what "
         "was learned of these documents is tested on them"
     )
+
+
+def _docids(part: Queries | None) -> set[str]:
+    """Collect the ids of a part's documents; empty if there is no part, or if it has no ids."""
+    if part is None or part.docids is None:
+        return set()
+    return {*part.docids.tolist()} - {""}  # a document without an id has an empty id
 
 
 def _source(path: str, part: str) -> str:

@@ -155,6 +155,20 @@ def read_rows(
     tables = [_read_file(file, kind or suffix_of(file), may_be_empty, keep) for file in files]
     if len(tables) == 1:
         return tables[0]
+    return _join_tables(path, files, tables)
+
+
+def _join_tables(path: Path, files: Sequence[Path], tables: Sequence[Rows]) -> Rows:
+    """Join the rows of several files.
+
+    Args:
+        path: the path that names all files, for messages.
+        files: the files.
+        tables: the rows of each file.
+
+    Raises:
+        DataError: if two files have different columns.
+    """
     first = tables[0]
     for table in tables[1:]:
         if [*table.columns] != [*first.columns]:
