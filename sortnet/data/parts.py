@@ -325,7 +325,7 @@ class _Table:
         return rows_of_parts
 
     def _name_rows(self, rows: Rows) -> _NamedRows:
-        """Name the rows of the table by which they are divided, and read their grades.
+        """Name each row by its query, its id or its content, and read the grades of the rows.
 
         Raises:
             DataError: if a column is missing, every query has one document, or a grade is wrong.
@@ -394,7 +394,7 @@ def rows_at(rows: Rows, numbers: I64) -> Rows:
 
 @dataclass(frozen=True, eq=False)
 class _NamedRows:
-    """Rows of a file, with the names by which they are divided: a name belongs to one part.
+    """Rows of a file, each with a name; rows with the same name go to the same part.
 
     Attributes:
         path: the file, for messages.

@@ -556,7 +556,7 @@ def _csv_chunks(lines: _Lines, reader: Any, separator: str) -> Iterator[Chunk]:
 
 
 class _Lengths:
-    """Lengths of records, of which only the last and the shortest before it are stored."""
+    """Length of the last record so far, and the shortest length before the last record."""
 
     def __init__(self) -> None:
         # Lengths are infinite as long as there is no such record.
