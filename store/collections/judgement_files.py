@@ -138,24 +138,23 @@ def _judgement_lines(
     decisions = collection.decisions()
     judgements = collection.judgements()
     excluded = study_of(decisions).excluded
-    names = list(_EXPORTED)
-    if items.groups is not None:
-        names += _GROUP_COLUMNS
-    if judgements.is_set.any():
-        names += _SET_COLUMNS
     # If an annotator answers after the judgements are read, there are more ids than judgements. The
     # ids without judgements are ignored.
     ids = collection.judgement_ids()
-    lines: list[dict[str, Any]] = []
-    for judgement, id in zip(judgements, ids, strict=False):
-        cells = _cells(judgement, id, items)
-        lines.append({**cells, "excluded": judgement.annotator in excluded})
+    lines = [
+        {**_cells(judgement, id, items), "excluded": judgement.annotator in excluded}
+        for judgement, id in zip(judgements, ids, strict=False)
+    ]
+    names = list(_EXPORTED)
+    if items.groups is not None:
+        names += _GROUP_COLUMNS
+    if judgements.is_set.any():  # some judgements are about more than two items
+        names += _SET_COLUMNS
     if any(decision.kind == "question" for decision in decisions):
         names += _QUESTION_COLUMNS
         questions = questions_at(decisions, [judgement.at for judgement in judgements])
-        criterion = collection.criterion
         for line, question in zip(lines, questions, strict=True):
-            line["criterion"] = criterion
+            line["criterion"] = collection.criterion
             line["question"] = question
     return names, lines
 

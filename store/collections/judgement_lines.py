@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, NoReturn, TypeAlias
 
 from sortnet.errors import JudgementError, StoreError
 from sortnet.files import TABLES, shown, suffix_of
@@ -357,11 +357,16 @@ def _read_sides(
         else:
             answer = _ANSWER_OF_WORD.get(word.lower())  # None if the word is unknown
     if answer is None:
-        answers = ", ".join(ANSWERS)
-        refuse(place, f"unknown answer {shown(cells['answer'])}; known are {answers}")
+        _refuse_unknown_answer(place, cells["answer"])
     if answer in SET_ANSWERS:
         refuse(place, f"{answer!r} is no answer about two items")
     return _AnswerCells((left, right), answer)
+
+
+def _refuse_unknown_answer(place: str, answer: Any) -> NoReturn:
+    """Refuse a cell that names no answer, and list the known answers."""
+    answers = ", ".join(ANSWERS)
+    refuse(place, f"unknown answer {shown(answer)}; known are {answers}")
 
 
 def _read_set(
@@ -378,8 +383,7 @@ def _read_set(
     }
     answer: Answer = cells.get("answer", "best")
     if answer not in ANSWERS:
-        answers = ", ".join(ANSWERS)
-        refuse(place, f"unknown answer {shown(answer)}; known are {answers}")
+        _refuse_unknown_answer(place, answer)
     for name, item in chosen_items.items():
         if item not in items:
             refuse(place, f"{name} {shown(cells[name])} is none of the items in question")

@@ -162,13 +162,10 @@ class LeaseRows(CollectionRows):
                 lease for lease in live if lease.id in renew and lease.annotator == annotator
             ]
             renewed = self._renew_leases(to_renew, process, now=now, expires=expires)
-            leased_pairs = {pair for lease in live for pair in lease.question.pairs}
-            new_leases: list[Lease] = []
-            for question in questions:
-                if leased_pairs.isdisjoint(question.pairs):
-                    leased_pairs.update(question.pairs)
-                    id = secrets.token_urlsafe(16)
-                    new_leases.append(Lease(id, question, annotator, expires, process, batch))
+            new_leases = [
+                Lease(secrets.token_urlsafe(16), question, annotator, expires, process, batch)
+                for question in _without_leased(questions, live)
+            ]
             self._insert_leases(new_leases, key, now)
         return renewed + new_leases
 
@@ -250,6 +247,17 @@ class LeaseRows(CollectionRows):
         if not is_open:
             raise LeaseError(f"the question to {annotator!r} was taken back; take the next")
         return lease
+
+
+def _without_leased(questions: Sequence[Question], live: Sequence[Lease]) -> list[Question]:
+    """Return the questions whose pairs are in no live lease, and in no question before them."""
+    leased_pairs = {pair for lease in live for pair in lease.question.pairs}
+    free_questions: list[Question] = []
+    for question in questions:
+        if leased_pairs.isdisjoint(question.pairs):
+            leased_pairs.update(question.pairs)
+            free_questions.append(question)
+    return free_questions
 
 
 def _read_leases(

@@ -26,7 +26,8 @@ from sortnet.files import plain
 
 BUSY_SECONDS = 60
 RETRY_SECONDS = 60.0  # how long an operation is tried again while a server is restarted
-LONGEST_WAIT = 5.0  # seconds between two attempts
+SHORTEST_WAIT = 0.1  # seconds before the second attempt; each later wait is twice as long
+LONGEST_WAIT = 5.0  # most seconds between two attempts
 T = TypeVar("T")
 POSTGRESQL = ("postgresql", "postgres", "postgresql+psycopg")
 SECRETS = ("password", "sslpassword")  # secret parameters in the query of a URL
@@ -99,7 +100,7 @@ class Database:
         a call reaches the server.
         """
         last_attempt = time.monotonic() + self._retry_seconds
-        wait = 0.1
+        wait = SHORTEST_WAIT
         while True:
             try:
                 with self.transaction(write=write) as connection:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain, islice
@@ -327,15 +327,9 @@ class BatchAnswers:
             DataError: if the file cannot be read, or no line answers a batch of this collection.
         """
         self._file = file
-        lines = answer_lines(Path(file))
-        first = next(lines, None)
-        if first is None:
-            raise DataError(f"{file}: is empty")
-        if isinstance(first, Fault):  # the file is no file of answers at all
-            raise DataError(f"{file}, {first}")
         n_before = self._n_recognised
-        all_lines = chain([first], lines)
-        while lines_together := [*islice(all_lines, _TOGETHER)]:
+        lines = _lines_of_file(file)
+        while lines_together := list(islice(lines, _TOGETHER)):
             self._store_lines(lines_together)
         self._release_unanswered()
         if self._n_notes > _MOST_NOTES:
@@ -473,6 +467,21 @@ class BatchAnswers:
         self._n_notes += 1
         if self._n_notes <= _MOST_NOTES:
             self.notify(f"{self._file}, {printable(text)}")
+
+
+def _lines_of_file(file: str) -> Iterator[AnswerLine | Fault]:
+    """Read the lines of a file of answers; a Fault stands for a line without an answer.
+
+    Raises:
+        DataError: if the file is empty, or its first line has no answer: then it is another file.
+    """
+    lines = answer_lines(Path(file))
+    first = next(lines, None)
+    if first is None:
+        raise DataError(f"{file}: is empty")
+    if isinstance(first, Fault):
+        raise DataError(f"{file}, {first}")
+    return chain([first], lines)
 
 
 def _lease_questions(

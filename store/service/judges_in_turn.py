@@ -153,12 +153,23 @@ def _calls_so_far(service: LabellingService, annotator: str) -> int:
         return 0
     n_calls = 0
     for row in judgements.by(annotator).nonzero()[0].tolist():
-        meta = judgements.texts["meta"].get(row)
-        facts = json.loads(meta) if meta else None
-        if isinstance(facts, dict):
-            n_calls += facts.get("calls", 1)
-        else:
-            n_calls += 1
+        n_calls += _calls_of_answer(judgements.texts["meta"].get(row))
+    return n_calls
+
+
+def _calls_of_answer(meta: str | None) -> int:
+    """Return the number of calls that an answer took; 1 if the number is not stored.
+
+    Args:
+        meta: facts about the answer, as JSON text.
+
+    >>> _calls_of_answer('{"calls": 2}'), _calls_of_answer(None)
+    (2, 1)
+    """
+    facts = json.loads(meta) if meta else None
+    if not isinstance(facts, dict):
+        return 1
+    n_calls: int = facts.get("calls", 1)
     return n_calls
 
 

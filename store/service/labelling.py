@@ -36,9 +36,7 @@ SESSION_SETTINGS = ("strategy", "holdout", "repeats")
 # After a fit in a thread, no further fit starts for this multiple of the fit's duration, so that
 # answers have the processor.
 _PAUSE = 2.0
-# Most answers that a machine may give before the next fit. In large sessions the limit is higher:
-# 5 % of the answers or of the items.
-_MOST_UNFITTED = 20
+_MOST_UNFITTED = 20  # most answers that a machine may give before the next fit, in small sessions
 
 
 def new_session(
@@ -392,8 +390,7 @@ class LabellingService:
                 twice as many unfitted answers.
         """
         session = self.session
-        # Fits of many answers or items are slow, so they may lack a twentieth of that number.
-        most_unfitted = max(_MOST_UNFITTED, session.events // 20, session.n_items // 20)
+        most_unfitted = _most_unfitted(session)
         most_before_waiting = 2 * most_unfitted if side_by_side else most_unfitted
         # Several threads answer faster than fits with pauses can follow.
         may_pause = not side_by_side or session.behind <= most_unfitted
@@ -622,3 +619,12 @@ class LabellingService:
         if max(question.items) >= self.session.n_items:
             return False
         return all(map(self.session.allows, question.pairs))
+
+
+def _most_unfitted(session: Session) -> int:
+    """Return the most answers that a machine may give before the next fit.
+
+    Fits of many answers or items are slow. So the limit grows to 5 % of the answers or of the
+    items.
+    """
+    return max(_MOST_UNFITTED, session.events // 20, session.n_items // 20)

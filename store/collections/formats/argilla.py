@@ -177,7 +177,7 @@ def _vote(
     first, second = pair
     if not all(isinstance(ranks[name], int) for name in pair):
         refuse(place, f"rank {shown(ranks[first])} or {shown(ranks[second])} is no whole number")
-    better, worse = sorted(pair, key=lambda name: ranks[name])
+    better, worse = sorted(pair, key=lambda name: ranks[name])  # the lowest rank is the best
     better_id, worse_id = finder.pair(place, fields[better], fields[worse], fields)
     if ranks[better] == ranks[worse]:
         return {"left": better_id, "right": worse_id, "answer": "tie"}
