@@ -211,17 +211,22 @@ def _without_passwords(message: str) -> str:
         return message
     from store.database.engine import without_keyword_passwords, without_passwords
 
-    # Arguments are replaced as a whole, because a password may contain spaces. A message may quote
-    # an argument as it was typed, as a path, or by its folder, each also with escaped characters.
-    for argument in sys.argv[1:]:
-        for text in (argument, str(Path(argument)), str(Path(argument).parent)):
-            safe_text = without_passwords(text)
-            if safe_text != text:
-                message = message.replace(text, safe_text)
-                escaped_text = repr(text)[1:-1]  # without the quotation marks
-                message = message.replace(escaped_text, safe_text)
+    # Arguments are replaced as a whole, because a password may contain spaces.
+    for text in _quoted_arguments():
+        safe_text = without_passwords(text)
+        if safe_text != text:
+            message = message.replace(text, safe_text)
+            escaped_text = repr(text)[1:-1]  # without the quotation marks
+            message = message.replace(escaped_text, safe_text)
     words = without_keyword_passwords(message).split()
     return " ".join(map(without_passwords, words))
+
+
+def _quoted_arguments() -> Iterator[str]:
+    """Yield the forms in which a message may quote an argument: as typed, as a path, its folder."""
+    for argument in sys.argv[1:]:
+        path = Path(argument)
+        yield from (argument, str(path), str(path.parent))
 
 
 def _shortened(message: str) -> str:

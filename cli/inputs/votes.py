@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -41,11 +43,25 @@ def read_votes(path: Path, items: Items, by: str | None = None) -> tuple[Votes, 
     votes = Votes.of_judgements([line.judgement for line in vote_lines])
     if by is None:
         return votes, None
-    first_row = vote_lines[0].row
-    column_of_lower_name = {name.lower(): name for name in first_row}
-    column = column_of_lower_name.get(by.lower())
-    if column is None:
-        raise DataError(f"{path}: {no_column(by, first_row)}")
+    column = _column_named(by, vote_lines[0].row, path)
     group_names = [str(line.row[column]) for line in vote_lines]
     _, group_of_vote = np.unique(group_names, return_inverse=True)
     return votes, group_of_vote
+
+
+def _column_named(typed_name: str, row: Mapping[str, Any], path: Path) -> str:
+    """Return the name of the column that the user named, perhaps in another case.
+
+    Args:
+        typed_name: the name as it was typed.
+        row: a row of the file, {column: cell}.
+        path: the file, for the message.
+
+    Raises:
+        DataError: if the file has no such column.
+    """
+    column_of_lower_name = {name.lower(): name for name in row}
+    column = column_of_lower_name.get(typed_name.lower())
+    if column is None:
+        raise DataError(f"{path}: {no_column(typed_name, row)}")
+    return column

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cli.lab.comparison import Comparison, published_rows, settings_rows
 from store.report.html_page import render_template
-from store.report.svg import picture
+from store.report.svg import Picture, picture
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -38,45 +39,62 @@ def render(comparison: Comparison, command: str) -> str:
     )
 
 
-def _pictures(comparison: Comparison) -> list[dict[str, str]]:
+def _pictures(comparison: Comparison) -> list[Picture]:
     """Draw the pictures of the differences between rankers.
 
     With two rankers or more there is a matrix of p values; with three rankers or more on several
     parts of the data also a critical difference diagram.
     """
     from sortnet.lab import significance as tests
-    from store.plots.comparisons import critical_difference_diagram, p_value_matrix
 
     names = list(comparison.summary["ranker"])
-    measure = comparison.measures[0]
     if len(names) < 2:
         return []
+    pictures = [_p_value_picture(comparison, names)]
+    table = tests.by_part(comparison.figures, comparison.measures[0], names)
+    if len(table) > 1 and len(names) > 2:
+        pictures.append(_mean_rank_picture(comparison, names, table))
+    return pictures
+
+
+def _p_value_picture(comparison: Comparison, names: Sequence[str]) -> Picture:
+    """Draw the p values of the differences between each two rankers over all queries."""
+    from sortnet.lab import significance as tests
+    from store.plots.comparisons import p_value_matrix
+
+    measure = comparison.measures[0]
     p_values = tests.as_matrix(comparison.by_query, names)
     means = list(comparison.summary[measure])
-    pictures = [
-        picture(
-            f"Differences in {measure}, query by query",
-            "p of a paired t-test over all queries, Holm's correction; the arrow points to the "
-            "better one.",
-            "matrix of p values",
-            p_value_matrix(p_values, names, means),
-        )
-    ]
-    table = tests.by_part(comparison.figures, measure, names)
-    if len(table) > 1 and len(names) > 2:
-        result = tests.friedman(table)
-        critical_difference = tests.critical_difference(len(names), len(table), _ALPHA)
-        diagram = critical_difference_diagram(list(result.mean_ranks), names, critical_difference)
-        pictures.append(
-            picture(
-                f"Mean ranks in {measure} over {len(table)} parts",
-                f"Friedman's p {result.p:.3g}; rankers under one bar do not differ by Nemenyi's "
-                f"test at {_ALPHA:.0%}.",
-                "critical difference diagram",
-                diagram,
-            )
-        )
-    return pictures
+    caption = (
+        "p of a paired t-test over all queries, Holm's correction; the arrow points to the "
+        "better one."
+    )
+    title = f"Differences in {measure}, query by query"
+    return picture(title, caption, "matrix of p values", p_value_matrix(p_values, names, means))
+
+
+def _mean_rank_picture(
+    comparison: Comparison, names: Sequence[str], table: pd.DataFrame
+) -> Picture:
+    """Draw the mean ranks of the rankers over the parts of the data.
+
+    Args:
+        comparison: the comparison.
+        names: names of the rankers.
+        table: the measure of each ranker on each part, with a row for each part.
+    """
+    from sortnet.lab import significance as tests
+    from store.plots.comparisons import critical_difference_diagram
+
+    result = tests.friedman(table)
+    critical_difference = tests.critical_difference(len(names), len(table), _ALPHA)
+    diagram = critical_difference_diagram(list(result.mean_ranks), names, critical_difference)
+    title = f"Mean ranks in {comparison.measures[0]} over {len(table)} parts"
+    caption = (
+        f"Friedman's p {result.p:.3g}; rankers under one bar do not differ by Nemenyi's "
+        f"test at {_ALPHA:.0%}."
+    )
+    return picture(title, caption, "critical difference diagram", diagram)
 
 
 def _tests(comparison: Comparison) -> tuple[str, list[str], list[list[str]]]:

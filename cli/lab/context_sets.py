@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from cli.lab.shared_options import SHARED, with_options
+from cli.lab.shared_options import SHARED, pop_options, with_options
 from cli.options import Whole, command_line
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ def context(problem: str, models: str | None, latex: bool, **options: Any) -> in
     from cli.lab.work import RunOptions
     from sortnet.lab.set_problems import SET_MODELS, models_named
 
-    run_options = RunOptions(*(options.pop(name) for name in RunOptions._fields))
+    run_options = RunOptions(**pop_options(options, RunOptions._fields))
     if problem == "sizes":
         return _sizes(models_named(models or ",".join(SET_MODELS)), run_options, latex, **options)
     return _table(problem, models_named(models or "all"), run_options, latex, **options)

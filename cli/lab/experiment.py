@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from cli.inputs.column_options import training_name_options
 from cli.lab.context_sets import context
-from cli.lab.shared_options import SHARED, with_options
+from cli.lab.shared_options import SHARED, pop_options, with_options
 from cli.lab.simulated import simulate
 from cli.options import Real, Whole, command_line, files, folders
 from sortnet.core import NamedColumns
 from sortnet.lab.tool_conventions import CONVENTIONS
+
+if TYPE_CHECKING:
+    from sortnet.lab.entries import Entry
 
 MEASURES = "ndcg@10,map,p@10"
 _VALI_SHARE = 0.2  # share of the queries outside the test part that decides when to stop training
@@ -143,14 +147,15 @@ def holdout(
     """
     from sortnet.lab.splits import HoldOut, HoldOutOfFile, Split, folds_of, is_one_file
 
-    divisions: list[Split] = []
-    is_file = is_one_file(data)
-    path = data if is_file else folds_of(data)[0].folder
-    for number in range(1, splits + 1):
-        fields: dict[str, Any] = {
-            "number": number, "test": test, "vali": _VALI_SHARE, "seed": seed, "columns": columns,
-        }  # fmt: skip
-        divisions.append(HoldOutOfFile(path, **fields) if is_file else HoldOut(path, **fields))
+    divide: Callable[..., Split]
+    if is_one_file(data):
+        divide = partial(HoldOutOfFile, data)
+    else:
+        divide = partial(HoldOut, folds_of(data)[0].folder)
+    divisions = [
+        divide(number=number, test=test, vali=_VALI_SHARE, seed=seed, columns=columns)
+        for number in range(1, splits + 1)
+    ]
     return _compare(divisions, data, seed=seed, **options)
 
 
@@ -216,16 +221,28 @@ def _compare(
     from cli.lab.run_comparison import OutputOptions, run_comparison
     from cli.lab.work import RunOptions
     from sortnet.lab.cells import Cell
-    from sortnet.lab.entries import entries_named, grid_of
     from sortnet.metrics import as_metrics
 
-    entries = entries_named(rankers)
-    grid_texts = options.pop("grid")
-    if grid_texts:
-        entries = [replace(entry, grids=(grid_of(entry.kind, grid_texts),)) for entry in entries]
+    entries = _entries(rankers, options.pop("grid"))
     metrics = as_metrics(filter(None, measures.split(",")))
     measure_names = [metric.name for metric in metrics]
-    output = OutputOptions(*(options.pop(name) for name in OutputOptions._fields))
-    run_options = RunOptions(*(options.pop(name) for name in RunOptions._fields))
+    output = OutputOptions(**pop_options(options, OutputOptions._fields))
+    run_options = RunOptions(**pop_options(options, RunOptions._fields))
+    # The options that are left are about the search for settings.
     cells = [Cell(entry, split, **options) for split in splits for entry in entries]
     return run_comparison(cells, run_options, output, data, measure_names, convention)
+
+
+def _entries(rankers: str, grid_texts: Sequence[str]) -> list[Entry]:
+    """Parse the rankers of a comparison, with the values of settings that are tried.
+
+    Args:
+        rankers: names of rankers, separated by commas.
+        grid_texts: texts such as `hidden=10-5,20-5`; without texts, each ranker keeps its own grid.
+    """
+    from sortnet.lab.entries import entries_named, grid_of
+
+    entries = entries_named(rankers)
+    if not grid_texts:
+        return entries
+    return [replace(entry, grids=(grid_of(entry.kind, grid_texts),)) for entry in entries]

@@ -129,7 +129,8 @@ class Simulation:
         features = describe(items, progress=progress).features.astype("float64")
         n_votes = len(votes) if group is None else int(np.bincount(group).min())
         # About half of the votes can be used, because pairs are held out.
-        most_questions = n_votes // 2 // pairs_of_a_question(self._strategies())
+        n_usable_votes = n_votes // 2
+        most_questions = n_usable_votes // pairs_of_a_question(self._strategies())
         usual_budgets = _up_to(max(1, most_questions), _VOTES_BUDGETS)
         results = simulate_votes(
             features,

@@ -39,18 +39,34 @@ def feature_groups(roles: Columns, computed: Sequence[str]) -> dict[str, str]:
     >>> feature_groups(roles, ["text: log words", "text: log links"])
     {'numbers': 'size', 'dates': 'born', 'texts': 'note (2 features)'}
     """
-    n_values = Counter(column_of(name, ()) for name in roles.categories)
     groups = {
         "numbers": [name for name in roles.features if name not in roles.dates],
         "dates": [*roles.dates],
-        "categories": [f"{name} ({count(n, 'value')})" for name, n in n_values.items()],
+        "categories": _categories(roles),
+        # Items from a folder have texts or images without a column.
+        "texts": _described_column(roles.text or "texts", "text: ", computed),
+        "images": _described_column(roles.image or "images", "image: ", computed),
     }
-    for group, role in (("texts", "text"), ("images", "image")):
-        n_features = sum(name.startswith(f"{role}: ") for name in computed)
-        if n_features:
-            column = getattr(roles, role) or group
-            groups[group] = [f"{column} ({count(n_features, 'feature')})"]
     return {group: listed_names(names) for group, names in groups.items() if names}
+
+
+def _categories(roles: Columns) -> list[str]:
+    """Name the categorical columns, each with the number of its values."""
+    # A categorical column has a feature for each value, whose name begins with the column's name.
+    n_values = Counter(column_of(feature, ()) for feature in roles.categories)
+    return [f"{column} ({count(n, 'value')})" for column, n in n_values.items()]
+
+
+def _described_column(column: str, prefix: str, computed: Sequence[str]) -> list[str]:
+    """Name a column of texts or images with the number of its features; empty without features.
+
+    Args:
+        column: name of the column.
+        prefix: text with which the names of the column's features begin.
+        computed: the stored names of all computed features.
+    """
+    n_features = sum(feature.startswith(prefix) for feature in computed)
+    return [f"{column} ({count(n_features, 'feature')})"] if n_features else []
 
 
 def listed_names(names: Sequence[str]) -> str:

@@ -59,18 +59,28 @@ def standing_notes(
         verbose: whether to say more about how sure the ranking is.
     """
     notes = _status_lines(service, verbose=verbose)
-    groups_of_items = service.items.groups
-    standings = service.remaining.groups
-    if group is not None and groups_of_items is not None and standings:
-        group_names = list(dict.fromkeys(groups_of_items))  # in the order of the standings
-        standing = standings[group_names.index(group)]
-        counts = f"{count(standing.items, 'item')}, {count(standing.answers, 'answer')}"
-        wrong = service.session.goal.expected(standing.wrong)
-        notes.append(f"{printable(group)}: {counts}; {wrong}")
+    if group is not None:
+        notes += _lines_about_group(service, group)
     criterion = service.collection.criterion
     if criterion is None:
         return notes
     return [f"{criterion}: {note}" for note in notes]
+
+
+def _lines_about_group(service: LabellingService, group: str) -> list[str]:
+    """Tell the number of items and answers of a group, and how much of its order may be wrong.
+
+    There is no line if the items have no groups, or no model was fitted yet.
+    """
+    groups_of_items = service.items.groups
+    standings = service.remaining.groups
+    if groups_of_items is None or not standings:
+        return []
+    group_names = list(dict.fromkeys(groups_of_items))  # in the order of the standings
+    standing = standings[group_names.index(group)]
+    counts = f"{count(standing.items, 'item')}, {count(standing.answers, 'answer')}"
+    wrong = service.session.goal.expected(standing.wrong)
+    return [f"{printable(group)}: {counts}; {wrong}"]
 
 
 def _note_on_shares_of_votes(service: LabellingService) -> str:

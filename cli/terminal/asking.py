@@ -164,11 +164,9 @@ class Asking:
             leases = self.service.next(self.annotator, 1)
             if not leases:
                 why = self.service.why_nothing_left(self.annotator)
-                wants_undo = self.n_new > 0 and front.wants_undo(why)
-                is_undone = wants_undo and self._undo()
-                if is_undone:
-                    continue
-                return why
+                if not self._undo_at_end(front, why):
+                    return why
+                continue
             self.quit = self.ask(front, leases[0]) == QUIT
             if self.quit:
                 break
@@ -178,6 +176,16 @@ class Asking:
                 if not front.wants_more(self.service.remaining.why):
                     break
         return self.service.remaining.why
+
+    def _undo_at_end(self, front: Front, why: str) -> bool:
+        """Let the annotator undo the last answer when no question is left; return if it is undone.
+
+        Args:
+            front: user interface of the annotator.
+            why: the reason why no question is left.
+        """
+        wants_undo = self.n_new > 0 and front.wants_undo(why)
+        return wants_undo and self._undo()
 
     def ask(self, front: Front, lease: Lease, may_undo: Callable[[], bool] = lambda: True) -> str:
         """Ask one question and store the answer.

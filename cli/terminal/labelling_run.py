@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
@@ -62,29 +62,50 @@ def label_criteria(
         SortNetError: if an answer cannot be stored, or the collection is closed.
     """
     labelled: list[dict[str, Any]] = []
-    with ExitStack() as stack:
-        for annotator in askers:
-            stack.enter_context(_created_annotator(collection, annotator))
-        criteria = collection.asked()
-        if criteria != [collection] and options.judge["place"] is not None:
-            collection.check_one_question()
-        for criterion in criteria:
+    with _created_annotators(collection, askers):
+        if options.judge["place"] is not None:
+            collection.check_one_question()  # each criterion may place the item elsewhere
+        for criterion in collection.asked():
             n_left = _answers_left(options.number, labelled)
-            if n_left == 0 or any(facts["quit"] for facts in labelled):
+            has_quit = any(facts["quit"] for facts in labelled)
+            if n_left == 0 or has_quit:
                 break
-            with closing(_fitted_service(criterion, options)) as service:
-                if _is_done(service):
-                    continue
-                facts_of_criterion = _label_criterion(service, askers, n_left)
-                labelled += facts_of_criterion
-                if not as_json:  # printed before the next criterion is asked
-                    result = labelled_result(facts_of_criterion, criterion.criterion)
-                    print_result(result, as_json=False)
+            labelled += _label_criterion(criterion, askers, options, n_left, prints=not as_json)
     if as_json:
         print_result(labelled_result(labelled), as_json=True)
     elif not labelled:
         put(f"{', '.join(askers)}: the goals of all criteria are reached")
     return labelled
+
+
+def _label_criterion(
+    criterion: Collection,
+    askers: Mapping[str, Asker],
+    options: LabelOptions,
+    number: int | None,
+    *,
+    prints: bool,
+) -> list[dict[str, Any]]:
+    """Ask the annotators about a criterion, unless its goal is reached already.
+
+    Args:
+        criterion: the criterion.
+        askers: {annotator: function that asks the annotator}.
+        options: options of the labelling.
+        number: number of answers about this criterion after which the labelling ends; None: it
+            ends when the goal is reached.
+        prints: whether a result is printed as text, before the next criterion is asked.
+
+    Returns:
+        Facts about the labelling: a dict for each annotator that was asked.
+    """
+    with closing(_fitted_service(criterion, options)) as service:
+        if _is_done(service):
+            return []
+        labelled = _ask_annotators(service, askers, number)
+        if prints:
+            print_result(labelled_result(labelled, criterion.criterion), as_json=False)
+        return labelled
 
 
 def _lease_seconds(options: LabelOptions) -> float:
@@ -143,6 +164,18 @@ def _is_done(service: LabellingService) -> bool:
 
 
 @contextmanager
+def _created_annotators(collection: Collection, annotators: Iterable[str]) -> Iterator[None]:
+    """Create annotators for a `with` block, unless they exist.
+
+    When the block ends, created annotators who have given no answer are removed.
+    """
+    with ExitStack() as stack:
+        for annotator in annotators:
+            stack.enter_context(_created_annotator(collection, annotator))
+        yield
+
+
+@contextmanager
 def _created_annotator(collection: Collection, annotator: str) -> Iterator[None]:
     """Create an annotator for a `with` block, unless the annotator exists.
 
@@ -158,7 +191,7 @@ def _created_annotator(collection: Collection, annotator: str) -> Iterator[None]
             collection.forget(annotator)
 
 
-def _label_criterion(
+def _ask_annotators(
     service: LabellingService, askers: Mapping[str, Asker], number: int | None
 ) -> list[dict[str, Any]]:
     """Ask the annotators about a criterion; return facts about the labelling by each annotator.

@@ -84,11 +84,7 @@ class Lines:
                 flagged = not flagged
                 continue
             if line.startswith(_COMMENT):
-                if len(line) <= len(_COMMENT) + LONGEST_COMMENT:
-                    comment = line.removeprefix(_COMMENT).strip()
-                else:
-                    most = f"{LONGEST_COMMENT:,} characters at most"
-                    say(f"the comment is too long and not kept: {most}")
+                comment = _comment_in(line, comment)
                 continue
             reply = _parsed_reply(line, choice)
             if isinstance(reply, Reply):
@@ -111,6 +107,15 @@ class Lines:
         say(f"{why}; undo (z) withdraws the last answer, anything else quits")
         line = _read_line().decode("utf-8", "replace").strip()
         return KEYS.get(line, line) == UNDO
+
+
+def _comment_in(line: str, earlier_comment: str) -> str:
+    """Return the comment in a line; if it is too long, say so and return the earlier comment."""
+    if len(line) > len(_COMMENT) + LONGEST_COMMENT:
+        most = f"{LONGEST_COMMENT:,} characters at most"
+        say(f"the comment is too long and not kept: {most}")
+        return earlier_comment
+    return line.removeprefix(_COMMENT).strip()
 
 
 def _explain_answers(choice: SetChoice | None, is_worst_asked: bool) -> str:

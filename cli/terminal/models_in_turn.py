@@ -31,34 +31,36 @@ def label_in_turn(
     """
     active = [*annotators]  # the models that are asked in the next round
     facts_by_annotator: dict[str, Facts] = {}
-    n_left = number
+    n_left = math.inf if number is None else number
     while active:
         round_size = _size_of_round(n_left, len(active))
         for annotator in tuple(active):
-            size = round_size if n_left is None else min(round_size, n_left)
+            size = int(min(round_size, n_left))
             facts = label(annotator, size)
             earlier_facts = facts_by_annotator.get(annotator)
             facts_by_annotator[annotator] = _add_round(earlier_facts, facts)
             gave_all_answers = facts["end"] == "number"
             if not gave_all_answers:
                 active.remove(annotator)
-            if n_left is not None:
-                # `answered` leaves out skips, which count in the size of a round.
-                n_left -= size if gave_all_answers else facts["answered"]
-            is_number_reached = n_left is not None and n_left <= 0
+            # `answered` leaves out skips, which count in the size of a round.
+            n_left -= size if gave_all_answers else facts["answered"]
             is_interrupted = facts["end"] == "interrupted"
-            if is_number_reached or facts["enough"] or is_interrupted:
+            if n_left <= 0 or facts["enough"] or is_interrupted:
                 return list(facts_by_annotator.values())
     return list(facts_by_annotator.values())
 
 
-def _size_of_round(n_left: int | None, n_annotators: int) -> int:
+def _size_of_round(n_left: float, n_annotators: int) -> int:
     """Choose the number of answers of a model in a round: 20, or an equal share of the rest.
 
-    >>> _size_of_round(None, 3), _size_of_round(10, 3), _size_of_round(500, 2)
+    Args:
+        n_left: number of answers that all models together are still to give; may be infinite.
+        n_annotators: number of models.
+
+    >>> _size_of_round(math.inf, 3), _size_of_round(10, 3), _size_of_round(500, 2)
     (20, 4, 20)
     """
-    return ROUND if n_left is None else min(ROUND, math.ceil(n_left / n_annotators))
+    return math.ceil(min(ROUND, n_left / n_annotators))
 
 
 def _add_round(earlier: Facts | None, facts: Facts) -> Facts:

@@ -121,21 +121,42 @@ def draw_items(
     least_height = n_rows * (_LINES_OF_FRAME + 1)
     if height < least_height:
         return _list_items(console, view, best)
-    width = console.width // n_columns
-    n_lines = max(height // n_rows - _LINES_OF_FRAME, 1)
+    panels, any_cut = _panels(
+        console, view, best, width=console.width // n_columns, height=height // n_rows
+    )
+    grid = Table.grid()
+    for first in range(0, len(panels), n_columns):
+        grid.add_row(*panels[first : first + n_columns])
+    return grid, any_cut
+
+
+def _panels(
+    console: Console, view: QuestionView, best: int | None, *, width: int, height: int
+) -> tuple[list[Panel], bool]:
+    """Draw each item in a frame; return the frames, and whether any text was cut.
+
+    Args:
+        console: terminal to draw on.
+        view: texts of the question.
+        best: place, from 0, of the item that is marked as the best; None: no item is marked.
+        width: characters of a line, including the frame.
+        height: number of lines of an item, including the frame.
+    """
+    n_lines = max(height - _LINES_OF_FRAME, 1)
     panels = []
     any_cut = False
     for title, lines in zip(_titles(console, view, best), view.items, strict=True):
         text, is_cut = fit_lines(console, lines, width - _COLUMNS_OF_FRAME, n_lines)
         any_cut = any_cut or is_cut
-        panel_height = n_lines + _LINES_OF_FRAME
-        panels.append(
-            Panel(text, title=title, title_align="left", width=width, height=panel_height)
+        panel = Panel(
+            text,
+            title=title,
+            title_align="left",
+            width=width,
+            height=n_lines + _LINES_OF_FRAME,
         )
-    grid = Table.grid()
-    for first in range(0, len(panels), n_columns):
-        grid.add_row(*panels[first : first + n_columns])
-    return grid, any_cut
+        panels.append(panel)
+    return panels, any_cut
 
 
 def _titles(console: Console, view: QuestionView, best: int | None) -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -34,6 +34,8 @@ from store.service.labelling import LabellingService
 TICK = 0.5  # seconds of waiting for a key, until size and lease are checked again
 _COMMENT = "comment (Enter: keep, Escape: drop the change): "
 _SCROLL = "space, arrows, PgUp, PgDn: scroll"  # shown if there are more rows than the screen has
+_LINES_OF_STATUS_AND_NOTE = 2  # the line above the question, and the message below the items
+_LEAST_LINES_OF_ITEMS = 3  # the items get this many lines even if the screen has fewer
 _SET_HELP = """\
 Choose the best and, if it is asked for, the worst, by their numbers. The answer
 is stored before the next question is shown.
@@ -273,17 +275,17 @@ class Screen:
         size = self._console.size
         best = None if choice is None else choice.best
         prompt = [] if choice is None else [choice.prompt]
-        one_line = partial(Text, no_wrap=True, overflow="ellipsis")
-        above = [one_line(status_line, style="bold")]
-        # The bar is longest if a text is cut. Two more lines are the status and the note.
-        n_lines_of_bar = len(self._bar(is_set=view.is_set, is_cut=True))
-        height = size.height - 2 - len(prompt) - n_lines_of_bar
+        # The explanation of the keys is longest if a text is cut.
+        n_lines_of_keys = len(self._bar(is_set=view.is_set, is_cut=True))
+        height = size.height - _LINES_OF_STATUS_AND_NOTE - len(prompt) - n_lines_of_keys
         texts, height_left, is_text_cut = self._fit_question(view, height)
-        above += texts
-        items, is_item_cut = draw_items(self._console, view, max(height_left, 3), best)
-        bar = self._bar(is_set=view.is_set, is_cut=is_item_cut or is_text_cut)
-        below = [one_line(text) for text in (*prompt, note, *bar)]
-        self._console.update_screen(Group(*above, items, *below))
+        height_of_items = max(height_left, _LEAST_LINES_OF_ITEMS)
+        items, is_item_cut = draw_items(self._console, view, height_of_items, best)
+        keys = self._bar(is_set=view.is_set, is_cut=is_item_cut or is_text_cut)
+        one_line = partial(Text, no_wrap=True, overflow="ellipsis")
+        status = one_line(status_line, style="bold")
+        lines_below = [one_line(line) for line in (*prompt, note, *keys)]
+        self._console.update_screen(Group(status, *texts, items, *lines_below))
         return size
 
     def _fit_question(self, view: QuestionView, height: int) -> tuple[list[Text], int, bool]:
@@ -362,10 +364,9 @@ class Screen:
             most_above = max(len(rows) - height, 0)
             n_above = min(max(n_above, 0), most_above)
             can_scroll = most_above > 0
-            explanation = "\n".join(key_lines) if can_scroll else f"any key: {then}"
-            bar = Text(explanation, style="bold")
             visible_rows = rows[n_above : n_above + height]
-            self._console.update_screen(Text("\n").join([*visible_rows, bar]))
+            explanation = "\n".join(key_lines) if can_scroll else f"any key: {then}"
+            self._draw_rows(visible_rows, explanation)
             key = self._keys.read(TICK)
             self._renew_lease()
             if key is not None:
@@ -376,6 +377,11 @@ class Screen:
             if size != self._console.size:
                 size = self._console.size
                 rows = make_rows()
+
+    def _draw_rows(self, rows: Sequence[Text], explanation: str) -> None:
+        """Draw rows from the top of the screen, and an explanation of the keys below them."""
+        bar = Text(explanation, style="bold")
+        self._console.update_screen(Text("\n").join([*rows, bar]))
 
 
 def _rows_to_scroll(key: str, height: int) -> int | None:

@@ -14,6 +14,7 @@ import numpy as np
 from cli.web.curve import draw_curve
 from cli.web.pages import People
 from cli.web.ranking_rows import View, item_cell, ranking_rows
+from sortnet.core import I64
 from sortnet.files import plain
 from sortnet.preference import Judgement
 from sortnet.preference.annotator_agreement import (
@@ -171,16 +172,26 @@ class AdminState:
         with self._lock:
             start = time.monotonic()
             moment = self.service.moment
-            delay = 0.0
-            if moment == self._moment_of_statistics:
-                # Nothing was stored or fitted, but the rate of answers falls while nobody answers.
-                delay = PACE_AGE
-            if not self._statistics or start >= self._next_computation + delay:
+            if self._are_statistics_old(start, moment):
                 self._statistics = self._compute_statistics()
                 self._moment_of_statistics = moment
                 seconds = time.monotonic() - start
                 self._next_computation = time.monotonic() + _UPDATE_INTERVAL * seconds
             return self._statistics
+
+    def _are_statistics_old(self, now: float, moment: tuple[int, ...]) -> bool:
+        """Tell whether the statistics are missing or must be computed again.
+
+        Args:
+            now: the time by the clock `time.monotonic`.
+            moment: the present value of `service.moment`.
+        """
+        if not self._statistics:
+            return True
+        if moment != self._moment_of_statistics:
+            return now >= self._next_computation
+        # Nothing was stored or fitted, but the rate of answers falls while nobody answers.
+        return now >= self._next_computation + PACE_AGE
 
     def _compute_statistics(self) -> dict[str, Any]:
         """Compute the statistics of all judgements.
@@ -314,18 +325,23 @@ def _paces(judgements: Judgements) -> dict[str, dict[str, float | None]]:
     """Return for each annotator the answers a minute, and the time of the last answer."""
     has_time = ~np.isnan(judgements.at)
     rows = np.flatnonzero((judgements.answer != UNDO) & has_time)
-    # Put the rows of each annotator together; a stable sort keeps the order of time.
-    rows = rows[np.argsort(judgements.annotator[rows], kind="stable")]
-    # Split the rows wherever the annotator changes.
-    starts = np.flatnonzero(np.diff(judgements.annotator[rows])) + 1
     paces = {}
-    for annotator_rows in np.split(rows, starts):
-        if not len(annotator_rows):  # `np.split` returns one empty array if there are no rows
-            continue
-        times = judgements.at[annotator_rows[-LATEST:]].tolist()
-        annotator = judgements[int(annotator_rows[-1])].annotator
+    for rows_of_annotator in _by_annotator(judgements, rows):
+        times = judgements.at[rows_of_annotator[-LATEST:]].tolist()
+        annotator = judgements[int(rows_of_annotator[-1])].annotator
         paces[annotator] = {"pace": pace(times), "last": times[-1]}
     return paces
+
+
+def _by_annotator(judgements: Judgements, rows: I64) -> list[I64]:
+    """Split rows of judgements into one array for each annotator, in the order of time."""
+    if not len(rows):
+        return []
+    # A stable sort keeps the order of time among the rows of an annotator.
+    sorted_rows = rows[np.argsort(judgements.annotator[rows], kind="stable")]
+    is_next_annotator = np.diff(judgements.annotator[sorted_rows]) != 0
+    starts = np.flatnonzero(is_next_annotator) + 1
+    return np.split(sorted_rows, starts)
 
 
 def pace(times: Sequence[float]) -> float | None:

@@ -3,9 +3,47 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 _FEWEST_ANSWERS = 4  # least number of answers at the right edge of the plot
+_USUAL_MIN_SHARE = 0.5  # share at the bottom of the plot, unless a share is lower
+
+
+@dataclass(frozen=True)
+class _Plot:
+    """The plot of the curve: shares from bottom to top, over numbers of answers from left to right.
+
+    Attributes:
+        max_answers: the number of answers at the right edge; 0 answers are at the left edge.
+        min_share: the share at the bottom; the share at the top is 1.
+    """
+
+    max_answers: int
+    min_share: float
+
+    def x(self, answers: float) -> float:
+        """Return the distance of a number of answers from the left edge, in percent."""
+        return 100 * answers / self.max_answers
+
+    def y(self, share: float) -> float:
+        """Return the distance of a share from the top, in percent."""
+        return 100 * (1 - share) / (1 - self.min_share)
+
+    def share_grid(self) -> list[tuple[float, str]]:
+        """Return the height and the label of each horizontal grid line.
+
+        The lines are at every tenth, or at every other tenth if there would be many lines.
+        """
+        tenths_between_lines = 2 if self.min_share < _USUAL_MIN_SHARE else 1
+        tenths = range(10, round(10 * self.min_share) - 1, -tenths_between_lines)
+        return [(self.y(tenth / 10), f"{10 * tenth} %") for tenth in tenths]
+
+    def answers_grid(self) -> list[tuple[float, int]]:
+        """Return the place and the number of each label below the plot."""
+        numbers = range(0, self.max_answers + 1, _grid_step(self.max_answers))
+        return [(self.x(number), number) for number in numbers]
 
 
 def draw_curve(state: dict[str, Any]) -> dict[str, Any] | None:
@@ -32,33 +70,35 @@ def draw_curve(state: dict[str, Any]) -> dict[str, Any] | None:
         name: [(point["answers"], point[name]) for point in points if point[name] is not None]
         for name in ("holdout", "expected")
     }
-    max_answers: int = max(_FEWEST_ANSWERS, *(point["answers"] for point in points))
-    shares = [share for line in lines.values() for _, share in line]
-    if goal is not None:
-        shares.append(goal)
-    # The top of the plot is a share of 1. The bottom is a half, or the next tenth below all shares.
-    lowest_tenth = math.floor(10 * min(shares)) / 10
-    min_share: float = min(0.5, lowest_tenth)
-
-    def x(answers: float) -> float:
-        """Distance from the left of the plot, in percent."""
-        return 100 * answers / max_answers
-
-    def y(share: float) -> float:
-        """Distance from the top of the plot, in percent."""
-        return 100 * (1 - share) / (1 - min_share)
-
-    # The grid has a line at every tenth, or at every other tenth if there would be many lines.
-    tenths_between_lines = 2 if min_share < 0.5 else 1
-    tenths = range(10, round(10 * min_share) - 1, -tenths_between_lines)
-    answers_of_grid = range(0, max_answers + 1, _grid_step(max_answers))
+    plot = _plot_of(lines, goal)
     return {
-        "lines": {name: [(x(n), y(share)) for n, share in line] for name, line in lines.items()},
-        "shares": [(y(tenth / 10), f"{10 * tenth} %") for tenth in tenths],
-        "answers": [(x(n), n) for n in answers_of_grid],
-        "goal": None if goal is None else y(goal),
+        "lines": {
+            name: [(plot.x(answers), plot.y(share)) for answers, share in line]
+            for name, line in lines.items()
+        },
+        "shares": plot.share_grid(),
+        "answers": plot.answers_grid(),
+        "goal": None if goal is None else plot.y(goal),
         "text": _in_words(points[-1], state),
     }
+
+
+def _plot_of(lines: Mapping[str, Sequence[tuple[int, float]]], goal: float | None) -> _Plot:
+    """Make a plot that is large enough for all lines and the goal.
+
+    The bottom is a share of a half, or the next tenth below all shares.
+
+    Args:
+        lines: {name: its points}, each a number of answers and a share.
+        goal: the share to reach; None if the plot does not show it.
+    """
+    all_points = [point for line in lines.values() for point in line]
+    max_answers = max(_FEWEST_ANSWERS, *(answers for answers, _ in all_points))
+    shares = [share for _, share in all_points]
+    if goal is not None:
+        shares.append(goal)
+    lowest_tenth = math.floor(10 * min(shares)) / 10
+    return _Plot(max_answers, min(_USUAL_MIN_SHARE, lowest_tenth))
 
 
 def _in_words(last_point: dict[str, Any], state: dict[str, Any]) -> str:
@@ -79,7 +119,7 @@ def _grid_step(max_answers: int) -> int:
     """Choose a round step between grid lines, so that the grid has at most five lines.
 
     The step is the smallest of 1, 2, 5, 10, 20, 50, ... that is at least a quarter of
-    `max_answers`.
+    `max_answers`, which is 4 or more.
 
     >>> _grid_step(4), _grid_step(55), _grid_step(1234)
     (1, 20, 500)

@@ -6,6 +6,10 @@ import io
 from functools import partial
 from pathlib import Path
 
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import FileResponse, Response
+
 from cli.printing.results import Result, text_of
 from sortnet.errors import DataError
 from sortnet.files import rows_of
@@ -49,21 +53,31 @@ def find_file(items: Items, kind: str, number: int) -> tuple[Path, str] | None:
     """
     if items.root is None or not 0 <= number < len(items):
         return None
-    suffixes: tuple[str, ...]
-    if kind == "image":
-        file = items.images[number]
-        suffixes = IMAGES
-    elif kind == "sound":
-        file = items.audio[number]
-        suffixes = AUDIO
-    else:
+    # {kind: (the file of each item, the allowed suffixes)}
+    kinds = {"image": (items.images, IMAGES), "sound": (items.audio, AUDIO)}
+    if kind not in kinds:
         return None
+    files, suffixes = kinds[kind]
     try:
         root = items.root.resolve(strict=True)
-        path = root / inside(root, file or "", kind, suffixes)
+        path = root / inside(root, files[number] or "", kind, suffixes)
     except (DataError, OSError, RuntimeError):
         return None
     return path, TYPES[path.suffix.lower()]
+
+
+def file_response(items: Items, kind: str, number: int) -> Response:
+    """Reply with the image or sound of an item; refuse the request if there is no such file."""
+    file = find_file(items, kind, number)
+    if file is None:
+        raise HTTPException(404, "there is no such file")
+    path, media_type = file
+    return FileResponse(path, media_type=media_type, headers=HEADERS)
+
+
+def kind_and_number(request: Request) -> tuple[str, int]:
+    """Return the kind of content and the number of the item that the path of a request names."""
+    return request.path_params["kind"], request.path_params["number"]
 
 
 def _ranking(service: LabellingService, form: str) -> str:

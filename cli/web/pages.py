@@ -98,16 +98,19 @@ class Pages:
         is_fitted = all(service.is_fitted for service in self.services)
         remaining = [service.remaining for service in self.services]
         is_goal_reached = is_fitted and all(criterion.stop for criterion in remaining)
+        n_left = _questions_left(remaining) if is_fitted else None
         if why_closed:
             why = f"{why_closed[:1].upper()}{why_closed[1:]}."
+        elif is_goal_reached:
+            why = f"{remaining[-1].why}."
         else:
-            why = f"{remaining[-1].why}." if is_goal_reached else NOTHING
-        n_left = _questions_left(remaining) if is_fitted else None
-        range_left = ""
-        if n_left is not None:
-            range_left = _range_left(remaining)
-        is_done = is_goal_reached and not why_closed
-        return {"left": n_left, "range": range_left, "stop": is_done, "why": why}
+            why = NOTHING
+        return {
+            "left": n_left,
+            "range": "" if n_left is None else _range_left(remaining),
+            "stop": is_goal_reached and not why_closed,
+            "why": why,
+        }
 
     def _last_answer(self, annotator: str) -> dict[str, Any]:
         """Return the number and the criterion of an annotator's last answer, for an undo."""

@@ -58,6 +58,14 @@ def refusal(
     return page
 
 
+def sentence(error: Exception) -> str:
+    """Write the message of an error as a sentence, with a capital letter and a full stop."""
+    message = " ".join(str(error).split())
+    if not message.endswith("."):
+        message = f"{message}."
+    return message[:1].upper() + message[1:]
+
+
 @cache
 def _templates() -> Environment:
     """Return the templates of the pages, which escape HTML and refuse undefined variables."""

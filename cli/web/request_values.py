@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Collection
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, cast
 
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
 from cli.web.ranking_rows import SORTS, View
-from sortnet.preference import ANSWERS
+from sortnet.preference import ANSWERS, Answer, Judgement, Question
 from sortnet.preference.base import LONGEST_COMMENT
 from sortnet.preference.study import LONGEST, WORDS, Decision
 from store.collections.collection_rows import LONGEST_NAME
@@ -21,7 +22,37 @@ LONGEST_MS = 24 * 3600 * 1000  # a day: longest time to answer that is stored, i
 _LONGEST_SEARCH = 200  # most characters of a search text; the rest is ignored
 _LONGEST_REASON = 500  # most characters of a decision's reason
 _MOST_PAGE_DIGITS = 7  # most digits of the number of a page
+_NOT_WHOLE = "not a whole number from 0 on"  # description of an invalid value
 _WHOLE_NUMBERS_END = 2**53  # JavaScript has all whole numbers below this number
+
+
+@dataclass(frozen=True)
+class SentAnswer:
+    """An answer that a page sends.
+
+    Attributes:
+        lease: the id of the question's lease.
+        criterion: the criterion of the question; None in a collection without criteria.
+        answer: the answer, one of `ANSWERS_OF_PAGES`.
+        facts: the time, the comment and the flag of the answer.
+        markdown: whether the page shows the texts of the next questions as HTML.
+        best: the place of the best item, from 0; None if the answer names no item.
+        worst: the place of the worst item, from 0; None if the answer does not name it.
+    """
+
+    lease: str
+    criterion: str | None
+    answer: str
+    facts: dict[str, Any]
+    markdown: bool
+    best: int | None
+    worst: int | None
+
+    def judgement(self, question: Question, annotator: str) -> Judgement:
+        """Make the judgement of the question by the annotator."""
+        if self.best is None:
+            return question.answered(annotator, cast(Answer, self.answer), **self.facts)
+        return question.answered_by_place(annotator, self.best, self.worst, **self.facts)
 
 
 async def read_body(request: Request) -> dict[str, Any]:
@@ -74,6 +105,17 @@ def criterion_in(body: dict[str, Any]) -> str | None:
     if body.get("criterion") is None:
         return None
     return text_in(body, "criterion", longest=200)
+
+
+def sent_answer_in(body: dict[str, Any]) -> SentAnswer:
+    """Return the answer that a page sends, with all that belongs to it."""
+    lease = text_in(body, "lease", longest=100)
+    criterion = criterion_in(body)
+    answer = answer_in(body)
+    facts = facts_in(body)
+    markdown = flag_in(body, "markdown")
+    best, worst = places_in(body, answer)
+    return SentAnswer(lease, criterion, answer, facts, markdown, best, worst)
 
 
 def answer_in(body: dict[str, Any]) -> str:
@@ -130,23 +172,33 @@ def decision_in(body: dict[str, Any], annotators: Collection[str]) -> Decision:
         annotators: names of the annotators that the decision may be about.
     """
     kind = text_in(body, "kind", longest=20)
-    facts: dict[str, Any] = {"kind": kind}
-    longest_reason = LONGEST.get(kind, _LONGEST_REASON)
-    for name, longest in (("annotator", LONGEST_NAME), ("reason", longest_reason)):
-        text = body.get(name)
-        # An empty text as the question or the instructions restores the default.
-        is_default = kind in WORDS and text == ""
-        if text is not None and not is_default:
-            facts[name] = text_in(body, name, longest)
-    if facts.get("annotator") not in (None, *annotators):
-        raise HTTPException(422, f"there is no annotator {facts['annotator'][:60]!r}")
-    for name in ("item", "other"):
-        facts[name] = whole_number_in(body, name, "not a whole number from 0 on")
+    annotator = _optional_text_in(body, "annotator", LONGEST_NAME, kind)
+    reason = _optional_text_in(body, "reason", LONGEST.get(kind, _LONGEST_REASON), kind)
+    if annotator is not None and annotator not in annotators:
+        raise HTTPException(422, f"there is no annotator {annotator[:60]!r}")
+    item = whole_number_in(body, "item", _NOT_WHOLE)
+    other = whole_number_in(body, "other", _NOT_WHOLE)
     if kind in DECISIONS_WITH_WHOLE_NUMBER:
-        facts["amount"] = whole_number_in(body, "amount", "not a whole number from 0 on")
+        amount: float | None = whole_number_in(body, "amount", _NOT_WHOLE)
     else:
-        facts["amount"] = _checked(body, "amount", _is_number, "not a number from 0 on")
-    return Decision(**facts)
+        amount = _checked(body, "amount", _is_number, "not a number from 0 on")
+    return Decision(kind, annotator=annotator, reason=reason, item=item, other=other, amount=amount)
+
+
+def _optional_text_in(body: dict[str, Any], name: str, longest: int, kind: str) -> str | None:
+    """Return a text of a decision; None if the body does not have it, or it restores the default.
+
+    Args:
+        name: name of the text in the body.
+        longest: most characters of the text.
+        kind: the kind of the decision. An empty text as the question or the instructions restores
+            the default.
+    """
+    text = body.get(name)
+    restores_default = kind in WORDS and text == ""
+    if text is None or restores_default:
+        return None
+    return text_in(body, name, longest)
 
 
 def view_in(request: Request) -> View:

@@ -137,14 +137,15 @@ def fill_gradients(
             tree_sides = sides[block, first : first + depth]
             d_tree_sides = d_sides[first : first + depth]
             matrix = leaves[tree].reshape(rows, columns)
-            # d_up = g (leaves low)
+            # Back-propagate to the upper levels: d_up = g (leaves low).
             _fill_paths(tree_sides[upper:], low)
             _fill_products(matrix, whole_low, d_whole_up)
             _scale_rows(d_whole_up, g)
             up[0] = 1  # without upper levels, the tree before has multiplied this row by g
             _fill_paths(tree_sides[:upper], up)
             _backpropagate_paths(tree_sides[:upper], up, d_up, d_tree_sides[:upper])
-            # d_low = leavesᵀ (g up), and d_leaves is the sum of (g up) lowᵀ
+            # Back-propagate to the lower levels and the leaves: d_low = leavesᵀ (g up), and
+            # d_leaves is the sum of (g up) lowᵀ.
             _scale_rows(whole_up, g)
             _fill_products(matrix.T, whole_up, d_whole_low)
             _backpropagate_paths(tree_sides[upper:], low, d_low, d_tree_sides[upper:])

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from sortnet.comparators.base import to_device
 from sortnet.core import F32, F64, I32, I64, Bool, ComparedPairs, Queries
+from sortnet.core.large_arrays import joined_ranges
 from sortnet.core.shard import gather_rows, sum_of_earlier_processes, sum_over_processes
 
 # An epoch has at least `_PAIRS_A_DOCUMENT` pairs for each document of a query, if the query has so
@@ -244,9 +245,10 @@ class QueryPairs:
             end = min(begin + size, n_in_all)
             ranges_of_all = row.cut(begin, end)
             ranges, is_own = self._select_own(ranges_of_all)
-            pairs = _ranges(self.offsets[ranges.queries] + ranges.first, ranges.n)
+            pairs = joined_ranges(self.offsets[ranges.queries] + ranges.first, ranges.n)
             if rng is not None:
-                # Every process draws the numbers of the whole mini-batch, and uses its own.
+                # Every process draws random bits for all pairs of the mini-batch, and uses the
+                # bits of its own pairs.
                 bits = rng.integers(1 << 32, size=end - begin, dtype=np.uint32)
                 own_bits = bits[np.repeat(is_own, ranges_of_all.n)]
                 self._draw_pairs(pairs, ranges, own_bits)
@@ -334,7 +336,7 @@ class QueryPairs:
             winner_indexes, loser_indexes = np.split(indexes, 2)
             return docs, winner_indexes, loser_indexes
         # Take all documents of the queries, since np.unique would take longer.
-        docs = _ranges(starts, n_docs)
+        docs = joined_ranges(starts, n_docs)
         starts_in_batch = np.cumsum(n_docs) - n_docs
         shift_of_pair = np.repeat(starts_in_batch - starts, ranges.n)
         return docs, winner + shift_of_pair, loser + shift_of_pair
@@ -445,7 +447,10 @@ def _with_reverse_pairs(pairs: ComparedPairs, weight: F32 | F64) -> tuple[I32, I
 
 
 def _are_all_equal(queries: Queries, weight: F32 | F64) -> bool:
-    """Whether all weights in all processes are the same number above 0, or there are none."""
+    """Check whether the weights of all processes are a single number above 0.
+
+    The result is also true without weights.
+    """
     own_extremes = [weight.min(), weight.max()] if len(weight) else []
     extremes = gather_rows(queries, np.array(own_extremes, np.float64))
     if not len(extremes):
@@ -461,14 +466,3 @@ def _random_below(limits: I64, bits: NDArray[np.uint32]) -> I64:
     products = bits.astype(np.uint64)
     products *= limits.astype(np.uint64)
     return (products >> np.uint64(32)).astype(np.int64)
-
-
-def _ranges(starts: I64, sizes: I64) -> I64:
-    """Concatenate the ranges start .. start + size - 1 of all given starts and sizes.
-
-    >>> _ranges(np.array([5, 1]), np.array([2, 3])).tolist()
-    [5, 6, 1, 2, 3]
-    """
-    n_before = np.cumsum(sizes) - sizes
-    indexes: I64 = np.arange(sizes.sum()) + np.repeat(starts - n_before, sizes)
-    return indexes

@@ -45,13 +45,13 @@ class _Ranking:
     offsets: I64
 
     def sum_in_query(self, values: F64) -> F64:
-        """Sum values by place, (n_docs,), from the query's first place up to each place."""
+        """Compute running sums of the values of the places, (n_docs,), from 0 in each query."""
         total = np.append(0.0, np.cumsum(values))
         sums: F64 = total[1:] - total[self.offsets[self.query]]
         return sums
 
     def of_query(self, values: F64) -> F64:
-        """Sum values by place, (n_docs,), over each query, (n_queries,)."""
+        """Add up the values of the places, (n_docs,), for each query, (n_queries,)."""
         sums = np.bincount(self.query, values, minlength=len(self.offsets) - 1)
         return sums.astype(np.float64, copy=False)  # numpy's stubs declare integers
 
@@ -103,7 +103,7 @@ def _average_precision_changes(ranking: _Ranking, upper: I64, lower: I64) -> F64
     hits = ranking.sum_in_query(relevant)
     inverse_ranks = ranking.sum_in_query(relevant / rank)
     hits_above = hits[upper] - relevant[upper]  # hits(a - 1)
-    # B, and 1 / b if the lower document is relevant.
+    # The sum B of the formula above, and 1 / b if the lower document is relevant.
     between_and_lower = inverse_ranks[lower] - inverse_ranks[upper]
     lower_moves_up = (hits_above + 1) / rank[upper] - hits[lower] / rank[lower]
     lower_moves_up += between_and_lower - 1 / rank[lower]
@@ -259,12 +259,12 @@ def weights_by_quality(
     if queries.judged is not None or metric.kind not in CHANGES:
         return None
     changes = exchange_changes(metric, queries, order, pairs)
-    query = queries.query_of_docs()[pairs.i]
-    change_of_query = np.bincount(query, changes, minlength=len(queries))
     total, n = sum_over_processes(queries, np.array([changes.sum(), len(changes)]))
     mean = total / max(n, 1)
     if mean == 0:
         return np.ones(len(pairs), np.float32)
     weights = (1 - SHARE_BY_CHANGE) + SHARE_BY_CHANGE * changes / mean
-    weights = np.where(change_of_query[query] == 0, 1.0, weights)
-    return weights.astype(np.float32)
+    query = queries.query_of_docs()[pairs.i]
+    sum_of_query = np.bincount(query, changes, minlength=len(queries))
+    no_pair_changes = sum_of_query[query] == 0
+    return np.where(no_pair_changes, 1.0, weights).astype(np.float32)

@@ -355,6 +355,7 @@ def _blocks_of_pairs(n_paths: I64) -> Iterator[tuple[int, int]]:
     """
     n_followed = min(int(n_paths.sum()), _MOST_PATHS)
     first_path_of_block = [*range(0, n_followed, _PATHS_AT_ONCE), n_followed]
+    # `cumsum` counts the paths up to the end of each pair, so this finds the pair of each path.
     first_pair_of_block = np.searchsorted(np.cumsum(n_paths), first_path_of_block, side="right")
     return pairwise(first_pair_of_block.tolist())
 
@@ -369,16 +370,14 @@ def _next_pairs(low: I64, high: I64) -> tuple[I64, I64]:
         (p,) the number of pairs (b, c), and (p,) the index of the first such pair, which means
         nothing if the number is 0.
     """
-    low_items, first_pair, n_pairs = np.unique(low, return_index=True, return_counts=True)
-    # `searchsorted` gives an item b above all low items the index after the end. So there is one
-    # more low item, the number -1, which no item has, without a pair.
-    low_items_and_none = np.append(low_items, -1)
-    n_pairs_with_none = np.append(n_pairs, 0)
-    first_pair_with_none = np.append(first_pair, 0)
-    index_of_b = np.searchsorted(low_items, high)
-    b_is_low_item = low_items_and_none[index_of_b] == high
-    n_next = np.where(b_is_low_item, n_pairs_with_none[index_of_b], 0)
-    return n_next, first_pair_with_none[index_of_b]
+    # The items are numbered again without gaps, so that arrays can have a value for each item.
+    items, numbers = np.unique(np.concatenate((low, high)), return_inverse=True)
+    low_number, high_number = np.split(numbers, 2)
+    n_pairs = np.bincount(low_number, minlength=len(items))  # pairs whose lower item it is
+    first_pair = np.zeros(len(items), np.int64)
+    # The pairs are written from last to first, so that the first pair of an item remains.
+    first_pair[low_number[::-1]] = np.arange(len(low))[::-1]
+    return n_pairs[high_number], first_pair[high_number]
 
 
 class _Majorities(NamedTuple):
@@ -398,16 +397,17 @@ class _Majorities(NamedTuple):
 def _majorities(votes: SharedVotes) -> _Majorities:
     """List the pairs of which most answers prefer the same item, the oldest pair first.
 
-    Pairs with the same lower item number follow the oldest of these pairs.
+    Pairs with the same lower item follow each other, in the place of the oldest of these pairs.
     """
     n_low, n_high, _ = counted(votes.pair, votes.better).T
     balance = n_low - n_high
     decided_pairs = np.flatnonzero(balance)
-    oldest_first = decided_pairs[np.argsort(votes.oldest()[decided_pairs])]
-    # Move each pair to the oldest pair with the same lower item, which `np.unique` finds first.
-    low = votes.low[votes.starts[oldest_first]]
-    _, place_of_oldest, number_of_low = np.unique(low, return_index=True, return_inverse=True)
-    place_of_oldest_with_same_low = place_of_oldest[number_of_low]
-    pairs = oldest_first[np.argsort(place_of_oldest_with_same_low, kind="stable")]
+    first_row = votes.oldest()[decided_pairs]  # of the answers to each pair
+    low = votes.low[votes.starts[decided_pairs]]
+    low_items, number_of_low = np.unique(low, return_inverse=True)
+    first_row_of_low = np.full(len(low_items), first_row.max(initial=0))
+    np.minimum.at(first_row_of_low, number_of_low, first_row)
+    oldest_low_first = np.lexsort((first_row, first_row_of_low[number_of_low]))
+    pairs = decided_pairs[oldest_low_first]
     starts = votes.starts[pairs]
     return _Majorities(votes.low[starts], votes.high[starts], low_wins=balance[pairs] > 0)

@@ -279,11 +279,9 @@ def _report(
         reliability = None
     n_gold = int(counts.gold[row])
     gold = _share(int(counts.right[row]), n_gold) if n_gold else None
-    milliseconds = table.milliseconds[answer_rows]
-    measured_times = milliseconds[milliseconds >= 0]
-    median_seconds = float(np.median(measured_times)) / 1000 if len(measured_times) else None
     is_model = name in study.models
-    too_fast = not is_model and _is_too_fast(median_seconds, len(measured_times))
+    median_seconds, is_fast = _answer_speed(table.milliseconds[answer_rows])
+    too_fast = is_fast and not is_model
     exclusion = study.excluded.get(name)
     replies = dict(zip(ANSWERS, counts.replies[row].tolist(), strict=True))
     return AnnotatorReport(
@@ -312,11 +310,22 @@ def _report(
     )
 
 
-def _is_too_fast(median_seconds: float | None, n_times: int) -> bool:
-    """Whether the median time is too short to read a question; False with fewer than 5 times."""
-    if median_seconds is None or n_times < _ENOUGH_TIMES:
-        return False
-    return median_seconds < TOO_FAST
+def _answer_speed(milliseconds: I64) -> tuple[float | None, bool]:
+    """Compute the median time of an annotator's answers, and whether it is too short to read.
+
+    Args:
+        milliseconds: (m,) the time of each answer; -1 if it was not measured.
+
+    Returns:
+        The median in seconds, None without measured times; and whether it is too short, false with
+        fewer than 5 measured times.
+    """
+    measured_times = milliseconds[milliseconds >= 0]
+    if not len(measured_times):
+        return None, False
+    median_seconds = float(np.median(measured_times)) / 1000
+    is_too_short = len(measured_times) >= _ENOUGH_TIMES and median_seconds < TOO_FAST
+    return median_seconds, is_too_short
 
 
 def _probabilities(
@@ -530,7 +539,9 @@ def _expected_agreement(votes: SharedVotes, posterior: Posterior, pairs: I64) ->
     for block in np.array_split(pairs, len(pairs) // _PAIRS_AT_ONCE + 1):
         starts = votes.starts[block]
         mean, variance = posterior.difference(votes.low[starts], votes.high[starts])
-        p = ndtr(mean[:, None] + np.sqrt(variance)[:, None] * _NODES)
+        # (pairs, nodes) score differences, at which the probability is evaluated.
+        difference = mean[:, None] + np.sqrt(variance)[:, None] * _NODES
+        p = ndtr(difference)
         expected[block] = (p**2 + (1 - p) ** 2) @ _WEIGHTS / _WEIGHTS.sum()
     return expected
 

@@ -30,7 +30,8 @@ from sortnet.preference.vote_arrays import MODEL, PERSON, Votes
 from sortnet.preference.widening import widened_by
 
 _SMALL = 150  # number of unknowns up to which a fit takes a few milliseconds
-# A fit is due if more than this number of events wait, or more than one in 20 of the fitted events.
+# A fit is due if the number of events since the last fit is above `_UNFITTED`, and above one in
+# `_UNFITTED_OF` of the fitted events.
 _UNFITTED = 4
 _UNFITTED_OF = 20
 _MOST_OBSERVED = 64  # if more events wait, they do not update the posterior before the next fit
@@ -149,9 +150,9 @@ class SessionFitting:
         """
         with self._fitting:
             n_events = len(self._history.events)
-            keep_net = keep_net and n_events < 2 * self.fits.basis.milestone
+            is_net_recent = n_events < 2 * self.fits.basis.milestone
             if self.stale:
-                self._refit(keep_net=keep_net)
+                self._refit(keep_net=keep_net and is_net_recent)
 
     def fit_if_due(self) -> None:
         """Fit before a question is chosen, if enough events wait for a fit.
@@ -418,7 +419,7 @@ class SessionFitting:
         return max(last_milestone, row_of_milestone + 1)
 
     def _rows_that_measure_models(self, n_events: int) -> I64:
-        """Return the rows of those of the first events that measure the errors of models.
+        """Return the rows of the events, among the first, that measure the errors of models.
 
         These are the events of people. If only models have answered, these are the events of all
         models but the first: differences between models measure a part of the errors.

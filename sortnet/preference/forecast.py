@@ -356,15 +356,25 @@ class _Sessions:
             mean, variance = self._differences()
             wrong = self._wrong_share(mean, variance)
             tops = self._estimate_tops() if self._goal.top else None
-            is_reached = wrong <= self._goal.wrong if tops is None else tops.sure >= SURE
             is_running = np.isinf(n_needed)
-            n_needed[is_reached & is_running] = n_given
+            n_needed[is_running & self._is_reached(wrong, tops)] = n_given
             n_ended = np.isfinite(n_needed).sum()
             if n_given >= most_answers or n_ended >= SIMULATIONS - _OUTSIDE:
                 return self._extrapolated(n_needed, wrong, answered, n_given)
             n_questions = self._n_until_next_check(n_given + answered)
             self._ask(self._worth_of_pairs(mean, variance, tops), n_questions)
             n_given += n_questions
+
+    def _is_reached(self, wrong: F64, tops: _Tops | None) -> Bool:
+        """Tell which simulations have reached the goal, (simulations,).
+
+        Args:
+            wrong: (simulations,) the present share of wrong pairs.
+            tops: the estimate of the top items; None if the goal is the whole order.
+        """
+        if tops is None:
+            return wrong <= self._goal.wrong
+        return tops.sure >= SURE
 
     def _extrapolated(self, n_needed: F64, wrong: F64, answered: float, n_given: int) -> F64:
         """Estimate how many answers the simulations need that have not reached the goal.

@@ -461,29 +461,31 @@ class History:
         # Items fill the places from the left, so a pair exists if its second place has an item.
         is_listed = items[:, second] >= 0
         if compared:
-            # Only an answer that names the best item leaves pairs of its question uncompared.
-            names_best = self.events.best[rows] >= 0
-            is_chosen = self._is_best_or_worst(items, rows)
-            has_chosen = is_chosen[:, first] | is_chosen[:, second]
-            is_listed &= ~names_best[:, None] | has_chosen
+            is_listed &= self._is_compared(rows, items[:, first], items[:, second])
         pair = unordered(items[:, first][is_listed], items[:, second][is_listed])
         place, _ = np.nonzero(is_listed)
         return _PairsOfRows(place, pair)
 
-    def _is_best_or_worst(self, items: I64, rows: I64) -> Bool:
-        """Tell which items are named as the best or the worst item by the answers in some rows.
+    def _is_compared(self, rows: I64, i: I64, j: I64) -> Bool:
+        """Tell which pairs of items in questions the answers compare.
+
+        An answer that names the best item compares it, and the worst item if it is named, with all
+        items. Any other answer compares all pairs of its items.
 
         Args:
-            items: (q, 6) the items of each row.
             rows: (q,) the rows of the events.
+            i, j: (q, p) the two items of each pair in the question.
 
         Returns:
-            (q, 6) whether each item is named.
+            (q, p) whether each pair is compared.
         """
         best = self.events.best[rows][:, None]
         worst = self.events.worst[rows][:, None]
-        is_named: Bool = (items == best) | (items == worst)
-        return is_named
+        names_no_best = best < 0
+        has_best = (i == best) | (j == best)
+        has_worst = (i == worst) | (j == worst)
+        is_compared: Bool = names_no_best | has_best | has_worst
+        return is_compared
 
     def _pair_lists(self, rows: I64, *, compared: bool = False) -> list[list[int]]:
         """List the packed pairs of each event separately; see `_pairs_of`."""

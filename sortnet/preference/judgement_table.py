@@ -323,9 +323,7 @@ class Judgements(Sequence[Judgement]):
         if any(self.texts.values()):
             old_rows = np.arange(self._n)[rows].tolist()
             for name, texts in self.texts.items():
-                table.texts[name] = {
-                    row: texts[old_row] for row, old_row in enumerate(old_rows) if old_row in texts
-                }
+                table.texts[name] = _text_by_row([texts.get(row) for row in old_rows])
         table._mark_undone(start=0)
         return table
 

@@ -113,6 +113,7 @@ class Fitted:
         """Rebuild a fit of n items from the arrays that `arrays` returned, and its scales."""
         rng = np.random.default_rng()
         rng.bit_generator.state = json.loads(arrays["rng"].tobytes())
+        # `theta` has the weights, n residuals, and a side bias for each annotator.
         n_annotators = len(arrays["theta"]) - len(arrays["weights"]) - n
         scales = scales.padded(n_annotators)
         covariance = arrays.get("covariance")
@@ -168,10 +169,9 @@ def fit(
     if len(judged) == n:
         fitted, _ = _fit(Problem(features, votes, n_annotators, scales), start, draws, rng)
         return fitted
-    if start is not None:
-        start = _unknowns_of_judged(start, judged, n, d)
     problem = Problem(features[judged], votes.renumbered(judged), n_annotators, scales)
-    fit_of_judged, weight_shifts = _fit(problem, start, draws or DRAWS, rng)
+    start_of_judged = None if start is None else _unknowns_of_judged(start, judged, n, d)
+    fit_of_judged, weight_shifts = _fit(problem, start_of_judged, draws or DRAWS, rng)
     return _extend_to_all_items(fit_of_judged, weight_shifts, features, judged, scales, rng)
 
 
@@ -293,7 +293,7 @@ def _extend_to_all_items(
 def _draw_predictions(
     features: F64, drawn_weights: F64, scales: Scales, slices: ValueSlices, rng: np.random.Generator
 ) -> F32:
-    """Draw scores and shared errors as for items without answers, once for each draw of weights.
+    """Draw scores and shared errors as if no item had answers, once for each draw of weights.
 
     Args:
         features: (n, d) the features of the items.
@@ -336,7 +336,13 @@ def _unknowns_of_judged(theta: F64, judged: I64, n: int, d: int) -> F64:
 
 
 def _unknowns_of_all(theta: F64, judged: I64, n: int, d: int) -> F64:
-    """Undo `_unknowns_of_judged`: return (d + n + a,) unknowns; new residuals are 0."""
+    """Extend the unknowns of a fit of the judged items to all items; other residuals are 0.
+
+    This undoes `_unknowns_of_judged`, where the arguments are described.
+
+    Returns:
+        (d + n + a,) the weights, the residuals of all n items, and the side biases.
+    """
     weights, residuals_of_judged, biases = np.split(theta, [d, d + len(judged)])
     residuals = np.zeros(n)
     residuals[judged] = residuals_of_judged
@@ -525,7 +531,7 @@ def _first_mode(features: F64, votes: Votes, n_annotators: int, shared: float) -
 
 
 def _match_prior_and_scales(mode: Mode, shared: float, rng: np.random.Generator) -> Mode:
-    """Move the mode; then match the prior, the tie threshold, side biases and shared errors.
+    """Move to the mode; then match the prior, the tie threshold, side biases and shared errors.
 
     Args:
         mode: the mode of the round before.

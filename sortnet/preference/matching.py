@@ -109,16 +109,16 @@ def matched_prior(mode: Mode, solver: Precision) -> Prior:
     weight = prior.weight
     if n_features:
         weight = _matched_variance(
-            mode, unknowns.weights, prior.weight, guess.weight, lost.by_weights
+            mode, unknowns.weights, prior.weight, guess=guess.weight, lost=lost.by_weights
         )
     residual = _matched_variance(
-        mode, unknowns.residuals, prior.residual, guess.residual, lost.by_residuals
+        mode, unknowns.residuals, prior.residual, guess=guess.residual, lost=lost.by_residuals
     )
     return Prior(weight, residual)
 
 
 def _matched_variance(
-    mode: Mode, unknowns: slice, prior_variance: float, guess: float, lost: float
+    mode: Mode, unknowns: slice, prior_variance: float, *, guess: float, lost: float
 ) -> float:
     """Update the prior variance of some unknowns by MacKay's rule.
 
@@ -163,9 +163,6 @@ def _mackay_variance(
 class LostInformation(NamedTuple):
     """How fast the answers lose information when a prior variance grows.
 
-    The information w of an answer is minus the second derivative of its log-likelihood in z. The
-    loss is the sum over the answers of -dw / d log(prior variance) times the variance of z.
-
     Attributes:
         by_weights: the loss if the variance of the feature weights grows.
         by_residuals: the loss if the variance of the residuals grows.
@@ -177,6 +174,10 @@ class LostInformation(NamedTuple):
 
 def lost_information(mode: Mode, solver: Precision) -> LostInformation:
     """Compute how fast the answers lose information when a prior variance grows.
+
+    The information w of an answer is minus the second derivative of its log-likelihood in z:
+
+        loss = - Σ_answers dw / d log(prior variance) * variance of z
 
     If the logarithm of a prior variance grows by 1, the mode θ moves by H⁻¹ Λ θ, with the
     posterior's precision H and the prior's precision Λ. There the answers have less information.
@@ -221,7 +222,7 @@ def matched_scales(mode: Mode) -> Scales:
 
 def _likeliest_tie(problem: Problem, theta: F64) -> float:
     """Find the tie threshold with the highest likelihood, given the unknowns at the mode."""
-    # Only annotators' words about pairs can be ties.
+    # The threshold matters for annotators' answers about pairs that are words, not probabilities.
     is_word = (problem.by_annotator > 0) & problem.votes.of_pairs
     is_word[problem.measured] = False
     z = problem.z(theta)[is_word]
@@ -251,22 +252,25 @@ def matched_shared(mode: Mode, expected: float) -> float:
     """
     problem = mode.problem
     if not problem.has_shared_errors or problem.votes.only_of_models:
-        return problem.scales.shared  # no answers of people and no known answers measure the errors
+        return problem.scales.shared  # no answers of people or known answers measure the errors
+    # Weights and residuals make the scores. The errors have weights and residuals of their own,
+    # with the same prior variances times the factor `shared`.
+    shared = problem.scales.shared
     scores = problem.unknown_slices.scores
     errors = problem.unknown_slices.errors
-    # Weights and residuals make the scores. The errors have weights and residuals with the same
-    # prior, apart from the factor `problem.scales.shared`.
-    precision = problem.precision(mode.prior)[scores]
-
-    def match_variance(unknowns: slice, shared: float, growth: float, expected: float) -> float:
-        """Update the variance of scores or errors, relative to the prior variance of scores."""
-        sum_of_squares = float(precision @ mode.theta[unknowns] ** 2) / growth
-        ratios = np.minimum(precision * mode.variance[unknowns] / shared, 1.0)
-        return _mackay_variance(sum_of_squares, ratios, expected=expected, belief=_SHARED_BELIEF)
-
-    growth_of_scores = match_variance(scores, shared=1.0, growth=1.0, expected=1.0)
-    return match_variance(
-        errors, shared=problem.scales.shared, growth=growth_of_scores, expected=expected
+    precision = problem.precision(mode.prior)[scores]  # inverse prior variances
+    growth_of_scores = _mackay_variance(
+        sum_of_squares=float(precision @ mode.theta[scores] ** 2),
+        ratios=np.minimum(precision * mode.variance[scores], 1.0),
+        expected=1.0,  # the scores are as large as their prior expects
+        belief=_SHARED_BELIEF,
+    )
+    sum_of_squared_errors = float(precision @ mode.theta[errors] ** 2)
+    return _mackay_variance(
+        sum_of_squares=sum_of_squared_errors / growth_of_scores,
+        ratios=np.minimum(precision * mode.variance[errors] / shared, 1.0),
+        expected=expected,
+        belief=_SHARED_BELIEF,
     )
 
 
@@ -325,7 +329,7 @@ def matched_measurements(mode: Mode) -> Annotators:
     annotator = votes.annotator[rows]
     z = problem.z(mode.theta)[rows]
     squares = squared_error(z, votes.probit[rows], annotators.scale[annotator])
-    # By each measurement, part of an unknown is determined.
+    # A measurement determines a part of one unknown.
     weight = problem.likelihood(mode.theta).weight[rows]
     n_determined = np.minimum(weight * problem.variance(mode.root_of_values, rows), 1.0)
     scale = annotators.scale.copy()

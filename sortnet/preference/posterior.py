@@ -159,7 +159,7 @@ class Posterior:
             return mean, variance
         left = votes.left[model_rows]
         right = votes.right[model_rows]
-        # A sum of four terms, each a factor times the value at a position of `mean`.
+        # z is the sum of four terms. Each term is a factor times the value at a position of `mean`.
         terms: list[tuple[I64, F64 | float]] = [
             (left, reliability[model_rows]),
             (right, -reliability[model_rows]),
@@ -172,6 +172,9 @@ class Posterior:
 
     def _variance_of_sum(self, terms: list[tuple[I64, F64 | float]], m: int) -> F64:
         """Compute the variance of each of m sums; a summand is a value of `mean` times a factor.
+
+        With the factors f and the covariance C of the values, the variance of a sum is
+        Σ_i Σ_j f_i f_j C_ij. Without a covariance, it is the variance of the sum among the draws.
 
         Args:
             terms: a pair for each summand, with (m,) positions in `mean` and the factors.
@@ -347,7 +350,7 @@ class Posterior:
 
 
 def _square_root(precision: F64) -> F64:
-    """Return a matrix R such that R Rᵀ is the given symmetric matrix without negative eigenvalues.
+    """Return a square root R of a positive semi-definite precision P, such that R Rᵀ = P.
 
     Eigenvalues that rounding errors have made negative count as 0.
     """

@@ -154,7 +154,7 @@ def _curvature_values(weight: F64, terms: list[Term]) -> F64:
 
 
 class _Point(NamedTuple):
-    """A point of Newton's method.
+    """A point that Newton's method has reached, with the loss at the point.
 
     Attributes:
         theta: the unknowns.
@@ -205,7 +205,7 @@ class Problem:
 
     @cached_property
     def unknown_slices(self) -> UnknownSlices:
-        """Slices of the kinds of unknowns in the array `theta`."""
+        """Slice of each kind of unknown (weights, residuals, biases) in the array `theta`."""
         n, d = self.features.shape
         error_lengths = (d, n) if self.has_shared_errors else (0, 0)
         return UnknownSlices(*_consecutive_slices(d, n, self.n_annotators, *error_lengths))
@@ -268,34 +268,44 @@ class Problem:
     def pull_back(self, slope: F64) -> F64:
         """Turn derivatives in scores, biases and errors into derivatives in the unknowns.
 
-        This is the transpose of the linear map `to_scores`.
+        This is the transpose of the linear map `to_scores`: if `to_scores` multiplies by a matrix
+        A, the result is Aᵀ slope.
+
+        Args:
+            slope: (..., n + a) a derivative in each value that `to_scores` returns.
+
+        Returns:
+            (..., d + n + a) a derivative in each unknown.
         """
-        return self._apply_transpose(slope, self.features)
+        return self._transpose_to_scores(slope, self.features)
 
     def diagonal(self, curvature: F64) -> F64:
         """Approximate the diagonal of the curvature in the unknowns.
 
-        Args:
-            curvature: the diagonal of the curvature in scores, biases and shared errors.
-        """
-        return self._apply_transpose(curvature, self.features**2)
+        If `to_scores` multiplies by a matrix A, the result is the diagonal of Aᵀ C A, for a
+        diagonal matrix C. The squares of A's entries are multiplied by the diagonal of C.
 
-    def _apply_transpose(self, slope: F64, X: F64) -> F64:
+        Args:
+            curvature: the diagonal of C, the curvature in scores, biases and shared errors.
+        """
+        return self._transpose_to_scores(curvature, self.features**2)
+
+    def _transpose_to_scores(self, numbers: F64, X: F64) -> F64:
         """Apply the transpose of `to_scores`, with the (n, d) matrix X in place of the features.
 
         Args:
-            slope: (..., n + a) a value for each score and each bias, followed by a value for each
-                of the n shared errors if models have answered.
+            numbers: (..., n + a) a number for each score and each bias, followed by a number for
+                each of the n shared errors if models have answered.
             X: (n, d) the matrix in place of the features.
 
         Returns:
-            (..., d + n + a) a value for each unknown.
+            (..., d + n + a) a number for each unknown.
         """
-        of_scores = slope[..., self.value_slices.scores]
-        of_biases = slope[..., self.value_slices.biases]
+        of_scores = numbers[..., self.value_slices.scores]
+        of_biases = numbers[..., self.value_slices.biases]
         columns = [of_scores @ X, of_scores, of_biases]
         if self.has_shared_errors:
-            of_errors = slope[..., self.value_slices.errors]
+            of_errors = numbers[..., self.value_slices.errors]
             columns += [of_errors @ X, of_errors]
         return np.concatenate(columns, axis=-1)
 
@@ -308,12 +318,12 @@ class Problem:
 
     @cached_property
     def by_annotator(self) -> F64:
-        """1 for an annotator's answer, 0 for the known answer to a gold pair, (m,); a factor."""
+        """Factor, (m,), which is 1 for an annotator's answer and 0 for a known answer."""
         return (~self.votes.of_kind(GOLD)).astype(np.float64)
 
     @cached_property
     def by_model(self) -> F64:
-        """1 for an answer of a model, 0 for any other answer, (m,); a factor."""
+        """Factor of the shared errors in each answer, (m,): 1 for an answer of a model, else 0."""
         return self.votes.of_kind(MODEL).astype(np.float64)
 
     @cached_property
@@ -522,7 +532,9 @@ class Problem:
         return rows, columns, _curvature_values(weight[block], terms)
 
     def summed_curvature(self, weight: F64) -> F64:
-        """Add up the entries that `curvature` lists to a matrix, (size, size).
+        """Compute minus the second derivatives of the log-likelihood as a matrix, (size, size).
+
+        The derivatives are in scores, biases and shared errors, as in `curvature`.
 
         Args:
             weight: (m,) minus the second derivative of each answer's log-likelihood in z.
@@ -534,7 +546,7 @@ class Problem:
 
     @cached_property
     def _places_of_curvature(self) -> tuple[I64, list[Term]]:
-        """Indices of `_curvature_values` in the flattened matrix of curvature; and the terms.
+        """Position of each of `_curvature_values` in the flattened matrix; and the terms of z.
 
         Both are the same in every step of Newton's method, so they are computed once.
         """

@@ -308,7 +308,7 @@ def _log_likelihood_of_words(
 
 
 class _Measurements(NamedTuple):
-    """What an annotator's measurements tell.
+    """What an annotator's measurements tell about the reliability and the scale.
 
     Attributes:
         log_likelihood: (candidates,) the log-likelihood of each candidate reliability, averaged

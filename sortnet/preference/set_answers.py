@@ -320,6 +320,9 @@ def _all_alike(z: F64, n_items: int) -> _GenuineLikelihood:
 
     Each pair counts as half an answer for the left item and half an answer for the right item. All
     n (n - 1) / 2 pairs of n items together count as n - 1 answers, so a pair has the share 2 / n.
+    With the sigmoid σ and the factor f = 1.7:
+
+        log p = Σ_rows (2 / n) (log σ(f z) + log σ(-f z)) / 2
 
     Args:
         z: (..., r) the difference of two utilities in each row.
@@ -500,16 +503,16 @@ class SetColumns(NamedTuple):
     bias: F64
 
 
-def rows_of_choices(items: I64, chosen: I64, event: I64) -> list[SetColumns]:
+def rows_of_choices(items: I64, best: I64, worst: I64, event: I64) -> list[SetColumns]:
     """Make the rows of answers that name the best item, and perhaps the worst item.
 
     Args:
         items: (q, 6) the items of each answer in the order of their places, filled up with -1.
-        chosen: (q, 2) the best and the worst item; -1 if no worst item is named.
+        best: (q,) the best item of each answer.
+        worst: (q,) the worst item of each answer; -1 if none is named.
         event: (q,) the number of each answer among the events.
     """
     n_items = np.count_nonzero(items >= 0, axis=1)
-    best, worst = chosen.T
     columns = []
     for layout in CHOICES:
         has_layout = (n_items == layout.n_items) & ((worst >= 0) == layout.has_worst)

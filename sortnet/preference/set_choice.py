@@ -12,7 +12,7 @@ from sortnet.errors import JudgementError
 from sortnet.preference.base import MOST_ITEMS, Pair
 from sortnet.preference.posterior import Draws
 from sortnet.preference.set_answers import BEST_FACTOR, WORST_FACTOR
-from sortnet.preference.strategies import Free, View
+from sortnet.preference.strategies import Free, View, draw_in_proportion
 
 _CANDIDATES = 64  # approximate number of items that are considered
 _RANDOM_ITEMS = 8  # number of random items that are considered in a large group
@@ -130,16 +130,23 @@ def _candidates(view: View, pair: Pair, rng: np.random.Generator) -> list[int]:
     members = view.groups.members[group]
     if len(members) <= _CANDIDATES:
         return [int(item) for item in members]
-    sample = members[rng.integers(len(members), size=_SAMPLE)]
-    random_items = sample[:_RANDOM_ITEMS]
-    fewest_answers_first = np.argsort(view.seen[sample], kind="stable")
-    rare_items = sample[fewest_answers_first[:_RARE_ITEMS]]
-    parts = [random_items, rare_items, *(_neighbours(view, item) for item in pair)]
+    parts = [
+        _random_and_rare_items(view, members, rng),
+        _neighbours(view, pair[0]),
+        _neighbours(view, pair[1]),
+    ]
     if view.among_top is not None:
         parts.append(_draw_for_top(view.among_top[members], members, rng))
     candidates = np.concatenate(parts)
-    is_within = view.groups.of[candidates] == group
+    is_within = view.groups.of[candidates] == group  # neighbours may be of other groups
     return [int(item) for item in np.unique(candidates[is_within])]
+
+
+def _random_and_rare_items(view: View, members: I64, rng: np.random.Generator) -> I64:
+    """Draw 8 random members of a group, and the 8 with the fewest answers in a random sample."""
+    sample = members[rng.integers(len(members), size=_SAMPLE)]
+    fewest_answers_first = sample[np.argsort(view.seen[sample], kind="stable")]
+    return np.concatenate((sample[:_RANDOM_ITEMS], fewest_answers_first[:_RARE_ITEMS]))
 
 
 def _neighbours(view: View, item: int) -> I64:
@@ -156,12 +163,7 @@ def _draw_for_top(q: F64, members: I64, rng: np.random.Generator) -> I64:
         members: (m,) the items of the group.
         rng: draws the members.
     """
-    n_drawn = _CANDIDATES // 2
-    # Gumbel-top-k: the members with the largest log(worth) + Gumbel noise are a draw without
-    # replacement.
-    with np.errstate(divide="ignore"):
-        key = np.log(_worth_of_items(q)) + rng.gumbel(size=len(q))
-    return members[np.argpartition(-key, n_drawn)[:n_drawn]]
+    return members[draw_in_proportion(_worth_of_items(q), _CANDIDATES // 2, rng)]
 
 
 def _worth_of_items(q: F64) -> F64:

@@ -178,9 +178,10 @@ class Votes:
         has_best = judgements.best[rows] >= 0  # else all items are equally good
         choices = rows[has_best]
         alike = rows[~has_best]
-        best_and_worst = np.column_stack((judgements.best[choices], judgements.worst[choices]))
+        best = judgements.best[choices].astype(np.int64)
+        worst = judgements.worst[choices].astype(np.int64)
         columns_by_layout = [
-            *rows_of_choices(judgements.items(choices), best_and_worst.astype(np.int64), choices),
+            *rows_of_choices(judgements.items(choices), best, worst, choices),
             *rows_of_alike(judgements.items(alike), alike),
         ]
         set_votes = [_votes_of_sets(judgements, columns) for columns in columns_by_layout]
@@ -206,11 +207,13 @@ class Votes:
 
         A mask selects an answer about a set only if it selects all rows of the answer.
         """
+        selected = mask
         if self.answer is not None and mask.dtype == np.bool_:
             incomplete_answers = np.unique(self.answer[~mask])
             is_of_set = self.answer >= 0
-            mask = mask & ~(is_of_set & np.isin(self.answer, incomplete_answers))
-        return replace(self, **{name: column[mask] for name, column in self._columns()})
+            is_incomplete = is_of_set & np.isin(self.answer, incomplete_answers)
+            selected = mask & ~is_incomplete
+        return replace(self, **{name: column[selected] for name, column in self._columns()})
 
     @property
     def sets(self) -> list[SetRows]:

@@ -59,7 +59,9 @@ Weigh = Callable[[F64, F64], F64]
 
 
 def by_exponential(margin: F64, start: F64) -> F64:
-    """Weigh the pairs by start exp(-margin), scaled to a sum of 1: RankBoost's distribution D.
+    """Weigh each pair by exp(-margin) times its weight at the start, as RankBoost does.
+
+    The weights are scaled to a sum of 1, and are RankBoost's distribution D of pairs.
 
     Args:
         margin: (m,) margins of the pairs.
@@ -71,10 +73,11 @@ def by_exponential(margin: F64, start: F64) -> F64:
 
 
 def by_fidelity(margin: F64, start: F64) -> F64:
-    """Weigh the pairs by start sqrt(P) (1 - P), scaled to a sum of 1.
+    """Weigh each pair by the slope of its fidelity loss, as FRank does.
 
     P = 1 / (1 + exp(-margin)) is the probability of a pair's order. The fidelity loss of a pair
-    whose order is known is 1 - sqrt(P), with the derivative -½ sqrt(P) (1 - P) by the margin.
+    whose order is known is 1 - sqrt(P), with the derivative -½ sqrt(P) (1 - P) by the margin. So
+    the weight is sqrt(P) (1 - P) times the weight at the start, scaled to a sum of 1.
 
     Args:
         margin: (m,) margins of the pairs.
@@ -109,8 +112,9 @@ def boosted(
     better = pairs.i
     worse = pairs.j
     is_rankboost = weigh is by_exponential
-    weight_at_start = np.ones(len(pairs))
-    if not is_rankboost:  # FRank: the weights of the pairs of each query have a sum of 1
+    if is_rankboost:
+        weight_at_start = np.ones(len(pairs))
+    else:  # FRank: the weights of the pairs of each query have a sum of 1
         query = train.query_of_docs()[better]
         weight_at_start = 1 / np.bincount(query)[query]
     codes, thresholds = _binned(train.features)

@@ -254,11 +254,7 @@ def _best(settings: Settings, tried: Iterable[tuple[float | None, Settings]]) ->
 
 
 def _by_optuna(trials: _Trials, settings: Settings, grids: Sequence[Grid]) -> Settings:
-    """Try combinations that Optuna draws from the values of all grids; return the best settings.
-
-    Optuna draws the position of a value in its list, because it cannot store values that are
-    tuples.
-    """
+    """Try combinations that Optuna draws from the values of all grids; return the best settings."""
     try:
         import optuna
     except ImportError:
@@ -275,14 +271,27 @@ def _by_optuna(trials: _Trials, settings: Settings, grids: Sequence[Grid]) -> Se
     tried = []
     for _ in range(trials.most or _TRIALS):
         trial = study.ask()
-        combination = {}
-        for name, values in values_to_try.items():
-            position = trial.suggest_categorical(name, range(len(values)))
-            combination[name] = values[position]
-        candidate = settings.changed(**combination)
+        candidate = settings.changed(**_draw_combination(trial, values_to_try))
         quality = trials.quality(candidate)
         if quality is None:
             break
         study.tell(trial, quality)
         tried.append((quality, candidate))
     return _best(settings, tried)
+
+
+def _draw_combination(trial: Any, values_to_try: Mapping[str, Sequence[Any]]) -> dict[str, Any]:
+    """Let Optuna draw a value of each setting, {name of the setting: value}.
+
+    Optuna draws the position of a value in its list, because it cannot store values that are
+    tuples.
+
+    Args:
+        trial: the trial of Optuna's study.
+        values_to_try: {name of a setting: values to draw from}.
+    """
+    combination = {}
+    for name, values in values_to_try.items():
+        position = trial.suggest_categorical(name, range(len(values)))
+        combination[name] = values[position]
+    return combination

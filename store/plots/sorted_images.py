@@ -64,9 +64,9 @@ def draw(
     n_lines = -(-len(numbers) // columns)  # rounded up
     # The subplots from top to bottom: all panels but one, the strips together, the last panel.
     n_panels_above = len(panels) - 1
-    heights = [n_lines * _LINE] * len(panels)
-    if strips:
-        heights.insert(n_panels_above, len(strips) * _STRIP)
+    height_of_panel = n_lines * _LINE
+    height_of_strips = [len(strips) * _STRIP] if strips else []
+    heights = [*[height_of_panel] * n_panels_above, *height_of_strips, height_of_panel]
     figure, subplots = _figure_of_subplots(columns, heights, len(panels), title)
     if strips:
         _draw_strips(subplots[n_panels_above], images, numbers, strips, columns)

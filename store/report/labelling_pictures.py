@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
+from sortnet.core import I64
 from sortnet.errors import DataError
 from sortnet.files import plain
 from sortnet.messages import count
@@ -58,11 +59,8 @@ def _intervals_picture(service: LabellingService) -> Picture:
     order = ranking.order
     title = "Intervals of the ranks"
     if items.groups is not None:
-        groups = np.array(items.groups, object)
-        names = list(dict.fromkeys(items.groups))
-        n_answers = [ranking.judgements[groups == name].sum() for name in names]
-        busiest_group = names[int(np.argmax(n_answers))]
-        order = order[groups[order] == busiest_group]
+        busiest_group = _busiest_group(items.groups, ranking.judgements)
+        order = np.array([item for item in order if items.groups[item] == busiest_group], np.int64)
         title = f"Intervals of the ranks in the group {busiest_group}"
     if not ranking.judgements[order].any():
         raise DataError("no answers yet")
@@ -84,6 +82,19 @@ def _intervals_picture(service: LabellingService) -> Picture:
         "The narrower an interval, the surer the rank; items whose intervals overlap may change."
     )
     return picture(title, caption, alt, ranking_intervals(frame))
+
+
+def _busiest_group(groups: Sequence[str], n_answers: I64) -> str:
+    """Return the group whose items have the most answers; the first of several such groups.
+
+    Args:
+        groups: the group of each item.
+        n_answers: the number of answers about each item.
+    """
+    answers_of_group: dict[str, int] = dict.fromkeys(groups, 0)
+    for group, n_answers_of_item in zip(groups, n_answers.tolist(), strict=True):
+        answers_of_group[group] += n_answers_of_item
+    return max(answers_of_group, key=answers_of_group.__getitem__)
 
 
 def _growth_picture(service: LabellingService) -> Picture:
@@ -124,11 +135,11 @@ def growth_of(service: LabellingService) -> list[dict[str, Any]]:
     n_answers = session.n_votes
     if n_answers == 0:
         return []
-    points = []
-    for point in recorded(service.collection, session.goal):
-        is_of_fewer_answers = 0 < (point["answers"] or 0) < n_answers
-        if is_of_fewer_answers and point["expected"] is not None:
-            points.append(point)
+    points = [
+        point
+        for point in recorded(service.collection, session.goal)
+        if 0 < (point["answers"] or 0) < n_answers and point["expected"] is not None
+    ]
     is_small = len(service.items) <= _MOST_ITEMS and n_answers <= _MOST_ANSWERS
     if len(points) < _ENOUGH_FITS and is_small:
         points = _replayed_points(service)

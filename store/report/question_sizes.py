@@ -45,15 +45,12 @@ def facts_of_sizes(
         is_answer = has_size & judgements.is_answer
         vote_has_size = size_of_vote == size
         n_comparisons = int(np.count_nonzero(vote_has_size))
-        is_right_of_checked = is_right[is_checked & vote_has_size]
-        n_checked = len(is_right_of_checked)
         facts_of_size: dict[str, Any] = {
             "items": size,
             "answers": int(np.count_nonzero(is_answer)),
             "comparisons": n_comparisons,
             "seconds": _median_seconds(judgements.milliseconds[is_answer]),
-            "accuracy": float(is_right_of_checked.mean()) if n_checked else None,
-            "checked": n_checked,
+            **_accuracy(is_right[is_checked & vote_has_size]),
         }
         if spent is not None:
             costs = spent(np.flatnonzero(has_size & ~is_undo))
@@ -61,6 +58,17 @@ def facts_of_sizes(
             facts_of_size |= _per_comparison(costs, n_comparisons)
         facts.append(facts_of_size)
     return facts
+
+
+def _accuracy(is_right: Bool) -> dict[str, Any]:
+    """Return the `accuracy` of comparisons and their number, `checked`.
+
+    Args:
+        is_right: whether each checked comparison is right. If empty, the accuracy is None.
+    """
+    n_checked = len(is_right)
+    accuracy = float(is_right.mean()) if n_checked else None
+    return {"accuracy": accuracy, "checked": n_checked}
 
 
 def _median_seconds(milliseconds: I64) -> float | None:
@@ -109,17 +117,20 @@ def _check_votes(votes: SharedVotes, judgements: Judgements, study: Study) -> tu
 def _sums_of_others(votes: SharedVotes, side: F64) -> F64:
     """Sum for each vote the sides of all other annotators' votes about the same pair.
 
+    The sum is over all votes about the pair, without the votes of the same annotator, who may
+    answer a pair several times.
+
     Args:
         votes: the votes, sorted by pair and annotator.
         side: the side of each vote; 0 for a vote that does not count.
     """
-    # An annotator may answer a pair several times. `first` marks the first of these votes, so the
-    # cumulative sum numbers the groups of votes with the same pair and annotator.
-    own_group = np.cumsum(votes.first) - 1
-    sum_of_pair = np.bincount(votes.pair, side, minlength=1)
-    sum_of_group = np.bincount(own_group, side, minlength=1)
-    sum_of_others: F64 = sum_of_pair[votes.pair] - sum_of_group[own_group]
-    return sum_of_others
+    # `first` marks an annotator's first vote about a pair, so the cumulative sum numbers the groups
+    # of votes with the same pair and annotator.
+    group = np.cumsum(votes.first) - 1
+    sums_of_pairs = np.bincount(votes.pair, side, minlength=1)
+    sums_of_groups = np.bincount(group, side, minlength=1)
+    sums_of_others: F64 = sums_of_pairs[votes.pair] - sums_of_groups[group]
+    return sums_of_others
 
 
 def _set_gold_sides(correct_side: F64, votes: SharedVotes, study: Study) -> None:

@@ -48,7 +48,18 @@ def subject_of(store: str | None, name: str) -> Subject:
             raise StoreError(f"{error}; collections: {listed}") from None
     if name not in collections:
         return Subject(name, is_collection=False)
-    # There are a run and a collection of this name.
+    return _run_or_collection(name, run_id)
+
+
+def _run_or_collection(name: str, run_id: str) -> Subject:
+    """Choose between a run and a collection that both have a name; a note tells which is taken.
+
+    Args:
+        name: the name of both; the name of the run may be a prefix of its id, or `last`.
+        run_id: the whole id of the run.
+    """
+    from store.service.judged_queries import PREFIX
+
     if name in ("last", run_id):
         note(f"run {run_id} is taken; the collection: sortnet report {shlex.quote(PREFIX + name)}")
         return Subject(name, is_collection=False)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from sortnet.core import SPLITS, Progress, Queries, Split
 from sortnet.errors import DataError, ModelError, SortNetError, StoreError
@@ -65,10 +65,7 @@ def find_sources(
         if model is not None:
             raise
         notes.append(f"The documents' order: {error}. give its folder with --model")
-    given_path: dict[Split, str] = {}
-    for path in data:
-        for split in _splits_of(run, path):
-            given_path[split] = path
+    given_path = _path_of_part(run, data)
     queries: dict[Split, Queries] = {}
     for split in SPLITS:
         progress(f"reading the {PARTS[split]} data")
@@ -121,6 +118,19 @@ def _load_model(run: Run, folder: str | None) -> Ranker:
     return model
 
 
+def _path_of_part(run: Run, paths: Sequence[str]) -> dict[Split, str]:
+    """Return {part: the path that has the part}, without parts that are in none of the paths.
+
+    Raises:
+        DataError: if the content of a path is not the content of any part.
+    """
+    path_of_part: dict[Split, str] = {}
+    for path in paths:
+        for split in _splits_of(run, path):
+            path_of_part[split] = path
+    return path_of_part
+
+
 def _splits_of(run: Run, path: str) -> list[Split]:
     """List the parts of the run that were read from a file: both, if the run divided the file.
 
@@ -160,10 +170,7 @@ def read_part(
     Raises:
         DataError: if the recorded file no longer exists, or its content has changed.
     """
-    from sortnet.core import NamedColumns
-    from sortnet.data import fingerprint, read_queries
     from sortnet.data.parts import is_part, take_part
-    from sortnet.files import is_table
     from store.runs.judge_answers import judged_pairs, targets_of
     from store.service.judged_queries import Source
 
@@ -171,18 +178,54 @@ def read_part(
     if facts is None:
         raise DataError(f"run {run.id} has no record of its {PARTS[split]} data")
     if path is None:
-        source = Source.parse(str(facts.get("path")))
-        if source is not None:
-            return _judged_part(run, split, source)
-        path = find_data(facts)
-        if facts.get("fingerprint") != fingerprint(path):
-            raise DataError(f"{path}: its content differs from what the run read")
+        collection = Source.parse(str(facts.get("path")))
+        if collection is not None:
+            return _judged_part(run, split, collection)
+        path = _recorded_path(facts)
+    queries = _read_file(run, path, facts, cache, like)
+    # A file that the run divided has the queries of several parts.
+    part = take_part(queries, facts, split) if is_part(facts) else queries
+    if run.judge is None:
+        return part
+    return replace(part, judged=judged_pairs(targets_of(run.answers(split))))
+
+
+def _recorded_path(facts: Mapping[str, Any]) -> str:
+    """Return the path of the file that a run read, from the recorded facts about the file.
+
+    Raises:
+        DataError: if the file no longer exists, or its content has changed.
+    """
+    from sortnet.data import fingerprint
+
+    path = find_data(facts)
+    if facts.get("fingerprint") != fingerprint(path):
+        raise DataError(f"{path}: its content differs from what the run read")
+    return path
+
+
+def _read_file(
+    run: Run, path: str, facts: Mapping[str, Any], cache: Path | None, like: Ranker | None
+) -> Queries:
+    """Read all queries in a file, with the features and columns that the run read.
+
+    Args:
+        run: the run.
+        path: the file.
+        facts: the recorded facts about the file.
+        cache: the folder of parsed data. If None, data is not cached.
+        like: the run's model, whose features are read. If None, all features of the file are read.
+    """
+    from sortnet.core import NamedColumns
+    from sortnet.data import read_queries
+    from sortnet.files import is_table
+
     # A table names its columns; any other file has features by number, up to `n_features`.
     n_features = None if is_table(Path(path)) else facts["n_features"]
     columns = None
     if like is None and "columns" in facts:
         columns = NamedColumns.from_json(facts["columns"], f"run {run.id}")
-    queries = read_queries(
+    return read_queries(
         path,
         n_features=n_features,
         labelled=run.judge is None,  # a judge was asked in place of grades
@@ -190,10 +233,6 @@ def read_part(
         cache=cache,
         like=like,
     )
-    part = take_part(queries, facts, split) if is_part(facts) else queries
-    if run.judge is None:
-        return part
-    return replace(part, judged=judged_pairs(targets_of(run.answers(split))))
 
 
 def _judged_part(run: Run, split: Split, source: Source) -> Queries:

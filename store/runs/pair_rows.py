@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from sqlalchemy import ColumnElement, Connection, Text, cast, func, select, tuple_
 
-from sortnet.core import I64, NEVER_ADDED, NEVER_WRONG, ComparedPairs, Split
+from sortnet.core import I64, NEVER_ADDED, NEVER_WRONG, Bool, ComparedPairs, Split
 from sortnet.core.pairs import packed
 from store.database.schema import PairRow
 from store.runs.postgresql_pairs import COLUMNS, AddedPairs, copy_pairs, sql_of_update
@@ -227,22 +227,17 @@ def _add_in_sqlite(connection: Connection, added: AddedPairs) -> int:
 
     No other transaction writes at the same time, so pairs can be counted before and after.
     """
-    pairs = added.pairs
-    iteration = added.iteration
-    rows = np.stack([added.query, pairs.i, pairs.j], 1)  # (m, 3): query, winner and loser
-    wrong_rows = rows[pairs.wrong]
-    right_rows = rows[~pairs.wrong]
     if not added.in_set:
-        _upsert(connection, added, wrong_rows, first_iteration=NEVER_ADDED, wrong_in=iteration)
+        _upsert_wrong(connection, added, first_iteration=NEVER_ADDED)
         return 0
     # The new pairs are the pairs whose first iteration is this iteration: a pair that an earlier
     # iteration added keeps its first iteration. The pairs ascend by their winners.
-    winners = (int(pairs.i[0]), int(pairs.i[-1]) + 1)
-    is_of_iteration = PairRow.first_iteration == iteration
+    winners = (int(added.pairs.i[0]), int(added.pairs.i[-1]) + 1)
+    is_of_iteration = PairRow.first_iteration == added.iteration
     conditions = (is_of_iteration, *_has_winner_in(winners))
     n_before = count_pairs(connection, added.run, added.split, *conditions)
-    _upsert(connection, added, wrong_rows, first_iteration=iteration, wrong_in=iteration)
-    _upsert(connection, added, right_rows, first_iteration=iteration, wrong_in=NEVER_WRONG)
+    _upsert_wrong(connection, added, first_iteration=added.iteration)
+    _upsert_right(connection, added)
     if n_before == 0:
         return count_pairs(connection, added.run, added.split, *conditions)
     # An earlier call or another process has added pairs in this iteration. Only pairs of this call
@@ -250,7 +245,25 @@ def _add_in_sqlite(connection: Connection, added: AddedPairs) -> int:
     pairs_of_iteration = read_pairs(
         connection, added.run, added.split, is_of_iteration, docs=winners
     )
-    return int(np.count_nonzero(pairs.is_in(pairs_of_iteration)))
+    return int(np.count_nonzero(added.pairs.is_in(pairs_of_iteration)))
+
+
+def _upsert_wrong(connection: Connection, added: AddedPairs, *, first_iteration: int) -> None:
+    """Insert the pairs that were wrong in the iteration; in a stored pair, count the mistake."""
+    rows = _rows_of_pairs(added, added.pairs.wrong)
+    _upsert(connection, added, rows, first_iteration=first_iteration, wrong_in=added.iteration)
+
+
+def _upsert_right(connection: Connection, added: AddedPairs) -> None:
+    """Insert the pairs that were right in the iteration; a stored pair is added to the set."""
+    rows = _rows_of_pairs(added, ~added.pairs.wrong)
+    _upsert(connection, added, rows, first_iteration=added.iteration, wrong_in=NEVER_WRONG)
+
+
+def _rows_of_pairs(added: AddedPairs, is_chosen: Bool) -> I64:
+    """Return an array (m, 3) with the query, the winner and the loser of each chosen pair."""
+    pairs = added.pairs
+    return np.stack([added.query[is_chosen], pairs.i[is_chosen], pairs.j[is_chosen]], 1)
 
 
 def _upsert(

@@ -56,16 +56,18 @@ def sql_of_update(new: str) -> tuple[str, str]:
     # which is higher than all iterations.
     is_added_now = f"{new}.first_iteration < pairs.first_iteration"
     is_wrong_again = f"{new}.last_iteration > pairs.last_iteration"
-    values = (
-        f"first_iteration = CASE WHEN {is_added_now}"
-        f" THEN {new}.first_iteration ELSE pairs.first_iteration END,"
-        f" first_wrong = CASE WHEN {is_wrong_again} AND pairs.times = 0"
-        f" THEN {new}.last_iteration ELSE pairs.first_wrong END,"
-        f" times = CASE WHEN {is_wrong_again} THEN pairs.times + 1 ELSE pairs.times END,"
-        f" last_iteration = CASE WHEN {is_wrong_again}"
-        f" THEN {new}.last_iteration ELSE pairs.last_iteration END"
-    )
-    return values, f"({is_added_now} OR {is_wrong_again})"
+    # {column: (condition under which the column changes, its new value)}
+    changes = {
+        "first_iteration": (is_added_now, f"{new}.first_iteration"),
+        "first_wrong": (f"{is_wrong_again} AND pairs.times = 0", f"{new}.last_iteration"),
+        "times": (is_wrong_again, "pairs.times + 1"),
+        "last_iteration": (is_wrong_again, f"{new}.last_iteration"),
+    }
+    assignments = [
+        f"{column} = CASE WHEN {condition} THEN {value} ELSE pairs.{column} END"
+        for column, (condition, value) in changes.items()
+    ]
+    return ", ".join(assignments), f"({is_added_now} OR {is_wrong_again})"
 
 
 def copy_pairs(connection: Connection, added: AddedPairs) -> int:
@@ -130,40 +132,63 @@ def _update_stored(
         The keys of the stored pairs, and the number of these pairs that another iteration added to
         the training or validation pairs.
     """
-    execute = connection.exec_driver_sql
-    winner = added.pairs.i.astype(np.int64)
-    loser = added.pairs.j.astype(np.int64)
-    is_of_split = f"pairs.run = {int(added.run)} AND pairs.split = '{added.split}'"
-    # The pairs ascend by their winners, so all winners are between the first and the last winner.
-    is_in_range = f"pairs.winner BETWEEN {winner[0]} AND {winner[-1]}"
-    stored_in_range = f"SELECT 1 FROM pairs WHERE {is_of_split} AND {is_in_range} LIMIT 1"
-    if execute(stored_in_range).first() is None:
+    if not _has_stored_winners(connection, added):
         return np.empty(0, np.int64), 0
     types = "winner bigint, loser bigint, first_iteration int, last_iteration int"
-    execute(f"CREATE TEMPORARY TABLE given ({types}) ON COMMIT DROP")
+    connection.exec_driver_sql(f"CREATE TEMPORARY TABLE given ({types}) ON COMMIT DROP")
     columns: dict[str, NDArray[Any] | np.generic] = {
-        "winner": winner,
-        "loser": loser,
+        "winner": added.pairs.i.astype(np.int64),
+        "loser": added.pairs.j.astype(np.int64),
         "first_iteration": first_iteration,
         "last_iteration": wrong_in,
     }
     _copy(connection, "given", columns)
-
-    is_same_pair = f"{is_of_split} AND pairs.winner = given.winner AND pairs.loser = given.loser"
+    is_same_pair = (
+        f"{_is_of_split(added)} AND pairs.winner = given.winner AND pairs.loser = given.loser"
+    )
     assignments, is_changed = sql_of_update("given")
-    execute(f"UPDATE pairs SET {assignments} FROM given WHERE {is_same_pair} AND {is_changed}")
+    update = f"UPDATE pairs SET {assignments} FROM given WHERE {is_same_pair} AND {is_changed}"
+    connection.exec_driver_sql(update)
+    stored_keys, n_older = _find_stored(connection, int(added.iteration), is_same_pair)
+    # The next part of the pairs is added in the same transaction, and creates the table again.
+    connection.exec_driver_sql("DROP TABLE given")
+    return stored_keys, n_older
 
+
+def _is_of_split(added: AddedPairs) -> str:
+    """Return the SQL condition that a stored pair belongs to the same run and split."""
+    return f"pairs.run = {int(added.run)} AND pairs.split = '{added.split}'"
+
+
+def _has_stored_winners(connection: Connection, added: AddedPairs) -> bool:
+    """Tell whether a pair is stored whose winner is in the range of the added pairs' winners."""
+    winner = added.pairs.i
+    # The pairs ascend by their winners, so all winners are between the first and the last winner.
+    is_in_range = f"pairs.winner BETWEEN {int(winner[0])} AND {int(winner[-1])}"
+    query = f"SELECT 1 FROM pairs WHERE {_is_of_split(added)} AND {is_in_range} LIMIT 1"
+    return connection.exec_driver_sql(query).first() is not None
+
+
+def _find_stored(connection: Connection, iteration: int, is_same_pair: str) -> tuple[I64, int]:
+    """Find the pairs of the temporary table `given` that are stored.
+
+    Args:
+        connection: an open transaction.
+        iteration: the number of the iteration that adds the pairs.
+        is_same_pair: the SQL condition that a row of `pairs` and a row of `given` are one pair.
+
+    Returns:
+        The keys of the stored pairs, and the number of these pairs that another iteration added to
+        the training or validation pairs.
+    """
     # The key of a pair has the winner in its upper 32 bits, and the loser in its lower 32 bits. The
     # database joins all keys to one text, which is NULL if none of the pairs is stored.
     key = "(given.winner << 32) + given.loser"
-    iteration = int(added.iteration)
     is_older = f"given.first_iteration = {iteration} AND pairs.first_iteration <> {iteration}"
-    joined_keys, n_older = execute(
+    joined_keys, n_older = connection.exec_driver_sql(
         f"SELECT string_agg(({key})::text, ','),"
         f" count(*) FILTER (WHERE {is_older}) FROM given JOIN pairs ON {is_same_pair}"
     ).one()
-    # The next part of the pairs is added in the same transaction, and creates the table again.
-    execute("DROP TABLE given")
     return np.fromstring(joined_keys or "", np.int64, sep=","), n_older
 
 

@@ -194,61 +194,80 @@ def _test_demo(
     """
     test = fold.test or fold.vali
     n_pairs = {split: len(training.run.pairs(split)) for split in SPLITS}
-    # First the order before training, then the order after each iteration.
-    orders = [model.order_before(test)]
-    orders += [replace(model, comparator=comparator).order(test) for comparator in comparators]
-    metric = parse_metric("spearman")
-    correlations = [per_query(metric, test.grades[order], test.offsets) for order in orders]
-    # The comparator of an iteration learned from the pairs of all earlier iterations.
-    n_pairs_learned = [0, *training.run.iterations_frame()["tp"].tolist()]
-    means = [float(of_queries.mean()) for of_queries in correlations]
+    sortings = _sort_by_each(model, comparators, test, training)
+    means = [float(sorting.correlations.mean()) for sorting in sortings]
     demo = DigitsDemo(training, model, test, means, n_pairs, store)
-    _draw(demo, orders, correlations, n_pairs_learned)
+    _draw(demo, sortings)
     write_letor(test, demo.test_file)
     return demo
 
 
-def _draw(
-    demo: DigitsDemo,
-    orders: Sequence[I64],
-    correlations: Sequence[F64],
-    n_pairs_learned: Sequence[int],
-) -> None:
-    """Draw the images of a typical test query, in the order of each iteration's comparator.
+@dataclass(frozen=True, eq=False)
+class _Sorting:
+    """The test documents, sorted by the comparator of one iteration.
 
-    The query is the one whose correlation with the true order is the median after training.
+    Attributes:
+        order: the indices of the documents, query after query, the best document first.
+        correlations: the Spearman correlation of each query with the true order.
+        n_pairs_learned: the number of pairs that the comparator learned from.
+    """
+
+    order: I64
+    correlations: F64
+    n_pairs_learned: int
+
+
+def _sort_by_each(
+    model: Model,
+    comparators: Sequence[TrainableComparator],
+    test: Queries,
+    training: TrainingRun,
+) -> list[_Sorting]:
+    """Sort the test documents before training (iteration 0), and by each iteration's comparator."""
+    orders = [model.order_before(test)]
+    orders += [replace(model, comparator=comparator).order(test) for comparator in comparators]
+    metric = parse_metric("spearman")
+    # The comparator of an iteration learned from the pairs of all earlier iterations. The pairs of
+    # the last iteration are learned by no comparator.
+    n_pairs_learned = [0, *training.run.iterations_frame()["tp"].tolist()]
+    return [
+        _Sorting(order, per_query(metric, test.grades[order], test.offsets), n_pairs)
+        for order, n_pairs in zip(orders, n_pairs_learned, strict=False)
+    ]
+
+
+def _draw(demo: DigitsDemo, sortings: Sequence[_Sorting]) -> None:
+    """Draw the images of a typical test query, in the order of each iteration's comparator.
 
     Args:
         demo: the finished demo.
-        orders: orders of the test documents, before training and after each iteration.
-        correlations: the Spearman correlation of each query in each order.
-        n_pairs_learned: the number of pairs that the comparator of each order learned from.
+        sortings: the test documents as sorted before training and after each iteration.
     """
     # Matplotlib takes a second to import.
     from store.plots.sorted_images import Panel, draw
 
     test = demo.test
-    best = demo.best
-    queries_by_correlation = np.argsort(correlations[best], kind="stable")
-    query = int(queries_by_correlation[len(test) // 2])  # the median query
-    first_document, end = test.offsets[query], test.offsets[query + 1]
-    documents = slice(first_document, end)
+    best = sortings[demo.best]
+    query = _median_query(best.correlations)
+    documents = slice(test.offsets[query], test.offsets[query + 1])
 
-    def panel(iteration: int, caption: str) -> Panel:
+    def panel(caption: str, sorting: _Sorting) -> Panel:
         """Make the panel of an iteration; its order numbers the images of the query from 0."""
-        remark = f"Spearman {correlations[iteration][query]:.2f}"
-        order = orders[iteration][documents] - first_document
-        return Panel(caption, remark, order)
+        remark = f"Spearman {sorting.correlations[query]:.2f}"
+        return Panel(caption, remark, sorting.order[documents] - documents.start)
 
-    n_iterations = count(len(orders) - 1, "iteration")
+    n_iterations = count(len(sortings) - 1, "iteration")
     after = (
-        f"After learning from {n_pairs_learned[best]:,} pairs: iteration {best}, the best of "
+        f"After learning from {best.n_pairs_learned:,} pairs: iteration {demo.best}, the best of "
         f"{n_iterations}"
     )
-    panels = [panel(0, "Before training: iteration 0, random weights"), panel(best, after)]
+    panels = [
+        panel("Before training: iteration 0, random weights", sortings[0]),
+        panel(after, best),
+    ]
     strips = [
-        panel(iteration, f"iteration {iteration}: {n_pairs_learned[iteration]:,} pairs")
-        for iteration in range(1, len(orders))
+        panel(f"iteration {iteration}: {sorting.n_pairs_learned:,} pairs", sorting)
+        for iteration, sorting in enumerate(sortings[1:], 1)
     ]
     images = test.features[documents].reshape(-1, SIDE, SIDE)
     numbers = test.grades[documents]
@@ -257,3 +276,9 @@ def _draw(
         demo.picture_file,
         lambda path: draw(path, images, numbers, panels, title=title, strips=strips),
     )
+
+
+def _median_query(correlations: F64) -> int:
+    """Return the number of the query whose correlation with the true order is the median."""
+    queries_by_correlation = np.argsort(correlations, kind="stable")
+    return int(queries_by_correlation[len(correlations) // 2])

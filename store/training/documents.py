@@ -106,9 +106,8 @@ def documents_of(part: Queries, path: str, train: Queries) -> Items:
     Cost: a table is read again.
     """
     qids = part.qids[part.query_of_docs()].tolist()
-    docids = part.docids.tolist() if part.docids is not None else [""] * part.n_docs
-    ids = [docid or str(row + 1) for docid, row in zip(docids, part.rows.tolist(), strict=True)]
-    if part.roles is None:
+    ids = _ids_of_documents(part)
+    if part.roles is None:  # LETOR text, which numbers its features from 1
         feature_names = tuple(str(number + 1) for number in range(part.n_features))
         return _items_without_content(
             tuple(ids), part.features, feature_names, source=part.source, groups=tuple(qids)
@@ -120,6 +119,15 @@ def documents_of(part: Queries, path: str, train: Queries) -> Items:
     roles = replace(_shown_roles(rows, part, train), features=feature_names)
     groups = None if part.roles.group is None else qids
     return items_of(rows, roles, ids, groups, part.features[:, :n_columns])
+
+
+def _ids_of_documents(part: Queries) -> list[str]:
+    """List the id of each document; the number of its row, from 1, if it has no id."""
+    row_numbers = [str(row + 1) for row in part.rows.tolist()]
+    if part.docids is None:
+        return row_numbers
+    ids_and_rows = zip(part.docids.tolist(), row_numbers, strict=True)
+    return [docid or row_number for docid, row_number in ids_and_rows]
 
 
 def refuse_without_content(
@@ -171,15 +179,24 @@ def _shown_roles(rows: Rows, part: Queries, train: Queries) -> Columns:
         name = getattr(train.roles, role)
         if name in rows.columns:
             content_columns[role] = name
-    # Columns with a role of their own, such as the grade, are not shown as further columns.
-    not_shown = {getattr(train.roles, role) for role in _ROLES_OF_ONE_COLUMN}
-    not_shown |= {getattr(part.roles, role) for role in _ROLES_OF_ONE_COLUMN}
-    not_shown |= {*train.columns.ignore}
-    shown_columns = [
+    return Columns(
+        id=part.roles.id,
+        group=part.roles.group,
+        shown=_further_columns(rows, part, train),
+        **content_columns,
+    )
+
+
+def _further_columns(rows: Rows, part: Queries, train: Queries) -> tuple[str, ...]:
+    """Name the columns that are shown below the text of a document.
+
+    Columns with a role of their own, columns of grades, ignored columns and numbers are left out.
+    """
+    not_shown = {*train.columns.ignore}
+    for roles in (train.roles, part.roles):
+        not_shown |= {getattr(roles, role) for role in _ROLES_OF_ONE_COLUMN}
+    return tuple(
         name
         for name, cells in rows.columns.items()
         if name not in not_shown and name.lower() not in GRADES and not is_numeric(cells)
-    ]
-    return Columns(
-        id=part.roles.id, group=part.roles.group, shown=tuple(shown_columns), **content_columns
     )

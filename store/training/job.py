@@ -110,16 +110,7 @@ def read_job(
     """
     source = judged_source(paths, store)
     if source is not None:
-        if is_asked:
-            raise SortNetError(
-                f"{source}: the judgements of a collection are learned from: let a program or a "
-                f"model answer with sortnet label {shlex.quote(source.name)}"
-            )
-        if columns != UNNAMED:
-            raise SortNetError(
-                f"{source}: sortnet items add names the columns of a collection: leave out "
-                "--query and the like"
-            )
+        _refuse_options_of_files(source, columns, is_asked)
         return _job_of_collection(source, config, store, progress, like)
     if len(paths) == 1:
         try:
@@ -133,6 +124,30 @@ def read_job(
     return _job_of_two_paths(paths[0], paths[1], config, columns, cache, progress, like, is_asked)
 
 
+def _nested_value(record: object, *names: str) -> Any:
+    """Return the value that is named in dicts of dicts; None if a dict or a name is missing."""
+    value = record
+    for name in names:
+        if not isinstance(value, Mapping):
+            return None
+        value = value.get(name)
+    return value
+
+
+def _refuse_options_of_files(source: Source, columns: NamedColumns, is_asked: bool) -> None:
+    """Raise SortNetError if a judge or columns are given with the judgements of a collection."""
+    if is_asked:
+        raise SortNetError(
+            f"{source}: the judgements of a collection are learned from: let a program or a "
+            f"model answer with sortnet label {shlex.quote(source.name)}"
+        )
+    if columns != UNNAMED:
+        raise SortNetError(
+            f"{source}: sortnet items add names the columns of a collection: leave out "
+            "--query and the like"
+        )
+
+
 def held_out_before(model: Ranker) -> Mapping[str, Sequence[str]] | None:
     """Return the items or groups of a collection that the model's run held out for validation.
 
@@ -142,9 +157,7 @@ def held_out_before(model: Ranker) -> Mapping[str, Sequence[str]] | None:
     Raises:
         ModelError: if the model's record of its data is damaged.
     """
-    data = model.info.get("data")
-    facts = data.get("vali") if isinstance(data, dict) else None
-    names = facts.get(HELD_OUT) if isinstance(facts, dict) else None
+    names = _nested_value(model.info, "data", "vali", HELD_OUT)
     if names is None:
         return None
     check_fields({HELD_OUT: names}, {HELD_OUT: dict}, "model.json")

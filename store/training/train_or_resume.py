@@ -265,10 +265,11 @@ def prepare(
         config = config.with_defaults
     paths = data
     columns = options.columns
-    if record is not None and not paths:
-        paths = paths_to_resume(record["data"], str(folder))
-    if record is not None and columns == UNNAMED:
-        columns = columns_of(record["data"], "run.json")
+    if record is not None:
+        # Data and columns that the user does not name again are taken from the record.
+        paths = data or paths_to_resume(record["data"], str(folder))
+        if columns == UNNAMED:
+            columns = columns_of(record["data"], "run.json")
     url, recorded_url = store_url(options.store, record)
     if record is not None:
         judge.check_resumed(record, folder.path)
@@ -296,9 +297,10 @@ def prepare(
 def _requested_config(
     settings: Mapping[str, Any], record: Mapping[str, Any] | None, origin: Origin | None
 ) -> Config:
-    """Apply the given settings to the settings of the resumed run, else of the model to begin with.
+    """Make the settings of a run from the given settings and the settings that they change.
 
-    Without a run and a model, the given settings are applied to the defaults.
+    The given settings change the settings of the run to resume; for a new run, the settings of the
+    model to begin with; and without such a model, the defaults.
     """
     if record is not None:
         return Config.from_json(record["asked"]).changed(**settings)
