@@ -17,7 +17,7 @@ PIP_INSTALL := $(BIN)/python -m pip install --constraint constraints.txt --edita
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test quick check format lint types imports pages docs tests fuzz test-lowest notebooks fix bench clean clean-all
+.PHONY: help demo test quick check format lint types imports pages docs test-all fuzz test-lowest notebooks fix bench clean clean-all
 
 help:  ## list what can be made
 	@sed -n 's/^\([a-z-]*\):[^#]*## */\1\t/p' $(firstword $(MAKEFILE_LIST)) | expand -t 12
@@ -26,12 +26,17 @@ help:  ## list what can be made
 demo: $(VENV)/.installed  ## watch SortNet learn to sort handwritten digits (ARGS=...)
 	$(BIN)/sortnet demo $(ARGS)
 
-test: tests  ## run every test, or some: make test k=name
+# Names choose among all tests, the slow ones too.
+test: $(VENV)/.installed-dev  ## run the tests but the slow ones, or some: make test k=name
+	$(BIN)/python -m pytest $(if $(k),-k '$(k)',$(PARALLEL) -m 'not slow') $(ARGS)
+
+test-all: $(VENV)/.installed-dev  ## run every test
+	$(BIN)/python -m pytest $(PARALLEL) $(ARGS)
 
 quick: $(VENV)/.installed-dev  ## the tests of a minute
 	$(BIN)/python -m pytest $(PARALLEL) -m quick tests $(ARGS)
 
-check: format lint types imports pages tests  ## all that must hold before a commit; CI runs this
+check: format lint types imports pages test-all  ## all that must hold before a commit; CI runs this
 
 format: $(VENV)/.installed-dev
 	$(BIN)/ruff format --check .
@@ -52,9 +57,6 @@ pages: $(VENV)/.installed-dev
 # `check` builds it too, in a test that looks at what was built.
 docs: pages  ## build the documentation into site/, warnings are errors
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/zensical build --clean --strict
-
-tests: $(VENV)/.installed-dev
-	$(BIN)/python -m pytest $(if $(k),-k '$(k)',$(PARALLEL)) $(ARGS)
 
 # The compiled reader is compiled again, with a check of every index.
 fuzz: $(VENV)/.installed-dev  ## damage files for MINUTES=30 a reader; `make check` does it for one in all

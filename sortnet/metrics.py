@@ -73,9 +73,18 @@ class _Hits:
     counts: I64  # (n_queries,) number of hits of each query
     starts: I64  # (n_queries,) number of each query's first hit
 
-    def sum(self, weights: F64, counted: NDArray[np.bool_]) -> F64:
-        """Add up the weights (n_hits,) of each query's hits in a mask `counted`, (n_queries,)."""
-        sums = np.bincount(self.query[counted], weights[counted], minlength=len(self.counts))
+    def sum(self, weights: F64, counted: NDArray[np.bool_] | None = None) -> F64:
+        """Add up the weights (n_hits,) of each query's hits, (n_queries,).
+
+        Args:
+            weights: (n_hits,) the weights.
+            counted: (n_hits,) a mask of the hits to count; None: all hits count.
+        """
+        query = self.query
+        if counted is not None:
+            query = query[counted]
+            weights = weights[counted]
+        sums = np.bincount(query, weights, minlength=len(self.counts))
         return sums.astype(np.float64, copy=False)  # numpy's stubs declare integers
 
     def first(self, values: I64) -> I64:
@@ -207,20 +216,22 @@ def _err(metric: Metric, hits: _Hits) -> F64:
 def _spearman(metric: Metric, hits: _Hits) -> F64:
     """Compute Spearman's rank correlation of each query, (n_queries,).
 
-    It is Pearson's correlation of a document's rank with its rank by grade, in which documents of
-    the same grade share their mean rank. Every document is a hit.
+        Σ (r - m) (s - m) / sqrt(Σ (r - m)² Σ (s - m)²)
+
+    It is Pearson's correlation of a document's rank r with its rank by grade s, in which documents
+    of the same grade share their mean rank. The ranks of n documents have the mean m = (n + 1) / 2,
+    and Σ (r - m)² = (n³ - n) / 12. Every document is a hit.
     """
     order, n_lower, n_equal = _sorted_by_value(hits, -hits.grade.astype(np.int64))
     rank_by_grade = np.empty(len(order), np.float64)
     rank_by_grade[order] = n_lower + (n_equal + 1) / 2
     n = hits.counts.astype(np.float64)
     mean_rank = ((n + 1) / 2)[hits.query]
-    all_hits = np.ones(len(order), np.bool_)
-    products = hits.sum((hits.rank - mean_rank) * (rank_by_grade - mean_rank), all_hits)
-    squares = hits.sum(np.square(rank_by_grade - mean_rank), all_hits)
-    squares_times_squares_of_ranks = squares * (n**3 - n) / 12  # the ranks 1..n have no ties
+    products = hits.sum((hits.rank - mean_rank) * (rank_by_grade - mean_rank))
+    squares_of_grade_ranks = hits.sum(np.square(rank_by_grade - mean_rank))
+    product_of_squares = squares_of_grade_ranks * (n**3 - n) / 12
     with np.errstate(invalid="ignore"):  # 0 / 0 where all documents have the same grade
-        correlation: F64 = products / np.sqrt(squares_times_squares_of_ranks)
+        correlation: F64 = products / np.sqrt(product_of_squares)
     return correlation
 
 
@@ -266,8 +277,7 @@ def _count_discordant(hits: _Hits) -> tuple[F64, F64]:
         n_wrong += _count_discordant_of_level(hits, level)
     _, _, n_equal = _sorted_by_value(hits, hits.grade)
     n_equal_others = (n_equal - 1).astype(np.float64)
-    all_hits = np.ones(len(n_equal), np.bool_)
-    n_tied = hits.sum(n_equal_others, all_hits) / 2  # the sum counts a pair at both documents
+    n_tied = hits.sum(n_equal_others) / 2  # the sum counts a pair at both documents
     n = hits.counts.astype(np.float64)
     return n_wrong, n * (n - 1) / 2 - n_tied
 
@@ -276,7 +286,9 @@ def _count_discordant_of_level(hits: _Hits, level: int) -> F64:
     """Count each query's wrong pairs with a document in either half of a block, (n_queries,).
 
     A block has 2^(level + 1) consecutive ranks of a query. A pair is wrong if the document in the
-    left half, which is ranked higher, has the lower grade.
+    left half, which is ranked higher, has the lower grade. So the wrong pairs of a document in the
+    right half are the documents of lower grades in the left half. They are counted in an order in
+    which they are the left documents of the block before the right document.
     """
     rank_from_0 = hits.rank - 1
     # Blocks of two queries have different numbers, since a query has no more blocks than hits.
@@ -289,9 +301,9 @@ def _count_discordant_of_level(hits: _Hits, level: int) -> F64:
     is_block_start = np.diff(block[order], prepend=-1) != 0
     # The counts grow, so the running maximum repeats the count at the start of each block.
     n_left_before_block = np.maximum.accumulate(np.where(is_block_start, n_left_before, 0))
-    n_lower_left = np.zeros(len(order))
-    n_lower_left[order] = n_left_before - n_left_before_block
-    return hits.sum(n_lower_left, ~is_left)
+    n_wrong = np.zeros(len(order))
+    n_wrong[order] = n_left_before - n_left_before_block
+    return hits.sum(n_wrong, ~is_left)
 
 
 def _sorted_by_value(hits: _Hits, value: NDArray[Any]) -> tuple[I64, I64, I64]:
@@ -622,9 +634,9 @@ def evaluate(
 def outcomes(metric: Metric, queries: Queries, order: I64) -> F64:
     """Compute the values whose mean is the measure: one for each query, or for each judged pair.
 
-    For grades the values are the (n_queries,) of `per_query`. For m judged pairs, the value of a
-    pair that the ranking predicts is m times the pair's share of the weight of all pairs, and the
-    value of any other pair is 0. Pairs without a majority are left out.
+    For grades the values are the (n_queries,) of `per_query`. For m judged pairs of the weights w,
+    the value of a pair that the ranking predicts is w / (mean of all w), and the value of any other
+    pair is 0. Pairs without a majority are left out.
 
     Args:
         metric: the measure.
@@ -646,10 +658,10 @@ def outcomes(metric: Metric, queries: Queries, order: I64) -> F64:
         raise MetricError(f"{queries.source}: {metric.name} is not defined for {data}")
     if judged is None:
         return gather_rows(queries, per_query(metric, queries.grades[order], queries.offsets))
-    rank_of_doc = np.empty(len(order), np.int64)
-    rank_of_doc[order] = np.arange(len(order))
-    decided = judged.where(judged.sure > 0)
-    is_predicted = rank_of_doc[decided.winner] < rank_of_doc[decided.loser]
+    place_of_doc = np.empty(len(order), np.int64)
+    place_of_doc[order] = np.arange(len(order))
+    decided = judged.where(judged.sure > 0)  # the pairs with a majority
+    is_predicted = place_of_doc[decided.winner] < place_of_doc[decided.loser]
     weight = gather_rows(queries, decided.sure)
     predicted_weight = gather_rows(queries, is_predicted * decided.sure)
     mean_weight = weight.mean() if len(weight) else 1.0

@@ -9,7 +9,7 @@ from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields
 from datetime import datetime
 from itertools import combinations_with_replacement, pairwise
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -127,32 +127,40 @@ def judgements_frame(
         items: {id: group} of all items, in the order of their numbers.
         excluded: names of the excluded annotators.
     """
-    import pandas as pd
 
-    values: dict[str, list[Any]] = {
-        name: judgements.values(name)
-        for name in JUDGEMENT_COLUMNS
-        if name not in ("undone", "excluded", "group")
-    }
     ids = list(items)
     groups = list(items.values())
-    values["group"] = [groups[item] for item in values["left"]]
-    has_more_than_two = judgements.is_set.tolist()
+    computed: dict[str, list[Any]] = {
+        "left": _ids_in_pairs(judgements, "left", ids),
+        "right": _ids_in_pairs(judgements, "right", ids),
+        "group": [groups[item] for item in judgements.values("left")],
+        "undone": (~judgements.live).tolist(),
+        "excluded": [name in excluded for name in judgements.values("annotator")],
+    }
+    stored = {name: judgements.values(name) for name in JUDGEMENT_COLUMNS if name not in computed}
+    values = {**stored, **computed}
     dtypes = JUDGEMENT_COLUMNS
-    if any(has_more_than_two):
-        dtypes = {**dtypes, **SET_COLUMNS}
+    if judgements.is_set.any():  # some judgements are about more than two items
         values |= _values_of_sets(judgements, ids)
-    for side in ("left", "right"):
-        # The numbers of the items are replaced by their ids.
-        values[side] = [
-            None if is_set else ids[item]
-            for item, is_set in zip(values[side], has_more_than_two, strict=True)
-        ]
-    values["undone"] = (~judgements.live).tolist()
-    values["excluded"] = [name in excluded for name in values["annotator"]]
-    times = _times(values.pop("at"))
-    columns = {name: pd.Series(values[name], dtype=dtypes[name]) for name in values}
-    return pd.DataFrame({**columns, "at": times}, columns=list(dtypes))
+        dtypes = {**dtypes, **SET_COLUMNS}
+    return _frame_with_times(values, dtypes)
+
+
+def _ids_in_pairs(
+    judgements: Judgements, side: Literal["left", "right"], ids: Sequence[str]
+) -> list[str | None]:
+    """Return the id of each judgement's left or right item; None if there are more than two items.
+
+    Args:
+        judgements: all judgements.
+        side: the side of the item.
+        ids: the ids of all items, in the order of their numbers.
+    """
+    has_more_than_two = judgements.is_set.tolist()
+    return [
+        None if is_set else ids[item]
+        for item, is_set in zip(judgements.values(side), has_more_than_two, strict=True)
+    ]
 
 
 def _values_of_sets(judgements: Judgements, ids: Sequence[str]) -> dict[str, list[Any]]:
@@ -194,27 +202,74 @@ def answers_frame(
         queries: for each split, the number of the first document of each query, and the names of
             the queries.
     """
-    import pandas as pd
-
     values: dict[str, list[Any]] = {name: [] for name in ANSWER_COLUMNS}
     for split, answers_of_split in answers.items():
         first_documents, qids = queries[split]
-        left = np.array([answer.left for answer in answers_of_split], np.int64)
-        right = np.array([answer.right for answer in answers_of_split], np.int64)
-        # The query of a document is the last query that begins at the document or before it.
-        query = np.searchsorted(first_documents, left, side="right") - 1
-        first_document = first_documents[query]
-        values["split"] += [split] * len(answers_of_split)
-        values["qid"] += [qids[number] for number in query]
-        values["left"] += left.tolist()
-        values["right"] += right.tolist()
-        values["left_place"] += (left - first_document).tolist()
-        values["right_place"] += (right - first_document).tolist()
-        for name in (*_ANSWER_FACTS, "at"):
-            values[name] += [getattr(answer, name) for answer in answers_of_split]
-    times = _times(values.pop("at"))
-    columns = {name: pd.Series(values[name], dtype=ANSWER_COLUMNS[name]) for name in values}
-    return pd.DataFrame({**columns, "at": times}, columns=list(ANSWER_COLUMNS))
+        values_of_split = _values_of_answers(answers_of_split, first_documents, qids)
+        values_of_split["split"] = [split] * len(answers_of_split)
+        for name in ANSWER_COLUMNS:
+            values[name] += values_of_split[name]
+    return _frame_with_times(values, ANSWER_COLUMNS)
+
+
+def _values_of_answers(
+    answers: Sequence[Any], first_documents: I64, qids: Sequence[str]
+) -> dict[str, list[Any]]:
+    """Return {column: values} of `ANSWER_COLUMNS` for the answers of one split, without `split`.
+
+    Args:
+        answers: `JudgeAnswer` objects.
+        first_documents: the number of the first document of each query, ascending.
+        qids: the names of the queries.
+    """
+    left = np.array([answer.left for answer in answers], np.int64)
+    right = np.array([answer.right for answer in answers], np.int64)
+    query = _queries_of(left, first_documents)
+    first_document = first_documents[query]
+    values = {
+        "qid": [qids[number] for number in query],
+        "left": left.tolist(),
+        "right": right.tolist(),
+        "left_place": (left - first_document).tolist(),
+        "right_place": (right - first_document).tolist(),
+    }
+    for name in (*_ANSWER_FACTS, "at"):
+        values[name] = [getattr(answer, name) for answer in answers]
+    return values
+
+
+def _queries_of(documents: I64, first_documents: I64) -> I64:
+    """Return the number of each document's query.
+
+    The query of a document is the last query that begins at the document or before it.
+
+    Args:
+        documents: numbers of documents.
+        first_documents: the number of the first document of each query, ascending.
+
+    >>> _queries_of(np.array([0, 2, 3]), first_documents=np.array([0, 3])).tolist()
+    [0, 0, 1]
+    """
+    n_begun = np.searchsorted(first_documents, documents, side="right")
+    return n_begun - 1
+
+
+def _frame_with_times(values: dict[str, list[Any]], dtypes: dict[str, str]) -> pd.DataFrame:
+    """Make a frame of columns, in which the column `at` is converted to times.
+
+    Args:
+        values: {column: values}; the values of `at` are seconds since 1970.
+        dtypes: {column: dtype} in the order of the frame's columns.
+    """
+    import pandas as pd
+
+    columns: dict[str, Any] = {}
+    for name, dtype in dtypes.items():
+        if name == "at":
+            columns[name] = _times(values[name])
+        else:
+            columns[name] = pd.Series(values[name], dtype=dtype)
+    return pd.DataFrame(columns)
 
 
 def iterations_frame(rows: Sequence[Any]) -> pd.DataFrame:
@@ -286,8 +341,7 @@ def pair_columns(
     """
     winner = table[:, 0]
     loser = table[:, 1]
-    # The query of a document is the last query that begins at the document or before it.
-    query = np.searchsorted(first_documents, winner, side="right") - 1
+    query = _queries_of(winner, first_documents)
     first_document = first_documents[query]
     columns = {
         "split": np.full(len(table), SPLITS.index(split), np.int8),
@@ -346,11 +400,16 @@ def _joined_columns(
                 columns[name] = np.empty(max(n_rows, end), values.dtype)
             elif len(columns[name]) < end:
                 # There are more rows than expected: another process writes while this one reads.
-                longer = np.empty(end, values.dtype)
-                longer[:start] = columns[name][:start]
-                columns[name] = longer
+                columns[name] = _lengthened(columns[name], end, n_used=start)
             columns[name][start:end] = values
     return {name: values[:end] for name, values in columns.items()}
+
+
+def _lengthened(values: NDArray[Any], length: int, *, n_used: int) -> NDArray[Any]:
+    """Copy the first `n_used` values to a longer array, whose further values are undefined."""
+    longer = np.empty(length, values.dtype)
+    longer[:n_used] = values[:n_used]
+    return longer
 
 
 def after_the_first(pairs: pd.DataFrame) -> pd.DataFrame:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
 
 _N_LISTED = 10  # number of runs whose ids a message lists
+_IS_OF_RUN = IterationRow.run == RunRow.number
 
 
 def new_run_id() -> str:
@@ -197,13 +198,7 @@ class Store:
         with self.database.transaction() as connection:
             newest_first = select(RunRow.number, RunRow.id).order_by(RunRow.number.desc())
             rows = connection.execute(newest_first).all()
-        prefix = id_or_prefix.lower()
-        if id_or_prefix == "last":
-            matching = list(rows[:1])
-        elif prefix:
-            matching = [row for row in rows if row.id.startswith(prefix)]
-        else:
-            matching = []
+        matching = _matching_runs(rows, id_or_prefix)
         if len(matching) == 1:
             return Run(self.database, matching[0].number)
         fault = f"{len(matching)} runs begin with" if matching else "no run"
@@ -275,9 +270,7 @@ class Store:
         """
         checked_name("collection", name)
         with self.database.transaction(write=True) as connection:
-            # The row is locked, because other processes may add items too.
-            query = select(CollectionRow.number).where(CollectionRow.name == name)
-            number = connection.execute(query.with_for_update()).scalar()
+            number = _lock_collection(connection, name)
             if number is None:
                 checked_new(name)  # refuses a colon
                 number = make_collection(
@@ -313,6 +306,16 @@ class Store:
         return frame
 
 
+def _matching_runs(newest_first: Sequence[Any], id_or_prefix: str) -> list[Any]:
+    """Return the rows of the runs whose id begins with a prefix; `last` returns the newest run."""
+    if id_or_prefix == "last":
+        return list(newest_first[:1])
+    prefix = id_or_prefix.lower()
+    if not prefix:
+        return []
+    return [row for row in newest_first if row.id.startswith(prefix)]
+
+
 def _facts(queries: Queries) -> dict[str, Any]:
     """Return the facts about a part of the data that are stored with a run."""
     return {
@@ -321,6 +324,15 @@ def _facts(queries: Queries) -> dict[str, Any]:
         "n_docs": queries.n_docs,
         "n_features": queries.n_features,
     }
+
+
+def _lock_collection(connection: Connection, name: str) -> int | None:
+    """Lock the row of a collection, because other processes may add items to the collection too.
+
+    Returns the key of the collection; None if there is no collection of that name.
+    """
+    query = select(CollectionRow.number).where(CollectionRow.name == name)
+    return connection.execute(query.with_for_update()).scalar()
 
 
 def _store_columns(connection: Connection, collection: int, columns: Mapping[str, Any]) -> None:
@@ -350,20 +362,23 @@ def _runs_query() -> Any:
 
     The sizes `tp` and `vp` of the training and validation pairs are from the newest iteration.
     """
-    is_of_run = IterationRow.run == RunRow.number
-
-    def newest(column: Any, *conditions: Any) -> Any:
-        """Make a subquery: a column's value in the newest iteration that meets all conditions."""
-        values = select(column).where(is_of_run, *conditions)
-        values = values.order_by(IterationRow.iteration.desc())
-        return values.limit(1).scalar_subquery().label(column.name)
-
-    n_iterations = select(func.count()).where(is_of_run).scalar_subquery()
+    n_iterations = select(func.count()).where(_IS_OF_RUN).scalar_subquery()
     return select(
         RunRow.__table__,
         n_iterations.label("iterations"),
-        newest(IterationRow.iteration, IterationRow.best).label("best_iteration"),
-        newest(IterationRow.quality, IterationRow.best).label("best_quality"),
-        newest(IterationRow.tp),
-        newest(IterationRow.vp),
+        _newest(IterationRow.iteration, IterationRow.best).label("best_iteration"),
+        _newest(IterationRow.quality, IterationRow.best).label("best_quality"),
+        _newest(IterationRow.tp).label("tp"),
+        _newest(IterationRow.vp).label("vp"),
     ).order_by(RunRow.number.desc())
+
+
+def _newest(column: Any, *conditions: Any) -> Any:
+    """Make a subquery of a column's value in the newest iteration of a run.
+
+    Args:
+        column: a column of the table of iterations.
+        conditions: only iterations that meet all conditions are searched.
+    """
+    values = select(column).where(_IS_OF_RUN, *conditions)
+    return values.order_by(IterationRow.iteration.desc()).limit(1).scalar_subquery()

@@ -165,12 +165,10 @@ def test_a_query_both_learned_and_tested_is_refused(folder, tmp_path):
         work_out(Cell(entry_of("err"), folds_of(str(tmp_path))[0]))
 
 
-@pytest.mark.parametrize("part", ["vali", "test"])
-def test_a_fold_without_a_part_is_refused(folder, tmp_path, part):
-    (tmp_path / "train.txt").write_text((folder / "Fold1" / "train.txt").read_text())
-    if part == "test":
-        (tmp_path / "vali.txt").write_text((folder / "Fold1" / "vali.txt").read_text())
-    with pytest.raises(DataError, match=f"there is no {part}.txt"):
+def test_a_fold_without_a_test_part_is_refused(folder, tmp_path):
+    for part in ("train", "vali"):
+        (tmp_path / f"{part}.txt").write_text((folder / "Fold1" / f"{part}.txt").read_text())
+    with pytest.raises(DataError, match=r"there is no test\.txt"):
         folds_of(str(tmp_path))
 
 
@@ -226,7 +224,7 @@ def cluster():
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 def test_a_cluster_gives_what_this_process_gives_even_if_a_worker_is_killed(cells, cluster):
-    cells = [replace(cell, seed=seed) for seed in range(4) for cell in cells]
+    cells = [replace(cell, seed=seed) for seed in range(2) for cell in cells]
     here = by_number(work_out_all(cells))
     address = cluster.scheduler_address.replace("tcp://", "dask://")
     found = work_out_all(cells, cluster=address)

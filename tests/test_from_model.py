@@ -126,7 +126,8 @@ def test_half_of_the_epochs_by_default_and_those_given_explicitly():
     halved, whole = (json.loads(Path(m, "run.json").read_text()) for m in ("new", "random"))
     assert 2 * halved["budget"]["steps"] == whole["budget"]["steps"]
     assert halved["config"]["training"]["lr"] == Config().training.lr
-    done(*train_on("--overwrite", "--set", "loss=squared", "--lr", "0.01"))
+    more = ("--overwrite", "--set", "loss=squared", "--lr", "0.01", "--max-iter", "1")
+    done(*train_on(*more))
     training = json.loads(Path("new/run.json").read_text())["config"]["training"]
     assert (training["epochs"], training["lr"], training["loss"]) == (6, 0.01, "squared")
 
@@ -211,7 +212,9 @@ def test_a_killed_run_ends_the_same_although_the_model_is_another_one(unkilled):
 
 def test_where_it_began_is_recorded_and_shown():
     run, digest = Model.load("old").info["run"], Model.load("old").weights_sha256()
-    assert f"from   old (run {run}): its comparator, scaling and features\n" in done(*train_on())
+    assert f"from   old (run {run}): its comparator, scaling and features\n" in done(
+        *train_on("--max-iter", "1")
+    )
     facts = {"path": "old", "folder": str(Path.cwd()), "run": run, "weights_sha256": digest}
     record = json.loads(Path("new/run.json").read_text())
     assert record["from"] == Model.load("new").info["from"] == facts

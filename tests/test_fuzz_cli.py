@@ -17,8 +17,7 @@ from fuzz_helpers import rounds
 
 from cli.main import main
 from sortnet.config import Config
-from sortnet.data import read_queries
-from sortnet.errors import DataError, SortNetError
+from sortnet.errors import SortNetError
 
 NONSENSE = (
     *("nan", "-nan", "inf", "-inf", "-1", "0", "-0.0", "1e23", "1e-400", "1e400", "0x10", "٣"),
@@ -202,44 +201,6 @@ def test_a_long_message_keeps_its_beginning_and_its_end(home):
     assert "xxx ... " in message and message.endswith("(see 'sortnet train --help')\n")
 
 
-@pytest.mark.parametrize("sides", ["", '"left": "sweet 1", "right": "sweet 2", '])
-def test_a_judgement_with_winner_loser_and_answer_is_refused_with_its_line(home, sides):
-    line = '"winner": "sweet 1", "loser": "sweet 2", "answer": "left", "annotator": "ana"'
-    Path("j.jsonl").write_text(f"{{{sides}{line}}}\n")
-    message = fault("judgements", "import", "some", "j.jsonl")
-    assert "j.jsonl, line 1: has both answer and winner, loser" in message
-
-
-def test_an_index_of_five_thousand_digits_is_refused_in_a_line(home):
-    zeros = "0" * 5000
-    Path("t.txt").write_text(f"1 qid:1 {zeros}1:1 {zeros}1:2\n")
-    message = fault("rank", "m", "t.txt")
-    assert "t.txt, line 1: a feature is given twice" in message and len(message) <= 310
+def test_a_row_of_five_thousand_digits_is_refused_in_a_line(home):
     message = fault("explain", "m", "fold/test.txt", "0", "9" * 5000)
     assert "no document" in message and len(message) <= 310
-
-
-@pytest.mark.parametrize("kind", ["list", "bytes", "struct"])
-def test_a_parquet_column_that_no_feature_can_be_is_refused_by_name(tmp_path, kind):
-    pa = pytest.importorskip("pyarrow")
-    from pyarrow import parquet
-
-    values = {"list": [[1], [2]], "bytes": [b"1", b"\xff"], "struct": [{"a": 1}, {"a": 2}]}[kind]
-    good = {"qid": [1, 1], "label": [0, 1], "docid": ["a", "b"], "x": [1.0, 2.0]}
-    for name in ("x", "qid", "docid", "label"):
-        path = tmp_path / f"{name}.parquet"
-        parquet.write_table(pa.table(good | {name: values}), path)
-        named = f"row 1.*'{name}'" if (name, kind) != ("x", "bytes") else "no feature column"
-        with pytest.raises(DataError, match=named) as raised:
-            read_queries(path)
-        assert str(raised.value).startswith(f"{path}")
-
-
-def test_metadata_of_pandas_that_is_damaged_does_no_harm(tmp_path):
-    pa = pytest.importorskip("pyarrow")
-    from pyarrow import parquet
-
-    path = tmp_path / "t.parquet"
-    table = pa.table({"qid": [1], "label": [0], "x": [1.0]})
-    parquet.write_table(table.replace_schema_metadata({"pandas": "{'no': json"}), path)
-    assert read_queries(path).features.tolist() == [[1.0]], "which is pandas' own, and not needed"

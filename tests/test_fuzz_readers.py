@@ -18,7 +18,7 @@ import pytest
 from cli_helpers import letor
 from collection_helpers import made_items
 from file_helpers import assert_same
-from fuzz_helpers import damaged, foreign, replace_by_other_kind, rounds, with_ends
+from fuzz_helpers import damaged, foreign, rounds, with_ends
 
 from sortnet.core import Queries
 from sortnet.data import read_queries
@@ -281,45 +281,6 @@ def test_a_letor_file_cut_in_its_last_line_is_refused_or_noted(tmp_path, caplog)
         notes = [f"{place}{message}"] if message.startswith(", line 4: ") else caplog.messages
         assert len(notes) == 1 and notes[0].startswith(place), (seed, notes)
         assert not message or "the file ends in the middle of this line" in message, seed
-
-
-def test_features_with_decimal_commas_are_refused_by_both_readers(tmp_path):
-    path = tmp_path / "t.csv"
-    for seed in rounds(50):
-        rng = random.Random(seed)
-        n, width = rng.randrange(2, 8), rng.randrange(1, 6)
-        rows = [[f"{rng.gauss(0, 10):.3f}" for _ in range(width)] for _ in range(n)]
-        head = ["id", "qid", "label", *(f"x{k}" for k in range(width))]
-        lines = [";".join(head), *(f"d{k};1;{k % 2};{';'.join(row)}" for k, row in enumerate(rows))]
-        text = "\n".join(lines) + "\n"
-        for read in (read_queries, read_items):
-            assert read_as(path, text.encode(), read)[1] == "", seed
-            message = read_as(path, text.replace(".", ",").encode(), read)[1]
-            value = rows[0][0].replace(".", ",")
-            expected = f", line 2: column 'x0': {value!r} is not a number: "
-            assert message.startswith(expected), (seed, message)
-
-
-def test_a_data_file_that_is_none_is_refused_in_a_line(tmp_path):
-    for seed in rounds(60):
-        rng = random.Random(seed)
-        name, read = rng.choice(
-            [
-                *(("t.txt", read_queries), ("t.csv.gz", read_queries), ("t.tsv", read_items)),
-                *(("t.parquet", read_queries), ("t.jsonl", lambda path: read_lines(path, ABC))),
-                ("t.json", lambda path: read_lines(path, ABC)),
-            ]
-        )
-        folder = tmp_path / str(seed)
-        folder.mkdir()
-        path = folder / name
-        path.touch()
-        while path.is_file():
-            replace_by_other_kind(path, rng)
-        with pytest.raises(DataError) as raised:
-            read(path)
-        message = str(raised.value)
-        assert message.startswith(str(path)) and "\n" not in message, (seed, message)
 
 
 @pytest.mark.slow

@@ -139,7 +139,7 @@ def test_a_level_of_the_sort_waits_for_no_device(kind):
     source = torch.empty(60, dtype=torch.int64, device=META)
     bounds = merge_bounds(np.array([0, 10, 30]), 4)
     there = Committee(members).on_device()
-    merged, *made = device_sort._merge_level(there, prepared, source, 30, *bounds)
+    merged, *made = device_sort._merge_level(there, prepared, source, 30, bounds)
     assert {each.device for each in (merged, *made)} == {META}
 
 
@@ -223,7 +223,7 @@ def test_on_a_gpu_levels_and_steps_run_without_a_wait():
     torch.cuda.set_sync_debug_mode("error")
     try:
         bounds = merge_bounds(queries.offsets, 8)
-        device_sort._merge_level(there, prepared, source, queries.n_docs, *bounds)
+        device_sort._merge_level(there, prepared, source, queries.n_docs, bounds)
         for batch in grouped.batches(64, 300, np.random.default_rng(0), net.device):
             training._set_gradients(net, batch, Training(), None)
             optimizer.step()

@@ -37,23 +37,19 @@ def replaced(path: Path, kind: str) -> None:
         path.symlink_to("/dev/zero")
 
 
-@pytest.mark.parametrize("kind", ["a pipe", "a device"])
-@pytest.mark.parametrize("name", ["model.json", "weights"])
-def test_a_model_folder_with_a_pipe_or_a_device_is_refused(home, kind, name):
+@pytest.mark.parametrize(("name", "kind"), [("model.json", "a pipe"), ("weights", "a device")])
+def test_a_model_folder_with_a_pipe_or_a_device_is_refused(home, name, kind):
     path = weights_of(home / "m") if name == "weights" else home / "m" / name
     replaced(path, kind)
     with pytest.raises(ModelError) as raised:
         load_ranker(home / "m")
     assert str(raised.value) == f"{path}: is {kind}, not a file"
-    for command in ("rank", "evaluate"):
-        assert fault(command, "m", "fold/test.txt").endswith(
-            f"{path.name}: is {kind}, not a file\n"
-        )
 
 
-@pytest.mark.parametrize("kind", ["a pipe", "a device"])
-@pytest.mark.parametrize("name", ["run.json", "state.safetensors"])
-def test_a_run_that_is_a_pipe_or_a_device_is_not_resumed(home, kind, name):
+@pytest.mark.parametrize(
+    ("name", "kind"), [("run.json", "a pipe"), ("state.safetensors", "a device")]
+)
+def test_a_run_that_is_a_pipe_or_a_device_is_not_resumed(home, name, kind):
     run = json.loads((home / "m" / "run.json").read_text())
     assert run["format"] == "sortnet-run"
     if not (home / "m" / name).exists():
@@ -89,8 +85,10 @@ def test_a_model_json_of_more_than_100_mb_is_refused_before_it_is_read(home):
     assert message.endswith("model.json: has 100,000,001 bytes; the limit is 100,000,000\n")
 
 
-@pytest.mark.parametrize("name", ["t.txt", "t.txt.gz", "t.csv", "t.tsv", "t.jsonl", "t.parquet"])
-@pytest.mark.parametrize("kind", ["a pipe", "a device"])
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [("t.txt", "a pipe"), ("t.csv", "a device"), ("t.jsonl", "a pipe"), ("t.parquet", "a pipe")],
+)
 def test_data_from_a_pipe_or_a_device_are_refused(tmp_path, name, kind):
     if name == "t.parquet":
         pytest.importorskip("pyarrow")

@@ -17,6 +17,7 @@ from language_model_server import Model, serving
 from result_helpers import notes_of, value_of
 
 from sortnet.errors import SortNetError
+from sortnet.preference import Judgement
 from store import open_store
 from store.collections.leases import Lease
 from store.service.batches import BatchAnswers
@@ -528,9 +529,12 @@ def test_a_quota_and_a_pause_end_it():
 
 def test_nothing_is_written_once_the_goal_is_reached():
     add("many", 25)
+    rng = np.random.default_rng(0)
+    pairs = [sorted(rng.choice(25, 2, replace=False).tolist()) for _ in range(60)]
+    known = [Judgement("judge", a, b, "right", strategy="random") for a, b in pairs]
+    with open_store("s.db") as store:
+        store.collection("many").append(known)
     common = ("label", "many", "--model", "judge", "--until", 0.2)
-    with serving(model(logprobs=False)) as url:
-        assert "--until sets another" in done(*common, "--server", url)
     said = fault(*common, "--write-batch", "b.jsonl")
     assert "(--until sets another)" in said
     assert not Path("b.jsonl").exists() and leases("many") == []

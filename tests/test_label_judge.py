@@ -23,6 +23,7 @@ from forked_processes import ForkedScript
 from result_helpers import value_of
 
 from sortnet.errors import SortNetError
+from sortnet.judges import program as started_program
 from sortnet.judges.connection import JudgeConnection
 from sortnet.judges.program import RunningProgram, split_command
 from sortnet.judges.verdicts import Fault, Verdict, parse_verdict
@@ -148,8 +149,8 @@ BAD = {
     "say(reason='none')": "its answer is not one of",
     "say(id='another', answer='left')": "an answer to another pair",
     "print('x' * 300_000, flush=True)": "longer than 262,144 bytes",
-    "time.sleep(60)": "no answer after 0.5 seconds",
-    "print('half', end='', flush=True); time.sleep(60)": "no answer after 0.5 seconds",
+    "time.sleep(60)": "no answer after 0.1 seconds",
+    "print('half', end='', flush=True); time.sleep(60)": "no answer after 0.1 seconds",
     "print('tired', file=sys.stderr); sys.exit(3)": "it ended with code 3: tired",
     "raise ValueError('\\x1b[2Jboom')": "it ended with code 1: ValueError: \ufffd[2Jboom",
     "os.kill(os.getpid(), 9)": "it was killed by signal 9",
@@ -160,8 +161,10 @@ BAD = {
 
 
 @pytest.mark.parametrize("code", BAD)
-def test_what_is_no_answer_is_told_and_three_in_a_row_end_it(code):
-    seconds = "0.5" if "no answer" in BAD[code] else "60"
+def test_what_is_no_answer_is_told_and_three_in_a_row_end_it(code, monkeypatch):
+    if "os.close(1)" in code:  # such a program is waited for: it may end, and say why
+        monkeypatch.setattr(started_program, "_GRACE", 0.1)
+    seconds = "0.1" if "no answer" in BAD[code] else "60"
     result = judge(program(f"q = ask()\n{code}\ntime.sleep(60)"), "--timeout", seconds)
     facts = summary(result, code=2)
     assert (facts["answered"], facts["failed"]) == (0, 3)

@@ -154,15 +154,15 @@ def test_two_label_at_once_under_one_name_ask_no_pair_twice(
     store.add_items("many", made_items(30, d=0), settings={"repeats": 0.0})
     (tmp_path / "judge.py").write_text(JUDGE)
     words = [sys.executable, "-S", "-E", str(tmp_path / "judge.py"), str(tmp_path / "asked")]
-    typed = ["label", "many", "--as", "bot", "--number", "50", "--json", "--store", url]
+    typed = ["label", "many", "--as", "bot", "--number", "25", "--json", "--store", url]
     typed += ["--until", "0.001", "--judge", shlex.join(words)]
     code = "from cli.main import main; main()"
     both = [ForkedScript(code, *typed, "--workers", workers) for workers in (1, 3)]
     results = [value_of(process.communicate()[0])[0] for process in both]
     assert [process.returncode for process in both] == [0, 0]
     asked = Counter((tmp_path / "asked").read_text().splitlines())
-    assert max(asked.values()) == 1 and len(asked) == 100
-    assert sum(result["answered"] for result in results) == 100
+    assert max(asked.values()) == 1 and len(asked) == 50
+    assert sum(result["answered"] for result in results) == 50
     with open_store(url) as opened:
-        assert len(opened.collection("many").judgements()) == 100
+        assert len(opened.collection("many").judgements()) == 50
         assert opened.collection("many").leases() == []

@@ -88,9 +88,6 @@ def test_unknown_models_are_named_in_one_line(tmp_path: Path) -> None:
         "'vicuna-2', ...: add them first (sortnet items add)"
     )
     assert "record 1: no annotator: add the column" in fault(tmp_path, [battle("a", "b", "tie")])
-    assert "record 1: unknown answer 'a draw'" in fault(tmp_path, [battle("a", "b", "a draw")])
-    one = [battle("a", "a", "tie", judge="x")]
-    assert "record 1: item 'a' cannot be compared with itself" in fault(tmp_path, one)
 
 
 def test_chosen_and_rejected_are_found_by_text_by_id_and_in_the_group_of_the_prompt(
@@ -200,7 +197,6 @@ def test_label_studio_exports_without_one_pairwise_tag_are_refused(tmp_path: Pat
     assert "is no task of Label Studio" in fault(tmp_path, [{"data": [], "annotations": 1}])
     unknown = task(annotation("left"), text1="Unknown", text2="C")
     assert "has the id or text 'Unknown'" in fault(tmp_path, [unknown])
-    assert "unknown answer 'up'" in fault(tmp_path, [task(annotation("up"))])
     small = [{"id": 1, "text1": "C", "pw": "left", "annotator": 1, "annotation_id": 2}]
     assert "needs data, annotations; has" in fault(tmp_path, small, form="label-studio")
 
@@ -282,9 +278,6 @@ def test_the_form_can_be_named_and_own_columns_come_first(tmp_path: Path) -> Non
     [
         ("[1]", ", record 1: is no JSON object: 1"),
         ('[{"a": 1},\n{"b"', ": is no JSON (Expecting ':' delimiter in line 2): '[{"),
-        ('[{"chosen": 1, "chosen": 2}]', ": 'chosen' occurs twice: '[{"),
-        ("[" * 100_000, ": maximum recursion depth"),
-        (b'[{"chosen": "\xff"}]', ", line 1: byte 0xff is not UTF-8"),
     ],
 )
 def test_a_json_file_that_is_damaged_is_refused(tmp_path: Path, text: Any, why: str) -> None:

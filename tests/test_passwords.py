@@ -69,9 +69,10 @@ def test_a_password_is_shown_and_written_nowhere(
 ):
     url = url_of(postgresql_url, password, query=query)
     assert "no password supplied" in fault("runs", "--store", url_of(postgresql_url, None))
-    shown_text = shown("train", "fold", "--out", "m", "--store", url, *FAST)
+    quick = (*FAST, "--epochs", "1", "--max-iter", "1")
+    shown_text = shown("train", "fold", "--out", "m", "--store", url, *quick)
     assert "run    " in shown_text and "ann@127.0.0.1" in shown_text
-    again = ("--store", url, "--overwrite", "--json", *FAST)
+    again = ("--store", url, "--overwrite", "--json", *quick)
     shown_text += shown("train", "fold", "--out", "m", *again)
     monkeypatch.setenv("SORTNET_STORE", url)
     shown_text += shown("train", "--resume", "--out", "m")

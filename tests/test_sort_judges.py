@@ -7,6 +7,7 @@ import builtins
 import shlex
 import signal
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -182,12 +183,18 @@ def test_no_server_is_one_error_and_the_next_call_goes_on():
 
 
 def test_a_server_that_hangs_is_given_up_after_its_timeout():
-    judged = model(seconds=30.0)
+    given_up = threading.Event()
+
+    def hang(body):
+        given_up.wait(30)
+        return judged.reply(body, {})
+
+    judged = model(faults=[hang] * 100)
     with serving(judged) as url:
         judge = sortnet.LanguageModel("judge", server=url, timeout=0.2)
         with pytest.raises(SortNetError, match=r"no answer after 0\.2 seconds; 0 answers are kept"):
             sortnet.sort(TEXTS, judge=judge, progress=False)
-        judged.seconds = 0
+        given_up.set()  # the server ends once its calls have ended
 
 
 @pytest.mark.parametrize(

@@ -306,7 +306,7 @@ def test_a_study_that_takes_either_needs_no_folder(name):
     ("name", "rises"), [("classes", False), ("noise", False), ("features", True)]
 )
 def test_made_data_has_the_shapes_of_the_paper(name, rises):
-    size = Size(documents=3_000, tested=1_000, draws=1, folds=1, step=8, most=1_000, sets=40)
+    size = Size(documents=1_500, tested=1_000, draws=1, folds=1, step=8, most=1_000, sets=40)
     every = 1 if name == "noise" else 2
     found = [(point, work_out(point.cell)) for point in points_of(name, None, size)[::every]]
     frame = frame_of(name, found)

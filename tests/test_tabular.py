@@ -194,11 +194,8 @@ def test_other_names_for_the_columns_can_be_given():
         ("1,0,1,2,3", "5 fields where the header has 4: '1,0,1,2,3'"),
     ],
 )
-@pytest.mark.parametrize("rows_at_once", [2, 1000])
-def test_a_bad_row_is_refused_with_its_line_and_text(
-    tmp_path, monkeypatch, row, offending, rows_at_once
-):
-    monkeypatch.setattr(tables, "_CELLS_AT_ONCE", rows_at_once)
+def test_a_bad_row_is_refused_with_its_line_and_text(tmp_path, monkeypatch, row, offending):
+    monkeypatch.setattr(tables, "_CELLS_AT_ONCE", 2)
     good = "1,0,1.5,2\n"
     path = written(tmp_path, f"qid,label,a,b\n{good}\n{good}{row}\n{good}")
     assert fault(path).startswith(f", line 5: {offending}")
@@ -213,12 +210,15 @@ def test_a_row_is_found_behind_fields_of_several_lines(tmp_path):
     assert fault(written(tmp_path, text)).startswith(", line 4: column 'x': 'abc'")
 
 
-def test_columns_that_are_missing_twice_or_not_numeric_are_refused(tmp_path):
+def test_tables_and_columns_that_cannot_be_used_are_refused(tmp_path):
     for text, what in (
         ("", "no rows"),
         ("\n\n", "no rows"),
         ("qid,label,x\n", "no documents"),
-        ("qid,label,x,x\n1,0,1,2\n", "there are two columns 'x'"),
+        ("qid,label,x,x\n1,0,1,2\n", ", line 1: there are two columns 'x'"),
+        ("qid,label,\n1,0,1\n", ", line 1: column 3 has no name"),
+        ('qid,label,x\n1,0,"1\n"\n1,0,"1\n', ", line 4: unexpected end of data"),
+        (b"qid,label,x\n1,0,1\n\xff,0,1\n", ", line 3: byte 0xff is not UTF-8"),
         ("label,x\n1,0\n", "there is no column 'qid'"),
         ("qid,label\n1,0\n", "there is no feature column"),
         ("qid,label,x,y\n1,0,,n/a\n", "there is no feature: there is no value in x, y"),
@@ -258,3 +258,29 @@ def test_a_table_of_another_number_of_features_is_refused(tmp_path):
 def test_parquet_without_pyarrow_says_what_to_install(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     assert fault(written(tmp_path, b"PAR1", "x.parquet")).endswith("pip install 'sortnet[parquet]'")
+
+
+@pytest.mark.parametrize("kind", ["list", "bytes", "struct"])
+def test_a_parquet_column_that_no_feature_can_be_is_refused_by_name(tmp_path, kind):
+    pa = pytest.importorskip("pyarrow")
+    from pyarrow import parquet
+
+    values = {"list": [[1], [2]], "bytes": [b"1", b"\xff"], "struct": [{"a": 1}, {"a": 2}]}[kind]
+    good = {"qid": [1, 1], "label": [0, 1], "docid": ["a", "b"], "x": [1.0, 2.0]}
+    for name in ("x", "qid", "docid", "label"):
+        path = tmp_path / f"{name}.parquet"
+        parquet.write_table(pa.table(good | {name: values}), path)
+        named = f"row 1.*'{name}'" if (name, kind) != ("x", "bytes") else "no feature column"
+        with pytest.raises(DataError, match=named) as raised:
+            read_queries(path)
+        assert str(raised.value).startswith(f"{path}")
+
+
+def test_metadata_of_pandas_that_is_damaged_does_no_harm(tmp_path):
+    pa = pytest.importorskip("pyarrow")
+    from pyarrow import parquet
+
+    path = tmp_path / "t.parquet"
+    table = pa.table({"qid": [1], "label": [0], "x": [1.0]})
+    parquet.write_table(table.replace_schema_metadata({"pandas": "{'no': json"}), path)
+    assert read_queries(path).features.tolist() == [[1.0]], "which is pandas' own, and not needed"

@@ -23,7 +23,7 @@ from store import open_store
 from store.training import RunOptions, Watcher, resume, train, watch
 from store.training.fit_kind import fit_kind
 
-SETTINGS = {"scaling": "normal", "max_iter": 2, "hidden": 4}
+SETTINGS = {"scaling": "normal", "max_iter": 2, "hidden": 4, "epochs": 4, "committee": 2}
 
 
 def queries(seed: int) -> Queries:

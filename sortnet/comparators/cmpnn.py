@@ -69,25 +69,32 @@ class CmpNN(NeuralComparator):
         self.seed = seed
         self._s = activation(units, ("tanh", "sigmoid"))
         self.generator = torch.Generator().manual_seed(seed)
-        first, last = self.hidden[0], self.hidden[-1]
-        # A unit has 2d inputs: the features of both documents.
-        v_x_over_v_y = initial_weights(2 * n_features, first, self.generator).data
-        v_x, v_y = v_x_over_v_y[:n_features], v_x_over_v_y[n_features:]
+
         # V_x | V_y in one matrix, (d, 2H): one product per document is faster for small nets.
+        v_x, v_y = self._initial_matrices(n_features, self.hidden[0])
         self.v = nn.Parameter(torch.cat((v_x, v_y), dim=1))
-        self.b = nn.Parameter(torch.zeros(first))
+        self.b = nn.Parameter(torch.zeros(self.hidden[0]))
         self.direct = nn.ParameterList()  # the matrix A of each deeper layer
         self.dual = nn.ParameterList()  # the matrix B of each deeper layer
         self.biases = nn.ParameterList()  # the vector b of each deeper layer
         for n_in, n_out in pairwise(self.hidden):
-            a_over_b = initial_weights(2 * n_in, n_out, self.generator).data
-            self.direct.append(nn.Parameter(a_over_b[:n_in].clone()))
-            self.dual.append(nn.Parameter(a_over_b[n_in:].clone()))
+            A, B = self._initial_matrices(n_in, n_out)
+            self.direct.append(nn.Parameter(A))
+            self.dual.append(nn.Parameter(B))
             self.biases.append(nn.Parameter(torch.zeros(n_out)))
-        w_gt_over_w_lt = initial_weights(2 * last, 1, self.generator).data
-        self.w_gt = nn.Parameter(w_gt_over_w_lt[:last, 0].clone())
-        self.w_lt = nn.Parameter(w_gt_over_w_lt[last:, 0].clone())
+        w_gt, w_lt = self._initial_matrices(self.hidden[-1], 1)
+        self.w_gt = nn.Parameter(w_gt[:, 0])
+        self.w_lt = nn.Parameter(w_lt[:, 0])
         self.c = nn.Parameter(torch.zeros(()))
+
+    def _initial_matrices(self, n_in: int, n_out: int) -> tuple[Tensor, Tensor]:
+        """Draw the two matrices of a layer, (n_in, n_out) each.
+
+        A unit of the layer has n_in inputs through each matrix, 2 n_in inputs in all, on which the
+        spread of its initial weights depends.
+        """
+        both = initial_weights(2 * n_in, n_out, self.generator).data
+        return both[:n_in].clone(), both[n_in:].clone()
 
     def embed(self, x: Tensor) -> Tensor:
         """Compute p and q of n documents, (n, d), side by side, (n, 2H)."""

@@ -83,10 +83,10 @@ class Score:
     of_differences: Callable[[F32], F32]
 
     def as_units(self) -> DualUnits | None:
-        """Write the same margin as one pair of dual units; return None if τ is the identity.
+        """Write the margin τ(g_i - g_j) as a pair of dual units; return None for the identity τ.
 
-        With z = g_i - g_j, p = g and q = -g it is (tanh z - tanh(-z)) / 2 = tanh z, or
-        σ(z) - σ(-z) = 2σ(z) - 1.
+        With z = g_i - g_j, p = g and q = -g the units have the margin (tanh z - tanh(-z)) / 2,
+        which is tanh z; or the margin σ(z) - σ(-z), which is 2σ(z) - 1.
         """
         if self.tau == "identity":
             return None

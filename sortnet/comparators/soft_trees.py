@@ -38,9 +38,10 @@ _COMPILED = ("prepare", "embed", "margin", "prefer", "score")
 
 
 class SoftTrees(NeuralComparator):
-    """Comparator with r(x, y) = mean over heads h of (g_h(x) - g_h(y)), g_h a sum of soft trees.
+    """Comparator by several heads, each a sum of soft trees that gives a document a score.
 
-    A document x goes right at a split with probability
+    The margin of x over y is the mean of g_h(x) - g_h(y) over the heads h with the scores g_h. A
+    document x goes right at a split with probability
 
         s = σ(a (x · softmax(k c) - t)),
 
@@ -134,11 +135,12 @@ class SoftTrees(NeuralComparator):
         if x.device.type == "cpu" and not torch.is_grad_enabled():
             return torch.from_numpy(self.fitted().prepare(x.numpy()))
         inputs = product(x, self._chosen()).to(self.leaves.dtype).contiguous()
-        splits = self.thresholds, self.log_steepness
-        if x.device.type == "cpu":
-            scores = TreeScores.apply(inputs, *splits, self.leaves, self.committee)  # type: ignore[no-untyped-call]
+        if x.device.type == "cpu":  # by compiled code, which also computes the gradients
+            scores = TreeScores.apply(  # type: ignore[no-untyped-call]
+                inputs, self.thresholds, self.log_steepness, self.leaves, self.committee
+            )
             return scores  # type: ignore[no-any-return]
-        scale, shift = half_logits(*splits)
+        scale, shift = half_logits(self.thresholds, self.log_steepness)
         half_logit = torch.addcmul(shift, inputs, scale)
         half_logit = half_logit.view(len(x), self.committee, self.trees, self.depth)
         p_right = (1 + half_logit.tanh()) / 2

@@ -93,8 +93,13 @@ def fill_gradients(
 ) -> None:
     """Compute the gradients of a loss in inputs and weights, given its gradient in the scores.
 
-    The code divides the levels of a tree into upper and lower levels: `up` and `low` are the
-    probabilities of the paths through the upper and through the lower levels.
+    A tree gives a document the value up · (leaves low), where `up` and `low` are the probabilities
+    of the paths through the upper and through the lower levels. So the tree has the gradients
+
+        d_up = g (leaves low),   d_low = leavesᵀ (g up),   d_leaves = Σ (g up) lowᵀ
+
+    with the gradient g in the score of the tree's head, and the sum over the documents. They are
+    back-propagated from the paths to the splits, and from the splits to inputs and weights.
 
     Args:
         inputs, scale, leaves: the arguments of `fill_scores`.
@@ -108,16 +113,18 @@ def fill_gradients(
     depth = len(scale) // trees
     upper = depth // 2  # number of upper levels
     lower = depth - upper
-    # The last 2^upper rows of `up`, `whole_up`, belong to the paths through all upper levels, and
-    # the last 2^lower rows of `low`, `whole_low`, to the paths through all lower levels.
     rows = 1 << upper
     columns = 1 << lower
+    # These arrays are used again for every tree. They have a row for each path; the last rows
+    # belong to the whole paths, through all upper or all lower levels.
     up = _allocate_paths(upper, inputs)
     d_up = _allocate_paths(upper, inputs)
     low = _allocate_paths(lower, inputs)
     d_low = _allocate_paths(lower, inputs)
-    whole_up, d_whole_up = up[rows - 1 :], d_up[rows - 1 :]
-    whole_low, d_whole_low = low[columns - 1 :], d_low[columns - 1 :]
+    whole_up = up[rows - 1 :]
+    d_whole_up = d_up[rows - 1 :]
+    whole_low = low[columns - 1 :]
+    d_whole_low = d_low[columns - 1 :]
     d_sides = np.empty((len(scale), LANES), inputs.dtype)
     d_scores = np.zeros((d_out.shape[1], LANES), inputs.dtype)
     for block in range(len(sides)):
@@ -125,20 +132,21 @@ def fill_gradients(
         _fill_transposed(d_out[docs], d_scores)
         for tree in range(trees):
             head_of_tree = tree * len(d_scores) // trees
+            g = d_scores[head_of_tree]
             first = tree * depth
             tree_sides = sides[block, first : first + depth]
             d_tree_sides = d_sides[first : first + depth]
             matrix = leaves[tree].reshape(rows, columns)
-            # The gradient in `up` is (leaves low) times the gradient in the score.
+            # Back-propagate to the upper levels: d_up = g (leaves low).
             _fill_paths(tree_sides[upper:], low)
             _fill_products(matrix, whole_low, d_whole_up)
-            up[0] = 1
+            _scale_rows(d_whole_up, g)
+            up[0] = 1  # without upper levels, the tree before has multiplied this row by g
             _fill_paths(tree_sides[:upper], up)
-            _scale_rows(d_whole_up, d_scores[head_of_tree])
             _backpropagate_paths(tree_sides[:upper], up, d_up, d_tree_sides[:upper])
-            # After `up` is multiplied by the gradient in the score, the gradients in `low` and in
-            # the leaves are products with `up`.
-            _scale_rows(whole_up, d_scores[head_of_tree])
+            # Back-propagate to the lower levels and the leaves: d_low = leavesᵀ (g up), and
+            # d_leaves is the sum of (g up) lowᵀ.
+            _scale_rows(whole_up, g)
             _fill_products(matrix.T, whole_up, d_whole_low)
             _backpropagate_paths(tree_sides[upper:], low, d_low, d_tree_sides[upper:])
             _add_products(whole_up, whole_low, d_leaves[tree])

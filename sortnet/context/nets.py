@@ -214,29 +214,51 @@ class FetaNet(nn.Module):
         """
         scores: Tensor = self.score(self.alone(x))[:, 0]  # the supports by other objects are added
         embedded = self.pair.embed(x)
-        end_of_set = torch.repeat_interleave(sizes.cumsum(0), sizes)
-        # Each object is paired with the objects after it in its set, so that each pair occurs once.
-        # Pairs are numbered by their first object, then by their second.
-        n_after = end_of_set - 1 - torch.arange(len(end_of_set))
-        end_pair = n_after.cumsum(0)
-        first_pair = end_pair - n_after  # the number of each object's first pair
-        n_pairs = int(n_after.sum())
-        # To save memory, the backward pass computes the pairs again, chunk by chunk.
-        computes_again = torch.is_grad_enabled() and n_pairs > self.chunk
-
-        def supports(embedded: Tensor, i: Tensor, j: Tensor) -> tuple[Tensor, Tensor]:
-            return self.pair.outputs(embedded[i], embedded[j])
-
-        for first in range(0, n_pairs, self.chunk):
-            pairs = torch.arange(first, min(first + self.chunk, n_pairs))
-            i = torch.searchsorted(end_pair, pairs, right=True)
-            j = i + 1 + (pairs - first_pair[i])
-            if computes_again:
-                support_i, support_j = checkpoint(supports, embedded, i, j, use_reentrant=False)
+        pairs = _PairsInSets(sizes)
+        saves_memory = torch.is_grad_enabled() and pairs.n_pairs > self.chunk
+        for start in range(0, pairs.n_pairs, self.chunk):
+            i, j = pairs.objects(start, start + self.chunk)
+            if saves_memory:  # the backward pass computes the supports again, chunk by chunk
+                support_i, support_j = checkpoint(
+                    self._supports, embedded, i, j, use_reentrant=False
+                )
             else:
-                support_i, support_j = supports(embedded, i, j)
+                support_i, support_j = self._supports(embedded, i, j)
             scores = scores.index_add(0, i, support_i).index_add(0, j, support_j)
         return scores
+
+    def _supports(self, embedded: Tensor, i: Tensor, j: Tensor) -> tuple[Tensor, Tensor]:
+        """Compute the supports (m,) of the objects i against j, and of j against i, of m pairs."""
+        return self.pair.outputs(embedded[i], embedded[j])
+
+
+class _PairsInSets:
+    """All pairs (i, j) of objects of the same set with i before j, so that each pair occurs once.
+
+    The pairs are numbered from 0: by their first object i, then by their second object j.
+
+    Attributes:
+        n_pairs: number of all pairs.
+    """
+
+    def __init__(self, sizes: Tensor) -> None:
+        """Count the pairs of each object, given the number of objects of each set, (q,)."""
+        end_of_set = torch.repeat_interleave(sizes.cumsum(0), sizes)
+        n_objects_after = end_of_set - 1 - torch.arange(len(end_of_set))
+        # An object i is the first of a pair with each object after it in its set.
+        self._end = n_objects_after.cumsum(0)  # (n,) number after the last pair of each i
+        self._start = self._end - n_objects_after  # (n,) number of the first pair of each i
+        self.n_pairs = int(n_objects_after.sum())
+
+    def objects(self, start: int, end: int) -> tuple[Tensor, Tensor]:
+        """Return the first objects i and the second objects j of the pairs from start to end.
+
+        An `end` that is too large stands for the end of all pairs.
+        """
+        pairs = torch.arange(start, min(end, self.n_pairs))
+        i = torch.searchsorted(self._end, pairs, right=True)
+        j = i + 1 + (pairs - self._start[i])
+        return i, j
 
 
 class FreePairNet(nn.Module):

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sortnet.core.arrays import F64, Bool
 from sortnet.errors import DataError
 
 # Differences of at most `_NOISE` times the values themselves come from the rounding of float64.
@@ -47,16 +48,27 @@ large as 1e+09: subtract the smallest one first
     same_query = np.diff(np.asarray(codes)[order]) == 0
     for column in range(X.shape[1]):
         exact = X[order, column].astype(np.float64)
-        with np.errstate(over="ignore", invalid="ignore"):
-            differences = np.diff(exact)[same_query]
-            rounded = exact.astype(np.float32).astype(np.float64)
-            errors = np.diff(rounded)[same_query] - differences
-        total_difference = np.nansum(np.abs(differences))
-        total_of_values = np.nansum(np.abs(exact[:-1][same_query]))
-        is_noise = total_difference <= _NOISE * total_of_values
-        if not is_noise and np.nansum(np.abs(errors)) > _LOST * total_difference:
+        if _loses_differences(exact, same_query):
             name = f"feature {column + 1}" if names is None else f"column {names[column]!r}"
             raise DataError(
                 f"{source}: {name}: float32 loses the differences of values as large as "
                 f"{np.nanmax(np.abs(exact)):.3g}: subtract the smallest one first"
             )
+
+
+def _loses_differences(exact: F64, same_query: Bool) -> bool:
+    """Check whether float32 loses the differences between neighbouring values of a feature.
+
+    Args:
+        exact: (n,) the values of the feature, query by query.
+        same_query: (n - 1,) whether a value and the next value belong to the same query.
+    """
+    with np.errstate(over="ignore", invalid="ignore"):
+        differences = np.diff(exact)[same_query]
+        rounded = exact.astype(np.float32).astype(np.float64)
+        errors = np.diff(rounded)[same_query] - differences
+    total_difference = np.nansum(np.abs(differences))
+    total_error = np.nansum(np.abs(errors))
+    total_of_values = np.nansum(np.abs(exact[:-1][same_query]))
+    is_noise = total_difference <= _NOISE * total_of_values
+    return not is_noise and bool(total_error > _LOST * total_difference)

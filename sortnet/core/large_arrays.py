@@ -84,6 +84,17 @@ def runs_of_queries(offsets: NDArray[np.int64], docs: int) -> Iterator[tuple[int
         first = last
 
 
+def joined_ranges(starts: NDArray[np.int64], sizes: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Concatenate the ranges start .. start + size - 1 of all given starts and sizes.
+
+    >>> joined_ranges(np.array([5, 1]), np.array([2, 3])).tolist()
+    [5, 6, 1, 2, 3]
+    """
+    n_before = np.cumsum(sizes) - sizes
+    numbers: NDArray[np.int64] = np.arange(sizes.sum()) + np.repeat(starts - n_before, sizes)
+    return numbers
+
+
 class GrowingTable:
     """Table of float32 numbers that grows row by row.
 
@@ -104,6 +115,11 @@ class GrowingTable:
     @property
     def width(self) -> int:
         return int(self.rows.shape[1])
+
+    @property
+    def _is_in_file(self) -> bool:
+        """Whether the rows lie in a mapped file, which cannot be resized."""
+        return not self.rows.flags.owndata
 
     def next_rows(self, n_new: int, width: int) -> F32:
         """Return the next rows of the table, (n_new, width), for the caller to fill.
@@ -126,25 +142,26 @@ class GrowingTable:
 
     def finished(self) -> F32:
         """Return the n rows, (n, width), without the spare rows at the end."""
-        is_mapped_file = not self.rows.flags.owndata
-        if is_mapped_file:
+        if self._is_in_file:
             return self.rows[: self.n]
         self.rows.resize((self.n, self.width), refcheck=False)
         return self.rows
 
-    def _enlarge(self, rows: int, width: int) -> None:
-        """Allocate `rows` rows of `width` columns, and set new columns of old rows to 0."""
-        name = f"{self.name}: {rows} rows of {width} features"
-        if _BYTES * rows * width <= IN_MEMORY:
-            n_new_numbers = rows * width - self.rows.size
+    def _enlarge(self, n_rows: int, width: int) -> None:
+        """Allocate `n_rows` rows of `width` columns, and set new columns of old rows to 0."""
+        name = f"{self.name}: {n_rows} rows of {width} features"
+        fits_into_memory = _BYTES * n_rows * width <= IN_MEMORY
+        if fits_into_memory:
+            n_new_numbers = n_rows * width - self.rows.size
             refuse_too_large(_BYTES * n_new_numbers, name)
-            if width == self.width and self.rows.flags.owndata:
-                self.rows.resize((rows, width), refcheck=False)  # usually without copying the rows
-                return
-        old = self.rows[: self.n]
-        self.rows = allocate((rows, width), name=name)
-        self.rows[: self.n, : old.shape[1]] = old
-        self.rows[: self.n, old.shape[1] :] = 0
+        if fits_into_memory and width == self.width and not self._is_in_file:
+            self.rows.resize((n_rows, width), refcheck=False)  # usually without copying the rows
+            return
+        old_rows = self.rows[: self.n]
+        old_width = self.width
+        self.rows = allocate((n_rows, width), name=name)
+        self.rows[: self.n, :old_width] = old_rows
+        self.rows[: self.n, old_width:] = 0
 
 
 def _mapped(n_bytes: int, name: str) -> mmap.mmap:

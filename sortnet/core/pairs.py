@@ -182,25 +182,32 @@ class Pairs:
     def _of_sums(cls, i: I64, j: I64, p: F64, w: F64) -> Self:
         """Make pairs of valid judgements, whose weights are added up for each pair.
 
+        With the weights w and the probabilities p of all judgements of two documents, the pair has
+        the weight Σ w, and its target is the share Σ w p / Σ w for the winner.
+
         Args:
             i, j: (m,) numbers of the documents of each judgement.
             p: (m,) probabilities that document i is better.
             w: (m,) weights of the judgements.
         """
         # `low` and `high` are the documents with the lower and the higher number of a pair.
-        low_high_key, pair_of_judgement = np.unique(unordered(i, j), return_inverse=True)
+        all_keys, pair_of_judgement = np.unique(unordered(i, j), return_inverse=True)
         p_low = np.where(i < j, p, 1 - p)
-        total = np.bincount(pair_of_judgement, w, len(low_high_key))
-        total_for_low = np.bincount(pair_of_judgement, w * p_low, len(low_high_key))
-        rounded = np.minimum(total, _LARGEST).astype(np.float32)
-        has_weight = rounded > 0
+        total = np.bincount(pair_of_judgement, w, len(all_keys))
+        total_for_low = np.bincount(pair_of_judgement, w * p_low, len(all_keys))
+        rounded_total = np.minimum(total, _LARGEST).astype(np.float32)
+
+        has_weight = rounded_total > 0
+        low_high_key = all_keys[has_weight]
+        weight = rounded_total[has_weight]
         share_for_low: F64 = np.clip(total_for_low[has_weight] / total[has_weight], 0, 1)
-        low_high_key = low_high_key[has_weight]
+
+        # The winner is first in the key of a pair.
         low, high = unpacked(low_high_key)
         key = np.where(share_for_low < 0.5, packed(high, low), low_high_key)
         target = np.maximum(share_for_low, 1 - share_for_low).astype(np.float32)
         order = np.argsort(key)
-        return cls.of_keys(key[order], target[order], rounded[has_weight][order])
+        return cls.of_keys(key[order], target[order], weight[order])
 
     @property
     def winner(self) -> I64:

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from sortnet.core.arrays import F32, F64, I32, I64, Bool, Str
 from sortnet.core.float32 import refuse_lost
-from sortnet.core.large_arrays import rows_of
+from sortnet.core.large_arrays import joined_ranges, rows_of
 from sortnet.core.memory import texts
 from sortnet.core.named_columns import UNNAMED, NamedColumns
 from sortnet.core.pairs import Pairs
@@ -230,8 +230,7 @@ class Queries:
             begin = int(self.offsets[indexes[0]])
             run = slice(begin, begin + int(offsets[-1]))
             return self._of_docs(run, offsets, self.qids[indexes])
-        shifts = self.offsets[indexes] - offsets[:-1]  # old number - new number, by query
-        docs = np.arange(offsets[-1]) + np.repeat(shifts, sizes)
+        docs = joined_ranges(self.offsets[indexes], sizes)
         return self._of_docs(docs, offsets, self.qids[indexes])
 
     def only(self, docs: Bool) -> Queries:

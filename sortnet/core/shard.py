@@ -85,14 +85,16 @@ def sharded(queries: Queries, group: Group) -> Queries:
     """
     if group.size == 1:
         return queries
-    work = np.cumsum(queries.sizes * np.log2(np.maximum(queries.sizes, 2)))  # up to each query
-    total = work[-1] if len(work) else 0.0
-    work_before_share = total * np.arange(1, group.size) / group.size
-    bounds = np.searchsorted(work, work_before_share, side="left") + 1
-    bounds = np.minimum(bounds, len(queries))
-    bounds_of_shares = [0, *bounds.tolist(), len(queries)]  # share k begins at bound k
-    first = bounds_of_shares[group.rank]
-    end = bounds_of_shares[group.rank + 1]
+    work_up_to_query = np.cumsum(queries.sizes * np.log2(np.maximum(queries.sizes, 2)))
+    total_work = work_up_to_query[-1] if len(queries) else 0.0
+    # A share ends with the query at which its work and the work before reach their part of the
+    # total.
+    work_before_share = total_work * np.arange(1, group.size) / group.size
+    starts = np.searchsorted(work_up_to_query, work_before_share, side="left") + 1
+    starts = np.minimum(starts, len(queries))
+    bounds = [0, *starts.tolist(), len(queries)]  # share k is from bound k to bound k + 1
+    first = bounds[group.rank]
+    end = bounds[group.rank + 1]
     shard = Shard(group, queries.offsets, first)
     return replace(queries.take(np.arange(first, end)), shard=shard)
 
@@ -122,11 +124,11 @@ def gather_rows(queries: Queries, values: T) -> T:
 
 
 def sum_of_earlier_processes(queries: Queries, n: int) -> int:
-    """Add up the numbers of the processes before this process, 0 for the first process.
+    """Add up the counts n of the processes before this process; 0 for the first process.
 
     Args:
         queries: the queries of this process.
-        n: the number of this process.
+        n: this process's count of anything, such as its pairs.
     """
     if queries.shard is None:
         return 0

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 
-from sortnet.core import F32, I64, Bool, Pairs, Queries
+from sortnet.core import F32, I64, Bool, Pairs, Queries, Str
 from sortnet.core.large_arrays import allocate
 from sortnet.core.pairs import moved
 from sortnet.data.read import PARTS, Fold
@@ -47,6 +48,32 @@ def joined(parts: Sequence[Queries]) -> Queries:
     Cost: a copy of the features, on disk beyond 256 MiB (see `allocate`).
     """
     first = parts[0]
+    _refuse_different(parts)
+    sizes = [part.n_docs for part in parts]
+    *starts, n_docs = np.cumsum([0, *sizes])  # the first document of each part, and the end
+    features = allocate((int(n_docs), first.n_features), name=f"{first.source} and others")
+    np.concatenate([part.features for part in parts], out=features)
+    end_of_queries = [start + part.offsets[1:] for start, part in zip(starts, parts, strict=True)]
+    docids = [part.docids for part in parts if part.docids is not None]
+    return replace(
+        first,
+        features=features,
+        grades=np.concatenate([part.grades for part in parts]),
+        offsets=np.concatenate([[0], *end_of_queries]),
+        qids=_qids(parts),
+        rows=np.arange(n_docs),
+        docids=np.concatenate(docids) if len(docids) == len(parts) else None,
+        weights=_weights(parts),
+        judged=_judged(parts, np.array(starts)),
+    )
+
+
+def _refuse_different(parts: Sequence[Queries]) -> None:
+    """Raise DataError if a part has another number of features, or another judge, than the first.
+
+    Other differences are checked by the functions that join the values of the parts.
+    """
+    first = parts[0]
     for part in parts:
         if part.n_features != first.n_features:
             raise DataError(
@@ -54,27 +81,14 @@ def joined(parts: Sequence[Queries]) -> Queries:
             )
         if part.judge is not first.judge:
             raise DataError(f"{part.source}: another judge than that of {first.source}")
-    *starts, n_docs = np.cumsum([0, *(part.n_docs for part in parts)])  # first document of a part
-    features = allocate((int(n_docs), first.n_features), name=f"{first.source} and others")
-    np.concatenate([part.features for part in parts], out=features)
-    offsets = [np.array([0])]
-    for start, part in zip(starts, parts, strict=True):
-        offsets.append(start + part.offsets[1:])
+
+
+def _qids(parts: Sequence[Queries]) -> Str:
+    """Join the names of the queries of all parts; use numbers from 0 if a name occurs twice."""
     qids = np.concatenate([part.qids for part in parts])
     if len(np.unique(qids)) < len(qids):
-        qids = np.arange(len(qids)).astype(np.str_)
-    docids = [part.docids for part in parts if part.docids is not None]
-    return replace(
-        first,
-        features=features,
-        grades=np.concatenate([part.grades for part in parts]),
-        offsets=np.concatenate(offsets),
-        qids=qids,
-        rows=np.arange(n_docs),
-        docids=np.concatenate(docids) if len(docids) == len(parts) else None,
-        weights=_weights(parts),
-        judged=_judged(parts, np.array(starts)),
-    )
+        return np.arange(len(qids)).astype(np.str_)
+    return qids
 
 
 def _judged(parts: Sequence[Queries], starts: I64) -> Pairs | None:
@@ -218,16 +232,14 @@ def hold_out_documents(
     judged = queries.judged
     assert judged is not None
     is_decided = judged.sure > 0
-    is_held_out, are_whole_queries = _recorded_documents(queries, as_before or {})
-    is_pair_held_out = is_held_out[judged.winner] | is_held_out[judged.loser]
-    if not is_pair_held_out[is_decided].any():
-        is_held_out, are_whole_queries = _drawn_documents(queries, np.random.default_rng(seed))
-    train = queries.only(~is_held_out)
-    if are_whole_queries:
-        vali = queries.only(is_held_out)
+    reserved = _recorded_documents(queries, as_before or {})
+    if not reserved.in_pairs(judged)[is_decided].any():
+        reserved = _drawn_documents(queries, np.random.default_rng(seed))
+    train = queries.only(~reserved.docs)
+    if reserved.are_whole_queries:
+        vali = queries.only(reserved.docs)
     else:
-        has_held_out = is_held_out[judged.winner] | is_held_out[judged.loser]
-        vali = replace(queries, judged=judged.where(has_held_out))
+        vali = replace(queries, judged=judged.where(reserved.in_pairs(judged)))
     for part, purpose in ((train, "to learn from"), (vali, "to choose by")):
         if part.judged is None or not part.judged.sure.any():
             raise DataError(
@@ -237,38 +249,48 @@ def hold_out_documents(
     return train, vali
 
 
-def _recorded_documents(queries: Queries, names: Mapping[str, Sequence[str]]) -> tuple[Bool, bool]:
-    """Find the documents that `names` lists by their ids, or by the names of their queries.
+class _Reserved(NamedTuple):
+    """Documents that are held out.
 
-    Returns:
-        Whether (n_docs,) each document is listed, and whether `names` lists whole queries.
+    Attributes:
+        docs: (n_docs,) whether each document is held out.
+        are_whole_queries: whether whole queries are held out.
     """
+
+    docs: Bool
+    are_whole_queries: bool
+
+    def in_pairs(self, pairs: Pairs) -> Bool:
+        """Return whether (n_pairs,) each pair has a document that is held out."""
+        return self.docs[pairs.winner] | self.docs[pairs.loser]
+
+
+def _recorded_documents(queries: Queries, names: Mapping[str, Sequence[str]]) -> _Reserved:
+    """Find the documents that `names` lists by their ids, or by the names of their queries."""
     if "queries" in names:
         is_recorded_query = np.isin(queries.qids, names["queries"])
-        return is_recorded_query[queries.query_of_docs()], True
-    if queries.docids is None:
-        return np.zeros(queries.n_docs, np.bool_), False
-    return np.isin(queries.docids, names.get("documents", ())), False
+        return _Reserved(is_recorded_query[queries.query_of_docs()], are_whole_queries=True)
+    is_recorded = np.zeros(queries.n_docs, np.bool_)
+    if queries.docids is not None:
+        is_recorded = np.isin(queries.docids, names.get("documents", ()))
+    return _Reserved(is_recorded, are_whole_queries=False)
 
 
-def _drawn_documents(queries: Queries, rng: np.random.Generator) -> tuple[Bool, bool]:
+def _drawn_documents(queries: Queries, rng: np.random.Generator) -> _Reserved:
     """Draw the documents to hold out.
 
     If `_SEVERAL` queries or more have judgements, whole queries are held out, otherwise some
     documents of each query.
-
-    Returns:
-        Whether (n_docs,) each document is held out, and whether whole queries are held out.
     """
     judged = queries.judged
     assert judged is not None
     query_of_docs = queries.query_of_docs()
     judged_queries = np.unique(query_of_docs[judged.winner[judged.sure > 0]])
     if len(judged_queries) < _SEVERAL:
-        return _some_documents(queries, rng), False
+        return _Reserved(_some_documents(queries, rng), are_whole_queries=False)
     n_queries = max(1, round(SHARE * len(judged_queries)))
     drawn_queries = rng.permutation(judged_queries)[:n_queries]
-    return np.isin(query_of_docs, drawn_queries), True
+    return _Reserved(np.isin(query_of_docs, drawn_queries), are_whole_queries=True)
 
 
 def _some_documents(queries: Queries, rng: np.random.Generator) -> Bool:

@@ -36,13 +36,13 @@ def read_grades(
     """
     if column is None:
         return np.zeros(len(rows), np.int32), columns
-    in_bins = columns.bins is not None
-    numbers, missing = grade_numbers(rows, column, labelled=labelled, are_grades=not in_bins)
-    if not in_bins:
-        return np.where(missing, 0, numbers).astype(np.int32), columns
+    if columns.bins is None:
+        grades, missing = grade_numbers(rows, column, labelled=labelled, are_grades=True)
+        return np.where(missing, 0, grades).astype(np.int32), columns
+    numbers, missing = grade_numbers(rows, column, labelled=labelled, are_grades=False)
     edges = columns.edges
     if not edges and labelled:
-        edges = quantile_edges(numbers, columns.bins or 0, f"{rows.path}: column {shown(column)}")
+        edges = quantile_edges(numbers, columns.bins, f"{rows.path}: column {shown(column)}")
     return np.where(missing, 0, in_which_bin(numbers, edges)), replace(columns, edges=edges)
 
 
@@ -98,23 +98,30 @@ def grade_numbers(rows: Rows, column: str, *, labelled: bool, are_grades: bool) 
     """
     cells = rows.columns[column]
     numbers, wrong = numbers_of(cells)
-    missing = np.isnan(numbers) & ~wrong
-    infinite = np.isinf(numbers)
-    is_grade = (numbers >= 0) & (numbers <= np.iinfo(np.int32).max) & (numbers == np.floor(numbers))
     name = shown(column)
     if wrong.any():
         row = int(wrong.argmax())
         fault = f"the grade in column {name}: {shown(cells[row])} is not a number"
         raise DataError(f"{rows.place(row)}: {fault}")
+    missing = np.isnan(numbers)
     if labelled and missing.any():
         row = int(missing.argmax())
         raise DataError(f"{rows.place(row)}: there is no grade in column {name}")
-    is_no_grade = ~missing & ~is_grade
+    is_no_grade = ~missing & ~_are_grades(numbers)
     if are_grades and is_no_grade.any():
         row = int(is_no_grade.argmax())
         advice = f"sortnet train --bins N makes N grades of the numbers of column {name}"
         raise DataError(f"{rows.place(row)}: {grade_fault(f'{numbers[row]:g}')}; {advice}")
+    infinite = np.isinf(numbers)
     if infinite.any():
         row = int(infinite.argmax())
         raise DataError(f"{rows.place(row)}: the grade in column {name} is infinite")
     return numbers, missing
+
+
+def _are_grades(numbers: F64) -> Bool:
+    """Return whether (n,) each number is a whole number from 0 that int32 can hold."""
+    are_grades: Bool = (
+        (numbers >= 0) & (numbers <= np.iinfo(np.int32).max) & (numbers == np.floor(numbers))
+    )
+    return are_grades

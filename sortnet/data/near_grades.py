@@ -58,19 +58,18 @@ def _pairs(queries: Queries) -> tuple[I64, I64]:
     Returns:
         The better document (n_pairs,) of each pair, and the worse document (n_pairs,).
     """
-    # For each document, the size and the first document of its query.
-    query_sizes = np.repeat(queries.sizes, queries.sizes)
+    # A document is the first of as many pairs as its query has documents, one pair with itself.
+    n_pairs_of_doc = np.repeat(queries.sizes, queries.sizes)
     query_starts = np.repeat(queries.offsets[:-1], queries.sizes)
-    if query_sizes.sum() <= _MOST_PAIRS:
-        # Join each document (first) with every document of its query (second).
-        first = np.repeat(np.arange(queries.n_docs), query_sizes)
-        first_pair_of_doc = np.cumsum(query_sizes) - query_sizes
-        position_of_second = np.arange(len(first)) - np.repeat(first_pair_of_doc, query_sizes)
-        second = np.repeat(query_starts, query_sizes) + position_of_second
+    if n_pairs_of_doc.sum() <= _MOST_PAIRS:
+        first = np.repeat(np.arange(queries.n_docs), n_pairs_of_doc)
+        first_pair_of_doc = np.cumsum(n_pairs_of_doc) - n_pairs_of_doc
+        position_of_second = np.arange(len(first)) - first_pair_of_doc[first]
     else:
         generator = np.random.default_rng(0)
-        weights = query_sizes / query_sizes.sum()  # so every pair has the same probability
-        first = generator.choice(queries.n_docs, _MOST_PAIRS, p=weights)
-        second = query_starts[first] + generator.integers(query_sizes[first])
+        share_of_doc = n_pairs_of_doc / n_pairs_of_doc.sum()  # so all pairs are equally likely
+        first = generator.choice(queries.n_docs, _MOST_PAIRS, p=share_of_doc)
+        position_of_second = generator.integers(n_pairs_of_doc[first])
+    second = query_starts[first] + position_of_second  # positions count from the query's start
     is_better = queries.grades[first] > queries.grades[second]
     return first[is_better], second[is_better]

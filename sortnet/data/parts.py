@@ -11,19 +11,26 @@ import json
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import cached_property, partial
 from itertools import combinations
 from pathlib import Path
-from typing import Any, Protocol, TypeAlias
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from sortnet.core import F64, I64, NamedColumns, Progress, Queries
+from sortnet.core import F64, I32, I64, NamedColumns, Progress, Queries
 from sortnet.core.named_columns import ALL_ROWS, UNNAMED
 from sortnet.data.cache import cached
 from sortnet.data.divide import drawn_parts, only_single_documents
 from sortnet.data.grades import grade_numbers
 from sortnet.data.read import PARTS, Fold, are_tables, read_queries, refuse_names
-from sortnet.data.read_tables import HasFeatures, named_roles, names_kept, queries_of
+from sortnet.data.read_tables import (
+    HasFeatures,
+    known_names,
+    named_roles,
+    names_kept,
+    queries_of,
+)
 from sortnet.errors import DataError
 from sortnet.files import shown
 from sortnet.items.table_documents import names_of
@@ -34,9 +41,6 @@ SHARES = {"train": 0.6, "vali": 0.2, "test": 0.2}
 LEAST = 6  # the least number of queries, or rows, that can be divided
 _SEEDS_TRIED = 1000
 _NAMES_HASHED = 1_000_000  # names hashed in search of a seed, at most: about a second
-
-# {part: its rows, and the numbers of these rows in the whole file}
-RowsOfParts: TypeAlias = Mapping[str, tuple[Rows, I64]]
 
 
 class Division(Protocol):
@@ -217,12 +221,14 @@ def _divide_letor(
 ) -> Fold:
     """Read LETOR text and divide its queries into three parts; the queries stay whole."""
     queries = read_queries(path, n_features=n_features, cache=cache)
-    qids = queries.qids.tolist()
-    grades = queries.grades.astype(np.float64) if labelled else None
-    query_of_row = queries.query_of_docs()
-    part_of_query = np.array(
-        _checked_parts(path, division, qids, query_of_row, grades, by_rows=False)
+    documents = _NamedRows(
+        path,
+        names=queries.qids.tolist(),
+        name_of_row=queries.query_of_docs(),
+        grades=queries.grades.astype(np.float64) if labelled else None,
+        are_queries=True,
     )
+    part_of_query = np.array(_checked_parts(documents, division))
     queries_of_parts = {}
     for part in PARTS:
         members = queries.take(np.flatnonzero(part_of_query == part))
@@ -230,24 +236,31 @@ def _divide_letor(
     return Fold(**queries_of_parts)
 
 
-class _Table:
-    """A table to divide. Its file is read at most once: for the first part that is not cached."""
+class _RowsOfPart(NamedTuple):
+    """Rows of a part, and the numbers (n_rows,) of these rows in the whole file."""
 
-    def __init__(
-        self,
-        path: Path,
-        division: Division,
-        labelled: bool,
-        columns: NamedColumns,
-        like: HasFeatures | None,
-    ) -> None:
-        """Keep the arguments of `_divide_rows`; the file is read later, by `read`."""
-        self.path = path
-        self.division = division
-        self.labelled = labelled
-        self.columns = columns
-        self.like = like
-        self._parts: RowsOfParts | None = None
+    rows: Rows
+    numbers: I64
+
+
+@dataclass(frozen=True, eq=False)
+class _Table:
+    """A table to divide. Its file is read at most once: for the first part that is not cached.
+
+    Attributes:
+        path: the file.
+        division: assigns queries, or rows, to parts.
+        labelled: whether every document must have a grade.
+        columns: names of the columns that the user gave.
+        like: data or a ranker with the features that the documents shall have; None for all
+            features.
+    """
+
+    path: Path
+    division: Division
+    labelled: bool
+    columns: NamedColumns
+    like: HasFeatures | None
 
     def read(
         self,
@@ -256,67 +269,85 @@ class _Table:
         cache: str | os.PathLike[str] | None,
         progress: Progress,
     ) -> Queries:
-        """Read a part with the features of `like`; without `like` the part decides its features."""
+        """Read a part with the features of `like`; without `like` the part decides its features.
 
-        def parse() -> Queries:
-            """Divide the file, unless an earlier part did, and make Queries of the part."""
-            if self._parts is None:
-                self._parts = _divide_rows(
-                    self.path, self.division, self.labelled, self.columns, self.like
-                )
-            rows, numbers = self._parts[part]
-            queries = queries_of(
-                rows, labelled=self.labelled, columns=self.columns, like=like, progress=progress
-            )
-            return replace(queries, rows=numbers[queries.rows])
-
-        if cache is None or (like is not None and like.describer is not None):
+        Args:
+            part: name of the part.
+            like: data or a ranker with features.
+            cache: cache folder; None for no cache.
+            progress: called with a text while texts and images are read.
+        """
+        parse = partial(self._parse, part, like, progress)
+        makes_features = like is not None and like.describer is not None
+        if cache is None or makes_features:  # features of texts and images are not cached
             queries = parse()
         else:
-            division = asdict(self.division)  # type: ignore[call-overload]
-            options: dict[str, Any] = {
-                "part": part,
-                "division": {"kind": type(self.division).__name__, **division},
-                "columns": self.columns.to_json(),
-                "names": None if like is None else like.feature_names,
-                "remembered": None if like is None else like.columns.to_json(),
-            }
-            if not self.labelled:
-                options["labelled"] = False
-            queries = cached(self.path, Path(cache), options, parse)
+            queries = cached(self.path, Path(cache), self._cache_options(part, like), parse)
         return replace(queries, source=_source(str(self.path), part))
 
+    def _parse(self, part: str, like: HasFeatures | None, progress: Progress) -> Queries:
+        """Make Queries of a part, with the features of `like`."""
+        rows, numbers = self._rows_of_parts[part]
+        queries = queries_of(
+            rows, labelled=self.labelled, columns=self.columns, like=like, progress=progress
+        )
+        return replace(queries, rows=numbers[queries.rows])
 
-def _divide_rows(
-    path: Path, division: Division, labelled: bool, columns: NamedColumns, like: HasFeatures | None
-) -> RowsOfParts:
-    """Read the rows of a table and divide them by their query, or by their id or content."""
-    rows = read_rows(path, keep=kept_as_read(*names_kept(columns, like)))
-    if not len(rows):
-        raise DataError(f"{path}: there are no documents")
-    roles = named_roles(rows, columns, like, labelled=labelled)
-    columns = columns if like is None else columns.over(like.columns)
-    names = _names_to_divide(rows, roles.group, columns.id)
-    different_names = [*dict.fromkeys(names)]
-    number_of_name = {name: k for k, name in enumerate(different_names)}
-    name_numbers = np.array([number_of_name[name] for name in names])
-    if roles.group is not None and len(different_names) == len(names):
-        advice = "with --query none all rows are one query"
-        raise DataError(f"{path}: {only_single_documents(roles.group)}: {advice}")
-    grades = None
-    if labelled:
-        assert roles.grade is not None
-        are_grades = columns.bins is None
-        grades, _ = grade_numbers(rows, roles.grade, labelled=True, are_grades=are_grades)
-    part_of_name = _checked_parts(
-        path, division, different_names, name_numbers, grades, by_rows=roles.group is None
-    )
-    part_of_row = np.array(part_of_name)[name_numbers]
-    rows_of_parts = {}
-    for part in PARTS:
-        row_numbers = np.flatnonzero(part_of_row == part)
-        rows_of_parts[part] = (rows_at(rows, row_numbers), row_numbers)
-    return rows_of_parts
+    def _cache_options(self, part: str, like: HasFeatures | None) -> dict[str, Any]:
+        """List the options, as JSON, with which the cache finds a part again."""
+        division = asdict(self.division)  # type: ignore[call-overload]
+        options: dict[str, Any] = {
+            "part": part,
+            "division": {"kind": type(self.division).__name__, **division},
+            "columns": self.columns.to_json(),
+            "names": None if like is None else like.feature_names,
+            "remembered": None if like is None else like.columns.to_json(),
+        }
+        if not self.labelled:
+            options["labelled"] = False
+        return options
+
+    @cached_property
+    def _rows_of_parts(self) -> Mapping[str, _RowsOfPart]:
+        """The rows of each part, {name of the part: its rows}; the file is read at first use."""
+        rows = read_rows(self.path, keep=kept_as_read(*names_kept(self.columns, self.like)))
+        if not len(rows):
+            raise DataError(f"{self.path}: there are no documents")
+        named_rows = self._name_rows(rows)
+        part_of_name = np.array(_checked_parts(named_rows, self.division))
+        part_of_row = part_of_name[named_rows.name_of_row]
+        rows_of_parts = {}
+        for part in PARTS:
+            numbers = np.flatnonzero(part_of_row == part)
+            rows_of_parts[part] = _RowsOfPart(rows_at(rows, numbers), numbers)
+        return rows_of_parts
+
+    def _name_rows(self, rows: Rows) -> _NamedRows:
+        """Name the rows of the table by which they are divided, and read their grades.
+
+        Raises:
+            DataError: if a column is missing, every query has one document, or a grade is wrong.
+        """
+        roles = named_roles(rows, self.columns, self.like, labelled=self.labelled)
+        known_columns = known_names(self.columns, self.like)
+        names = _names_to_divide(rows, roles.group, known_columns.id)
+        different_names = [*dict.fromkeys(names)]
+        if roles.group is not None and len(different_names) == len(names):
+            advice = "with --query none all rows are one query"
+            raise DataError(f"{self.path}: {only_single_documents(roles.group)}: {advice}")
+        number_of_name = {name: k for k, name in enumerate(different_names)}
+        grades = None
+        if self.labelled:
+            assert roles.grade is not None
+            are_grades = known_columns.bins is None
+            grades, _ = grade_numbers(rows, roles.grade, labelled=True, are_grades=are_grades)
+        return _NamedRows(
+            self.path,
+            names=different_names,
+            name_of_row=np.array([number_of_name[name] for name in names]),
+            grades=grades,
+            are_queries=roles.group is not None,
+        )
 
 
 def _names_to_divide(rows: Rows, query_column: str | None, id_column: str | None) -> list[str]:
@@ -359,94 +390,97 @@ def rows_at(rows: Rows, numbers: I64) -> Rows:
     return replace(rows, columns=columns, lines=lines, files=files)
 
 
-def _checked_parts(
-    path: Path,
-    division: Division,
-    names: Sequence[str],
-    name_numbers: Any,
-    grades: F64 | None,
-    *,
-    by_rows: bool,
-) -> list[str]:
-    """Assign each name to a part, and check that every part has a pair of documents to compare.
+@dataclass(frozen=True, eq=False)
+class _NamedRows:
+    """Rows of a file, with the names by which they are divided: a name belongs to one part.
 
-    Args:
+    Attributes:
         path: the file, for messages.
-        division: assigns names to parts.
-        names: names of the queries, or of the rows.
-        name_numbers: (n_rows,) position in `names` of each row's name.
+        names: the different names: of queries, or of rows.
+        name_of_row: (n_rows,) position in `names` of each row's name.
         grades: (n_rows,) grades of the rows. Two documents of a query can be compared if their
             grades differ. If None, any two documents of a query can be compared.
-        by_rows: whether rows are divided and all rows of a part are one query. If False, queries
-            are divided.
+        are_queries: whether the names are the names of queries. If not, all rows of a part are one
+            query.
+    """
+
+    path: Path
+    names: Sequence[str]
+    name_of_row: I32 | I64
+    grades: F64 | None
+    are_queries: bool
+
+    def part_without_pair(self, division: Division) -> str | None:
+        """Find the first part without two documents to compare; None if all parts have a pair."""
+        n_rows = len(self.name_of_row)
+        query_of_row = self.name_of_row if self.are_queries else np.zeros(n_rows, np.int64)
+        n_queries = int(query_of_row.max()) + 1
+        grades = self.grades
+        if grades is None:  # numbers that all differ make every pair of documents comparable
+            grades = np.arange(n_rows, dtype=np.float64)
+        part_of_row = np.array(division.parts_of(self.names))[self.name_of_row]
+        for part in PARTS:
+            members = part_of_row == part
+            lowest = np.full(n_queries, np.inf)
+            highest = np.full(n_queries, -np.inf)
+            np.minimum.at(lowest, query_of_row[members], grades[members])
+            np.maximum.at(highest, query_of_row[members], grades[members])
+            if not (lowest < highest).any():
+                return part
+        return None
+
+    def find_good_seed(self) -> int | None:
+        """Find the first seed of `ByHash` with a pair in every part; None if all seeds fail."""
+        n_seeds = min(_SEEDS_TRIED, _NAMES_HASHED // len(self.names))
+        for seed in range(n_seeds):
+            if self.part_without_pair(ByHash(seed)) is None:
+                return seed
+        return None
+
+
+def _checked_parts(rows: _NamedRows, division: Division) -> list[str]:
+    """Assign each name to a part, and check that every part has two documents to compare.
+
+    Args:
+        rows: the rows of the file with their names.
+        division: assigns names to parts.
 
     Raises:
         DataError: if there are fewer than `LEAST` names, or if a part has no pair to compare. The
             message says what the user can do.
     """
-    noun = "rows" if by_rows else "queries"
-    if len(names) < LEAST:
-        advice = "" if by_rows else ", or --query none, which divides the rows"
+    if len(rows.names) < LEAST:
+        noun = "queries" if rows.are_queries else "rows"
+        advice = ", or --query none, which divides the rows" if rows.are_queries else ""
         raise DataError(
-            f"{path}: has {len(names)} different {noun}, and dividing takes {LEAST} at least: give "
-            f"two files, TRAIN and VALI{advice}"
+            f"{rows.path}: has {len(rows.names)} different {noun}, and dividing takes {LEAST} at "
+            f"least: give two files, TRAIN and VALI{advice}"
         )
-    query_of_row = np.zeros(len(name_numbers), np.int64) if by_rows else name_numbers
-    compared_grades = grades
-    if compared_grades is None:
-        # Numbers that all differ make every pair of documents comparable.
-        compared_grades = np.arange(len(name_numbers), dtype=np.float64)
-    part = _part_without_pair(division, names, name_numbers, query_of_row, compared_grades)
-    if part is None:
-        return division.parts_of(names)
-    documents = "rows" if by_rows else "documents"
-    pair = f"two {documents}" if grades is None else f"{documents} of two grades"
-    fault = f"no query of the {part} part has {pair}"
-    if by_rows:
-        fault = f"the {part} part has no {pair}"
-    advice = f"give more {noun}, or two files, TRAIN and VALI"
-    if isinstance(division, ByHash):
-        fault = f"by seed {division.seed} {fault}"
-        seed = _find_good_seed(names, name_numbers, query_of_row, compared_grades)
-        if seed is not None:
-            advice = f"--seed {seed} divides otherwise"
-    raise DataError(f"{path}: {fault}: {advice}")
+    part = rows.part_without_pair(division)
+    if part is not None:
+        raise DataError(f"{rows.path}: {_fault_without_pair(rows, division, part)}")
+    return division.parts_of(rows.names)
 
 
-def _find_good_seed(
-    names: Sequence[str], name_numbers: Any, query_of_row: Any, grades: F64
-) -> int | None:
-    """Find the first seed of `ByHash` with a pair to compare in every part; None if all fail.
-
-    The arguments are described at `_part_without_pair`.
-    """
-    n_seeds = min(_SEEDS_TRIED, _NAMES_HASHED // len(names))
-    for seed in range(n_seeds):
-        if not _part_without_pair(ByHash(seed), names, name_numbers, query_of_row, grades):
-            return seed
-    return None
-
-
-def _part_without_pair(
-    division: Division, names: Sequence[str], name_numbers: Any, query_of_row: Any, grades: F64
-) -> str | None:
-    """Find the first part in which no query has documents of two grades; None if there is none.
+def _fault_without_pair(rows: _NamedRows, division: Division, part: str) -> str:
+    """Write that a part has no pair to compare, and what the user can do.
 
     Args:
+        rows: the rows of the file with their names.
         division: assigns names to parts.
-        names: names of the queries, or of the rows.
-        name_numbers: (n_rows,) position in `names` of each row's name.
-        query_of_row: (n_rows,) number of each row's query.
-        grades: (n_rows,) grades of the rows.
+        part: name of the part.
     """
-    part_of_row = np.array(division.parts_of(names))[name_numbers]
-    n_queries = int(query_of_row.max()) + 1
-    for part in PARTS:
-        members = part_of_row == part
-        lowest = np.full(n_queries, np.inf)
-        highest = np.full(n_queries, -np.inf)
-        np.minimum.at(lowest, query_of_row[members], grades[members])
-        np.maximum.at(highest, query_of_row[members], grades[members])
-        if not (lowest < highest).any():
-            return part
-    return None
+    documents = "documents" if rows.are_queries else "rows"
+    pair = f"two {documents}" if rows.grades is None else f"{documents} of two grades"
+    if rows.are_queries:
+        fault = f"no query of the {part} part has {pair}"
+        advice = "give more queries, or two files, TRAIN and VALI"
+    else:
+        fault = f"the {part} part has no {pair}"
+        advice = "give more rows, or two files, TRAIN and VALI"
+    if isinstance(division, ByHash):
+        fault = f"by seed {division.seed} {fault}"
+        seed = rows.find_good_seed()
+        if seed is not None:
+            advice = f"--seed {seed} divides otherwise"
+    return f"{fault}: {advice}"

@@ -8,14 +8,13 @@ the features that the ranker was trained with.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import fields as fields_of
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn, Protocol
 
 import numpy as np
 
-from sortnet.core import F64, NamedColumns, Progress, Queries
+from sortnet.core import F64, I32, NamedColumns, Progress, Queries
 from sortnet.core.memory import texts
 from sortnet.core.named_columns import ALL_ROWS, ID, QUERY, UNNAMED
 from sortnet.data.grades import read_grades
@@ -42,6 +41,12 @@ from sortnet.tables.roles import (
 )
 from sortnet.tables.rows import Rows, listed, no_column, read_rows, rows_of_frame
 from sortnet.tables.values import is_missing
+
+# What the message about a missing column of queries or grades advises, if the user has named none.
+_ADVICE_ON_QUERIES = (
+    ": --query NAME names the column of the queries, and with --query none all rows are one"
+)
+_ADVICE_ON_GRADES = ": --grade NAME names the column of the grades"
 
 
 class HasFeatures(Protocol):
@@ -119,13 +124,17 @@ def names_kept(columns: NamedColumns | None, like: HasFeatures | None = None) ->
     Returns:
         Names of columns; None for a column without a name.
     """
-    names = columns or UNNAMED
+    names = known_names(columns, like)
     described_columns: list[str] = []
-    if like is not None:
-        names = names.over(like.columns)
-        if like.describer is not None:
-            described_columns = [*like.describer.columns.values()]
+    if like is not None and like.describer is not None:
+        described_columns = [*like.describer.columns.values()]
     return [*described_columns, names.query, names.id, ID]
+
+
+def known_names(columns: NamedColumns | None, like: HasFeatures | None) -> NamedColumns:
+    """Return the names of the columns that the user gave; all other names are taken from `like`."""
+    names = columns or UNNAMED
+    return names if like is None else names.over(like.columns)
 
 
 def queries_of(
@@ -148,38 +157,50 @@ def queries_of(
     """
     if not len(rows):
         raise DataError(f"{rows.path}: there are no documents")
+    names = known_names(columns, like)
     by_name = named_roles(rows, columns, like, labelled=labelled)
-    columns = columns or UNNAMED
-    columns = columns if like is None else columns.over(like.columns)
-    no_features = {by_name.grade, by_name.group, by_name.id}
-    if not {*rows.columns} - no_features:
+    columns_by_name = {by_name.group, by_name.grade, by_name.id}
+    if columns_by_name >= {*rows.columns}:
         raise DataError(f"{rows.path}: there is no feature column in {listed(rows.columns)}")
-    ignored = {*columns.ignore} if like is None else set[str]()
-    if by_name.grade is not None:
-        ignored.add(by_name.grade)
+    # With `like`, its features decide which columns are used, so no column needs to be ignored.
+    ignored = {*names.ignore} if like is None else set[str]()
     roles = _choose_other_roles(rows, by_name, ignored, like)
-    grades, columns = read_grades(rows, by_name.grade, columns, labelled=labelled)
+    grades, names_and_edges = read_grades(rows, by_name.grade, names, labelled=labelled)
     documents = documents_of(rows, roles, NameRule.ANY)
     described = _described(documents, like, progress)
     if not described.names:
-        _refuse_without_features(rows, ignored | no_features)
-    qids = documents.groups
-    queries = Queries.from_arrays(
-        described.features,
-        grades if labelled else None,
-        qid=None if qids is None else texts(qids, f"{rows.path}: query ids"),
-        docids=documents.ids,
-        feature_names=described.names,
-        source=str(rows.path),
-    )
-    if not labelled:
+        _refuse_without_features(rows, ignored | columns_by_name)
+    queries = _queries_of_documents(documents, described, grades if labelled else None)
+    if not labelled:  # the grades that some rows may have are no labels, but are kept
         queries = replace(queries, grades=grades[queries.rows])
     return replace(
         queries,
         describer=described.describer,
-        columns=columns,
+        columns=names_and_edges,
         roles=_all_roles(rows, roles),
         dates=roles.dates,
+    )
+
+
+def _queries_of_documents(
+    documents: TableDocuments[LabelledColumns], described: _Described, grades: I32 | None
+) -> Queries:
+    """Group documents by query, and check their features.
+
+    Args:
+        documents: the documents, in the order of their rows.
+        described: the features of the documents.
+        grades: (n_rows,) grades of the rows; None for data without grades.
+    """
+    path = documents.rows.path
+    qids = documents.groups
+    return Queries.from_arrays(
+        described.features,
+        grades,
+        qid=None if qids is None else texts(qids, f"{path}: query ids"),
+        docids=documents.ids,
+        feature_names=described.names,
+        source=str(path),
     )
 
 
@@ -194,13 +215,14 @@ def _choose_other_roles(
         ignored: names of columns that get no role.
         like: Queries or a ranker whose features the table shall have; None for all features.
     """
-    if like is None:
-        roles = choose_columns(rows, by_name, ignored, None)
-        return without_unique_text(roles, by_name)
-    if like.describer is None:
-        roles = choose_columns(rows, by_name, ignored, like.feature_names)
-        return without_unique_text(roles, by_name)
-    return choose_columns(rows, by_name, ignored, like.describer.given)
+    no_roles = set(ignored)
+    if by_name.grade is not None:
+        no_roles.add(by_name.grade)  # `choose_columns` does not know the role of the grades
+    if like is not None and like.describer is not None:
+        return choose_columns(rows, by_name, no_roles, like.describer.given)
+    features = None if like is None else like.feature_names
+    roles = choose_columns(rows, by_name, no_roles, features)
+    return without_unique_text(roles, by_name)
 
 
 class _Described(NamedTuple):
@@ -271,35 +293,33 @@ def named_roles(
     Raises:
         DataError: if a column is missing; the message tells how to name it.
     """
+    names = known_names(columns, like)
     describer = None if like is None else like.describer
-    given_names = columns or UNNAMED
-    names = given_names if like is None else given_names.over(like.columns)
     default_roles = Columns(ID, group=QUERY)
     if describer is not None:
         default_roles = _described_columns(describer)
-    advice: dict[str | None, str] = {}
-
     query_column = default_roles.group
     if names.query is not None:
         query_column = None if names.query == ALL_ROWS else names.query
-    elif describer is None:
-        advice[query_column] = (
-            ": --query NAME names the column of the queries, and with --query none all rows are one"
-        )
-
     grade_column = names.grade or _find_grade_column(rows)
-    if names.grade is None:
-        advice[grade_column] = ": --grade NAME names the column of the grades"
+    id_column = default_roles.id if names.id is None else names.id
 
-    needed = (query_column, given_names.id, grade_column if labelled else None)
+    advice: dict[str | None, str] = {}
+    if names.query is None and describer is None:
+        advice[query_column] = _ADVICE_ON_QUERIES
+    if names.grade is None:
+        advice[grade_column] = _ADVICE_ON_GRADES
+    needed_id = None if columns is None else columns.id
+    needed = (query_column, needed_id, grade_column if labelled else None)
     _refuse_missing(rows, needed, advice)
 
-    id_column = default_roles.id if names.id is None else names.id
-    if id_column not in rows.columns:
-        id_column = None
-    roles = replace(default_roles, group=query_column, id=id_column)
-    fields = {field.name: getattr(roles, field.name) for field in fields_of(Columns)}
-    return LabelledColumns(**fields, grade=grade_column if grade_column in rows.columns else None)
+    roles = replace(default_roles, group=query_column, id=_if_present(id_column, rows))
+    return LabelledColumns(**vars(roles), grade=_if_present(grade_column, rows))
+
+
+def _if_present(column: str | None, rows: Rows) -> str | None:
+    """Return the name of a column; None if the table has no such column."""
+    return column if column in rows.columns else None
 
 
 def _find_grade_column(rows: Rows) -> str:

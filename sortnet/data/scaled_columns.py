@@ -29,6 +29,7 @@ _CLIP_QUERY = 5.0  # standard deviations at which `zscore` clips
 _CLIP = 10.0  # standard deviations at which `standard` and `log` clip
 _SIDE_BY_SIDE = 64  # values whose positions among the quantiles are searched at the same time
 _MISSING = np.uint32(0xFFFFFFFF)  # sorts after all numbers
+_UPPER_HALF = np.uint64(32)  # bits: a shift by this number leaves the upper half of a sort key
 
 
 def _means(X: F32, seed: int) -> F64:
@@ -194,49 +195,70 @@ def _fill_keys(bits: NDArray[np.uint32], starts: I64, keys: NDArray[np.uint64]) 
     The upper 32 bits of a key sort like the float32 value whose bits are given; a missing value
     sorts last. The lower 32 bits are the position of the document in its query.
     """
-    sign = np.uint32(1 << 31)
-    infinity = np.uint32(0x7F800000)
     for query in range(len(starts)):
         for position in range(keys.shape[2]):
             values = bits[starts[query] + position]
             for feature in range(len(values)):
-                value = values[feature]
-                # The bits of positive floats ascend with the number, those of negative floats
-                # descend: all bits of a negative float are flipped, so that they ascend, too.
-                upper = ~value if value & sign else value | sign
-                if value & ~sign > infinity:  # NaN
-                    upper = _MISSING
-                key = (np.uint64(upper) << np.uint64(32)) | np.uint64(position)
-                keys[query, feature, position] = key
+                upper = np.uint64(_sortable(values[feature])) << np.uint64(32)
+                keys[query, feature, position] = upper | np.uint64(position)
+
+
+@njit(cache=True, nogil=True)
+def _sortable(bits: np.uint32) -> np.uint32:
+    """Convert the bits of a float32 to a whole number: larger floats give larger numbers.
+
+    NaN gives the largest number. Only the lower 32 bits of the result count.
+    """
+    sign = np.uint32(1 << 31)
+    infinity = np.uint32(0x7F800000)
+    if bits & ~sign > infinity:  # NaN
+        return _MISSING
+    # The bits of positive floats ascend with the number, those of negative floats descend. All bits
+    # of a negative float are flipped, so that they ascend, too.
+    return ~bits if bits & sign else bits | sign
 
 
 @njit(cache=True, nogil=True)
 def _fill_ranks(keys: NDArray[np.uint64], starts: I64, ranks: F64) -> None:
     """Write the scaled rank of each value into `ranks`, given the sorted keys of `_fill_keys`.
 
-    Equal values get the mean of their ranks, missing values 0.
+    Ranks from 0 to n - 1 become numbers from -1 to 1. Equal values get the mean of their ranks; a
+    missing value, and a single value, gets 0.
     """
-    half = np.uint64(32)  # a shift by 32 bits leaves the upper half of a key, the value
     for query in range(len(starts)):
         begin = starts[query]
         for feature in range(keys.shape[1]):
             key = keys[query, feature]
-            end = len(key)
-            while end > 0 and key[end - 1] >> half == _MISSING:
-                end -= 1
-                ranks[begin + np.uint32(key[end]), feature] = 0
-            # Ranks from 0 to end - 1 become numbers from -1 to 1; a single value gets 0.
-            lowest = -1.0 if end > 1 else 0.0
-            factor = 2 / (end - 1) if end > 1 else 0.0
+            n_present = _count_present(key)
+            for k in range(n_present, len(key)):
+                ranks[begin + np.uint32(key[k]), feature] = 0
+            lowest = -1.0 if n_present > 1 else 0.0
+            factor = 2 / (n_present - 1) if n_present > 1 else 0.0
             first = 0
-            while first < end:
-                after = first + 1
-                while after < end and key[after] >> half == key[first] >> half:
-                    after += 1
+            while first < n_present:
+                after = _end_of_equal(key, first, n_present)
                 mean_rank = first + (after - first - 1) / 2
-                for k in range(first, after):
+                for k in range(first, after):  # the lower half of a key is the document's position
                     ranks[begin + np.uint32(key[k]), feature] = mean_rank * factor + lowest
                 first = after
+
+
+@njit(cache=True, nogil=True)
+def _count_present(key: NDArray[np.uint64]) -> int:
+    """Count the sorted keys before the keys of missing values, which are the last."""
+    n_present = len(key)
+    while n_present > 0 and key[n_present - 1] >> _UPPER_HALF == _MISSING:
+        n_present -= 1
+    return n_present
+
+
+@njit(cache=True, nogil=True)
+def _end_of_equal(key: NDArray[np.uint64], first: int, end: int) -> int:
+    """Find the end of the sorted keys that have the same value as the key at `first`."""
+    after = first + 1
+    while after < end and key[after] >> _UPPER_HALF == key[first] >> _UPPER_HALF:
+        after += 1
+    return after
 
 
 def _standard(X: F32, offsets: I64, table: F64) -> F64:

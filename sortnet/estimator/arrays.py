@@ -127,14 +127,22 @@ class Features:
                 describer = None
         features = cls(columns, names, ordered, describer)
 
-        # The warning about unused columns leaves out ids and empty columns.
-        used = {roles.id, *map(features.column_of, names)}
+        return replace(features, unused=features._unused_columns(rows, roles)), matrix
+
+    def _unused_columns(self, rows: Rows, roles: Columns) -> tuple[str, ...]:
+        """List the columns from which no feature is made, without ids and empty columns.
+
+        Args:
+            rows: the rows of the frame.
+            roles: the roles of its columns.
+        """
+        used = {roles.id, *map(self.column_of, self.names)}
         unused = []
         for name, cells in rows.columns.items():
             is_empty = all(map(is_missing, cells))
             if name not in used and not is_empty:
                 unused.append(name)
-        return replace(features, unused=tuple(unused)), matrix
+        return tuple(unused)
 
     def apply(self, X: Any, source: str) -> F64:
         """Compute the values (n, n_features) of the features for a frame with the same columns.

@@ -5,9 +5,9 @@ from __future__ import annotations
 import inspect
 import sys
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -99,10 +99,33 @@ def measures(config: Settings, eval_metric: str | Sequence[str] | None) -> list[
     return list(dict.fromkeys(measures))  # each measure once
 
 
+class EvalPart(NamedTuple):
+    """A part of the data on which a fit is measured.
+
+    Attributes:
+        name: the name of the part in `evals_result_`.
+        key: the key of the part in `Iteration.measures`.
+        queries: the queries of the part.
+    """
+
+    name: str
+    key: str
+    queries: Queries
+
+
+def with_keys(parts: Mapping[str, Queries]) -> list[EvalPart]:
+    """List the parts {name: queries} with the keys vali, eval 1, eval 2, ... of the iterations."""
+    eval_parts = []
+    for k, (name, queries) in enumerate(parts.items()):
+        key = "vali" if k == 0 else f"eval {k}"
+        eval_parts.append(EvalPart(name, key, queries))
+    return eval_parts
+
+
 def results(
     history: Sequence[Iteration],
     model: Ranker,
-    parts: dict[str, tuple[str, Queries]],
+    parts: Sequence[EvalPart],
     metrics: Sequence[Metric],
 ) -> dict[str, dict[str, list[float]]]:
     """Collect the values of all measures by iteration, {name of the part: {measure: values}}.
@@ -112,16 +135,16 @@ def results(
     Args:
         history: the iterations; empty for a ranker without iterations.
         model: the fitted ranker.
-        parts: {name of the part: (key of the part in `Iteration.measures`, queries of the part)}.
+        parts: the parts on which the fit was measured.
         metrics: the measures.
     """
     results_of_parts = {}
-    for name, (key, part) in parts.items():
+    for name, key, queries in parts:
         if history:
             measures_by_iteration = [record.measures[key] for record in history]
         else:
-            order = model.order(part)
-            final_measures = evaluate(part, order, metrics=metrics, empty=model.config.empty)
+            order = model.order(queries)
+            final_measures = evaluate(queries, order, metrics=metrics, empty=model.config.empty)
             measures_by_iteration = [final_measures]
         results_of_parts[name] = {
             metric.name: [values[metric.name] for values in measures_by_iteration]
@@ -155,20 +178,20 @@ def checked_callbacks(callbacks: Any) -> list[Callback]:
     return functions
 
 
-def printing_callback(key_of_part: dict[str, str], metric: Metric) -> Callback:
+def printing_callback(parts: Sequence[EvalPart], metric: Metric) -> Callback:
     """Make a callback that writes a line for each iteration to stderr.
 
     Args:
-        key_of_part: {name of the part: key of the part in `Iteration.measures`}.
+        parts: the parts whose values are written.
         metric: the measure to print.
     """
 
     def print_line(record: Iteration, state: State) -> None:
         """Write the values of all parts in an iteration, and the number of its new pairs."""
         values = []
-        for name, key in key_of_part.items():
-            value = record.measures[key][metric.name]
-            values.append(f"{name} {metric.name} {value:.4f}")
+        for part in parts:
+            value = record.measures[part.key][metric.name]
+            values.append(f"{part.name} {metric.name} {value:.4f}")
         best = " (best)" if record.best else ""
         pairs = f"{record.new_train:,} new pairs of {record.tp:,}"
         print(f"[{record.iteration}] {', '.join(values)}{best}, {pairs}", file=sys.stderr)

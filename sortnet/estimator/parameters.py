@@ -97,13 +97,7 @@ def settings_from(parameters: Mapping[str, Any], begin_with: Config | None = Non
             raise DataError(f"{name} cannot be {shown(parameters[name])}")
     kind = parameters["ranker"]
     default_settings = settings_for(kind)
-    # A parameter at SortNet's default is left out, so that another kind of ranker uses its own
-    # default.
-    changes = {
-        name: value
-        for name, value in parameters.items()
-        if name not in OWN and not _is_default(name, value)
-    }
+    changes = _changed_settings(parameters)
     if callable(changes.get("comparator")) and kind == Config.kind:
         del changes["comparator"]  # `custom` passes the function to the fit
     random_state = parameters["random_state"]
@@ -114,6 +108,20 @@ def settings_from(parameters: Mapping[str, Any], begin_with: Config | None = Non
     if not _is_default("random_state", random_state):  # the default is the seed of the model
         changes["seed"] = _seed(random_state)
     return settings_from_model(begin_with, **changes)
+
+
+def _changed_settings(parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """List the parameters that are settings and that the user has changed, by name.
+
+    A parameter at SortNet's default is left out, so that another kind of ranker uses its own
+    default.
+    """
+    changes = {}
+    for name, value in parameters.items():
+        is_setting = name not in OWN
+        if is_setting and not _is_default(name, value):
+            changes[name] = value
+    return changes
 
 
 def _is_default(name: str, value: Any) -> bool:

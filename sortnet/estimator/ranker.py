@@ -29,7 +29,7 @@ from sortnet.estimator.parameters import settings_from
 from sortnet.explain.attribution import feature_shares, some_queries
 from sortnet.files import shown
 from sortnet.learning.iterations import Callback, Iteration, State
-from sortnet.metrics import Empty, Gain, evaluate
+from sortnet.metrics import Empty, Gain, Metric, evaluate
 from sortnet.rankers.base import Ranker
 from sortnet.rankers.fit_ranker import fit_ranker
 from sortnet.rankers.load_ranker import load_ranker
@@ -276,14 +276,14 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         train = self._queries(
             X, y, qid, group, weights=sample_weight, reset=True, labelled=True, initial=initial
         )
-        eval_queries: list[Queries] = []
         if eval_set is None:
             config = choose_quality(train, train, config)
             train, vali = evaluation.hold_out(
                 train, self.validation_fraction, config.seed, config.rank_quality
             )
-            eval_queries.append(vali)
+            eval_queries = [vali]
         else:
+            eval_queries = []
             eval_parts = evaluation.eval_parts(X, eval_set, eval_qid, eval_group)
             for source, arguments in eval_parts.items():
                 eval_queries.append(self._queries(*arguments, source=source, labelled=True))
@@ -360,14 +360,19 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
             info = model.info.get("estimator") or arrays.columns_in(X, model.feature_names)
             initial = SortNetRanker()._restore(model, info, "init_model")
         as_model(initial.model_, "init_model")  # refuses all other kinds of rankers
-        # scikit-learn checks X by these attributes, so they are copied from the initial estimator,
-        # or removed if the initial estimator does not have them.
+        self._copy_column_names(initial)
+        return initial
+
+    def _copy_column_names(self, initial: SortNetRanker) -> None:
+        """Copy the attributes by which scikit-learn checks the columns of X.
+
+        An attribute that the initial estimator does not have is removed.
+        """
         for name in ("n_features_in_", "feature_names_in_"):
             if hasattr(initial, name):
                 setattr(self, name, getattr(initial, name))
             elif hasattr(self, name):
                 delattr(self, name)
-        return initial
 
     def _initial_model(self, init_model: Ranker | str | Path) -> Ranker:
         """Return the model to begin with, which is read if `init_model` is a folder.
@@ -442,38 +447,58 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
             callbacks: the callbacks of the user.
             initial: the estimator to begin with; None: the training begins from random weights.
         """
-        vali, *extra_parts = parts.values()
+        eval_parts = evaluation.with_keys(parts)
+        vali = eval_parts[0].queries
         config = choose_quality(train, vali, config)
         metrics = evaluation.measures(config, eval_metric)
-        rank_quality, *extra_metrics = metrics
         history = list[Iteration]()
+        fit_arguments = parameters.custom(self.comparator)
+        if config.kind == Config.kind:  # only SortNet has iterations
+            fit_arguments |= self._arguments_of_loop(
+                eval_parts, metrics, callbacks, initial, history
+            )
+        with limit_threads(self.n_jobs):
+            config = self._tune_settings(train, vali, config)
+            model = fit_ranker(train, vali, config, **fit_arguments)
+            self.evals_result_ = evaluation.results(history, model, eval_parts, metrics)
+        # `feature_importances_` computes the shares from the sample at its first use.
+        self._sample = some_queries(vali)
+        self._shares = None
+        return self._set_fitted(model, history)
+
+    def _arguments_of_loop(
+        self,
+        eval_parts: Sequence[evaluation.EvalPart],
+        metrics: Sequence[Metric],
+        callbacks: Sequence[Callback],
+        initial: SortNetRanker | None,
+        history: list[Iteration],
+    ) -> dict[str, Any]:
+        """Make the arguments of `fit_ranker` that only SortNet has, for the loop of iterations.
+
+        Args:
+            eval_parts: the parts to measure; the first part chooses epoch and iteration.
+            metrics: the measures, RankQuality first.
+            callbacks, initial: see `_fit`.
+            history: a list to which the record of each iteration is added.
+        """
+        rank_quality, *extra_metrics = metrics
+        _, *extra_parts = eval_parts
 
         def record_iteration(record: Iteration, state: State) -> None:
             """Add the record of an iteration to the history."""
             history.append(record)
 
-        # The keys of the parts in `Iteration.measures` are vali, eval 1, eval 2, ...
-        extra_keys = [f"eval {k}" for k in range(1, len(parts))]
-        key_of_part = dict(zip(parts, ["vali", *extra_keys], strict=True))
-        fit_arguments = parameters.custom(self.comparator)
-        if config.kind == Config.kind:  # only SortNet has iterations
-            all_callbacks: list[Callback] = [record_iteration]
-            if self.verbose > 0:
-                all_callbacks.append(evaluation.printing_callback(key_of_part, rank_quality))
-            all_callbacks += callbacks
-            fit_arguments["extra_parts"] = dict(zip(extra_keys, extra_parts, strict=True))
-            fit_arguments["metrics"] = [metric.name for metric in extra_metrics]
-            fit_arguments["callbacks"] = all_callbacks
-            fit_arguments["from_model"] = None if initial is None else initial.model_
-        with limit_threads(self.n_jobs):
-            config = self._tune_settings(train, vali, config)
-            model = fit_ranker(train, vali, config, **fit_arguments)
-            keyed_parts = {name: (key_of_part[name], part) for name, part in parts.items()}
-            self.evals_result_ = evaluation.results(history, model, keyed_parts, metrics)
-        # `feature_importances_` computes the shares from the sample at its first use.
-        self._sample = some_queries(vali)
-        self._shares = None
-        return self._set_fitted(model, history)
+        all_callbacks: list[Callback] = [record_iteration]
+        if self.verbose > 0:
+            all_callbacks.append(evaluation.printing_callback(eval_parts, rank_quality))
+        all_callbacks += callbacks
+        return {
+            "extra_parts": {part.key: part.queries for part in extra_parts},
+            "metrics": [metric.name for metric in extra_metrics],
+            "callbacks": all_callbacks,
+            "from_model": None if initial is None else initial.model_,
+        }
 
     @property
     def feature_importances_(self) -> F64:
@@ -701,11 +726,9 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         self._restore_columns(model, info)
         # `sortnet train` writes no info. In a table of items the column `group` tells the queries;
         # without this column all items are one query. Any other table has queries.
-        group_column = None
-        is_one_query = False
-        if model.describer is not None:
-            group_column = model.describer.columns.get("group")
-            is_one_query = group_column is None
+        describer = model.describer
+        group_column = None if describer is None else describer.columns.get("group")
+        is_one_query = describer is not None and group_column is None
         self.one_query_ = info.get("one_query", is_one_query)
         query_column = model.columns.query
         if not query_column and group_column != QUERY:  # a column `qid` needs no parameter
@@ -729,19 +752,16 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         Raises:
             ValueError: if the number of columns in the info does not fit the model.
         """
-        column_names = info.get("columns")  # None: the command line trained the model
-        has_named_columns = bool(column_names)
-        if column_names is None:
+        column_names = info.get("columns")
+        if column_names is None:  # the command line trained the model
             has_named_columns = bool(model.feature_names)
+        else:  # the list is empty if the estimator was fitted on an array
+            has_named_columns = bool(column_names)
         if not has_named_columns:
             self.features_ = None
             self.n_features_in_ = int(info.get("n_columns", model.n_features))
             return
-        ordered = {}
-        for number, category in info.get("categories", {}).items():
-            if not category["one_hot"]:  # else an entry of an earlier version, not needed any more
-                column = (column_names or [])[int(number)]
-                ordered[column] = tuple(category["levels"])
+        ordered = _levels_by_name(info.get("categories", {}), column_names or [])
         self.features_ = arrays.features_of_model(model, column_names, ordered)
         self.feature_names_in_ = np.array(self.features_.columns, dtype=object)
         n_columns = len(self.features_.columns)
@@ -759,7 +779,7 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         weights: ArrayLike | None = None,
         reset: bool = False,
         source: str = "X",
-        pairs: bool = False,
+        may_lack_query: bool = False,
         labelled: bool = False,
         initial: SortNetRanker | None = None,
     ) -> Queries:
@@ -772,7 +792,8 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
             weights: weights of rows or queries.
             reset: whether the estimator is fitted on the data.
             source: name of the data in messages.
-            pairs: whether the rows are documents to compare in pairs, which need no query.
+            may_lack_query: whether rows without queries are accepted silently, as for documents
+                that are compared in pairs.
             labelled: whether the rows have grades, as `y` or in a column of X.
             initial: the estimator to begin with, whose features are used.
         """
@@ -780,34 +801,33 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         columns = NamedColumns(self.query, self.grade, self.id)
         if initial is not None:
             columns = columns.over(initial.model_.columns)
-        X = arrays.as_table(X)
-        X, qid, grade_column = arrays.take_columns(X, qid, columns, source)
+        table, qid, grade_column = arrays.take_columns(arrays.as_table(X), qid, columns, source)
         if labelled and y is None:
             y = self._grades(grade_column, source, columns, reset=reset)
-        is_frame = hasattr(X, "columns")
 
         # The remaining columns become features.
         has_no_queries = qid is None and group is None
         if reset:
             self.one_query_ = has_no_queries
             self.features_ = None if initial is None else initial.features_
-        matrix, grades = self._check_values(X, y, reset and initial is None, source)
+        matrix, grades = self._check_values(table, y, reset and initial is None, source)
         features = self.features_
-        names = None if features is None else features.names
-        if has_no_queries and len(matrix) > 1 and not pairs:
+        feature_names = None if features is None else features.names
+
+        if has_no_queries and len(matrix) > 1 and not may_lack_query:
             self._refuse_without_queries(len(matrix), reset, source)
         if reset:
-            arrays.refuse_qid_as_feature(matrix, qid, names, source)
-
+            arrays.refuse_qid_as_feature(matrix, qid, feature_names, source)
         queries = Queries.from_arrays(
             matrix,
             grades,
             qid=qid,
             group=group,
-            feature_names=names,
+            feature_names=feature_names,
             source=source,
             weights=weights,
         )
+        is_frame = hasattr(table, "columns")
         if not is_frame:
             return queries
         describer = None if features is None else features.describer
@@ -955,14 +975,14 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         """
         columns = [str(name) for name in X.columns]
         features = self.features_
+        with_role = set[str]()  # columns of texts, images, ids and queries
         if features is not None and features.is_of_table:
             needed = set(features.needed(columns))
+            if features.describer is not None:
+                with_role = set(features.describer.columns.values())
         else:
             needed = set(getattr(self, "feature_names_in_", ()))
-        allowed = set(needed)
-        if features is not None and features.is_of_table and features.describer is not None:
-            allowed.update(features.describer.columns.values())
-        extra = [name for name in columns if name not in allowed]
+        extra = [name for name in columns if name not in needed | with_role]
         has_all_needed = bool(needed) and needed <= set(columns)
         if not extra or not has_all_needed:
             return
@@ -1025,8 +1045,8 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         """
         if len(a) != len(b):
             raise DataError(f"{len(a)} documents cannot be compared with {len(b)} one by one")
-        queries_of_a = self._queries(a, None, pairs=True)
-        queries_of_b = self._queries(b, None, pairs=True)
+        queries_of_a = self._queries(a, None, may_lack_query=True)
+        queries_of_b = self._queries(b, None, may_lack_query=True)
         # The rows are a[0], b[0], a[1], b[1], ...
         rows = np.empty((2 * len(a), self.model_.n_features), np.float32)
         rows[0::2] = queries_of_a.in_row_order(queries_of_a.features)
@@ -1067,6 +1087,22 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         tags.input_tags.allow_nan = True
         tags.input_tags.sparse = True  # a sparse matrix becomes an array
         return tags
+
+
+def _levels_by_name(
+    categories: Mapping[str, Any], column_names: Sequence[str]
+) -> dict[str, tuple[str, ...]]:
+    """Read the levels of ordered columns, {name of the column: its levels}.
+
+    Args:
+        categories: {number of the column: its levels}, see `SortNetRanker._levels_by_number`.
+        column_names: the names of the columns.
+    """
+    levels_of_column = {}
+    for number, category in categories.items():
+        if not category["one_hot"]:  # else an entry of an earlier version, not needed any more
+            levels_of_column[column_names[int(number)]] = tuple(category["levels"])
+    return levels_of_column
 
 
 def _nan_to_none(value: Any) -> Any:

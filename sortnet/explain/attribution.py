@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from sortnet.comparators import Margin
-from sortnet.core import F32, F64, I64, Queries
+from sortnet.core import F32, F64, I64, Bool, Queries
 from sortnet.errors import ComparatorError, DataError
 from sortnet.explain.columns import Column, columns_of, feature_names
 from sortnet.rankers.base import Ranker
@@ -263,6 +263,35 @@ def _values_of_pairs(margin: Margin, a: Tensor, b: Tensor) -> Tensor:
     return values
 
 
+@dataclass(frozen=True, eq=False)
+class _Panels:
+    """Pieces of a path, with the integrals of the gradients over each piece.
+
+    Attributes:
+        left, right: (p,) where each of the p panels begins and ends, from 0 to 1.
+        integrals: (p, 2, d) integrals by the d features of both documents.
+        errors: (p,) bounds on the errors of a panel's integrals.
+    """
+
+    left: F64
+    right: F64
+    integrals: F64
+    errors: F64
+
+    def where(self, mask: Bool) -> _Panels:
+        """Select the panels where the mask (p,) is true."""
+        return _Panels(self.left[mask], self.right[mask], self.integrals[mask], self.errors[mask])
+
+    def joined_with(self, others: _Panels) -> _Panels:
+        """Append other panels to these panels."""
+        return _Panels(
+            left=np.concatenate((self.left, others.left)),
+            right=np.concatenate((self.right, others.right)),
+            integrals=np.concatenate((self.integrals, others.integrals)),
+            errors=np.concatenate((self.errors, others.errors)),
+        )
+
+
 class _Path:
     """The straight line from one pair of documents to another pair, and the margin along the line.
 
@@ -298,47 +327,44 @@ class _Path:
             ComparatorError: if the error stays large, because the margin jumps.
         """
         edges = np.linspace(0, 1, _PANELS + 1)
-        left = edges[:-1]  # (p,) where each of the p panels begins
-        right = edges[1:]  # (p,) where each panel ends
-        values, errors = self._integrate_panels(left, right)  # (p, 2, d) and (p,)
+        panels = self._integrate_panels(edges[:-1], edges[1:])
         for _ in range(_ROUNDS):
-            values_of_path = values.sum(axis=0)  # (2, d)
-            allowed = max(TOLERANCE * float(np.abs(values_of_path).sum()), _ROUNDING)
-            if errors.sum() <= allowed:
-                return values_of_path, float(errors.sum())
+            values = panels.integrals.sum(axis=0)  # (2, d) integrals over the whole path
+            error = float(panels.errors.sum())
+            allowed_error = max(TOLERANCE * float(np.abs(values).sum()), _ROUNDING)
+            if error <= allowed_error:
+                return values, error
             # The sum of the errors is too large, so at least one panel has more than its share.
-            is_halved = errors > allowed / (2 * len(errors))
+            is_halved = panels.errors > allowed_error / (2 * len(panels.errors))
             n_new_panels = 2 * is_halved.sum()
             if self.points + n_new_panels * sum(_NODES) > _MOST_POINTS:
                 break
-            middle = (left[is_halved] + right[is_halved]) / 2
-            new_left = np.concatenate((left[is_halved], middle))
-            new_right = np.concatenate((middle, right[is_halved]))
-            new_values, new_errors = self._integrate_panels(new_left, new_right)
-            left = np.concatenate((left[~is_halved], new_left))
-            right = np.concatenate((right[~is_halved], new_right))
-            values = np.concatenate((values[~is_halved], new_values))
-            errors = np.concatenate((errors[~is_halved], new_errors))
+            new_panels = self._integrate_halves(panels.where(is_halved))
+            panels = panels.where(~is_halved).joined_with(new_panels)
         raise ComparatorError(
-            f"the margin jumps between the documents: its gradients leave {errors.sum():.3g} of "
-            f"{self.at_end - self.at_start:.3g} unexplained"
+            f"the margin jumps between the documents: its gradients leave "
+            f"{panels.errors.sum():.3g} of {self.at_end - self.at_start:.3g} unexplained"
         )
 
-    def _integrate_panels(self, left: F64, right: F64) -> tuple[F64, F64]:
+    def _integrate_halves(self, panels: _Panels) -> _Panels:
+        """Divide each of p panels in two halves, and integrate the gradients over 2p halves."""
+        middle = (panels.left + panels.right) / 2
+        left = np.concatenate((panels.left, middle))
+        right = np.concatenate((middle, panels.right))
+        return self._integrate_panels(left, right)
+
+    def _integrate_panels(self, left: F64, right: F64) -> _Panels:
         """Integrate the gradients over p panels by two rules, whose difference bounds the error.
 
         Args:
             left, right: (p,) where each panel begins and ends.
-
-        Returns:
-            The integrals (p, 2, d), and bounds (p,) on their errors.
         """
         coarse, fine = (self._quadrature(left, right, n_nodes) for n_nodes in _NODES)
         # The integrals over a panel must sum to the change of the margin.
         true_sums = self._margins(right) - self._margins(left)
         errors_of_sums = np.abs(fine.sum(axis=(1, 2)) - true_sums)
         largest_differences = np.abs(fine - coarse).max(axis=(1, 2))
-        return fine, np.maximum(errors_of_sums, largest_differences)
+        return _Panels(left, right, fine, np.maximum(errors_of_sums, largest_differences))
 
     def _quadrature(self, left: F64, right: F64, n_nodes: int) -> F64:
         """Integrate the gradients over p panels by a Gauss-Legendre rule.

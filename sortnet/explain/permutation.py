@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -105,43 +106,78 @@ def permutation_importance(
     if repeats < 1:
         raise SortNetError(f"repeats must be 1 or more, got {repeats}")
     model.check_features(queries)
-    config = model.config
-    (measure,) = as_metrics(config.rank_quality if metric is None else metric)
-    # `order_of` sorts the documents again after columns were changed; column k of the documents is
-    # made from feature sources[k].
-    documents, order_of, sources = model.repeatable(queries)
+    (measure,) = as_metrics(model.config.rank_quality if metric is None else metric)
+    ranked = _RankedDocuments(model, queries, measure)
+    columns = columns_of(model, queries)
+    drops = np.zeros((len(columns), repeats))
+    for repeat, order in enumerate(_orders_within_queries(queries, repeats, seed)):
+        for k, column in enumerate(columns):
+            progress(f"shuffle {repeat + 1} of {repeats}: {column.name}")
+            drops[k, repeat] = ranked.drop_of_shuffled(column, order)
+    return Importance(measure, ranked.quality, drops, columns, _shares_of_splits(model, columns))
 
-    def current_quality() -> float:
-        """Measure the ranking of the documents with their present values."""
-        return average(outcomes(measure, documents, order_of(documents)), config.empty)
 
-    quality = current_quality()
-    matrix = documents.features  # (n_docs, n_scaled_columns), changed in place and restored
+class _RankedDocuments:
+    """Documents that are ranked again and again, with one of their columns shuffled.
 
-    def drop_of(column: Column, order: I64) -> float:
-        """Compute the drop of the measure when the column's values are put in another order."""
-        scaled_columns = np.flatnonzero(np.isin(sources, column.features))
+    Attributes:
+        quality: mean of the measure over the queries before any column is shuffled.
+    """
+
+    def __init__(self, model: Ranker, queries: Queries, measure: Metric) -> None:
+        """Scale the documents, and measure their ranking.
+
+        Args:
+            model: the ranker.
+            queries: unscaled documents.
+            measure: the measure of a ranking.
+        """
+        # `_order_of` ranks the scaled documents. The number of the feature from which each scaled
+        # column is made is in `_sources`.
+        self._documents, self._order_of, self._sources = model.repeatable(queries)
+        self._measure = measure
+        self._empty = model.config.empty
+        self.quality = self._present_quality()
+
+    def drop_of_shuffled(self, column: Column, order: I64) -> float:
+        """Compute the drop of the measure when a column's values are put in another order.
+
+        Args:
+            column: the column.
+            order: (n_docs,) number of the document from which each document gets its value.
+        """
+        matrix = self._documents.features  # (n_docs, n_scaled_columns), changed and restored
+        scaled_columns = np.flatnonzero(np.isin(self._sources, column.features))
         values = matrix[:, scaled_columns]
         shuffled_values = values[order]
         if np.array_equal(shuffled_values, values):
             return 0.0
         matrix[:, scaled_columns] = shuffled_values
-        drop = quality - current_quality()
+        drop = self.quality - self._present_quality()
         matrix[:, scaled_columns] = values
         return drop
 
-    columns = columns_of(model, queries)
-    drops = np.zeros((len(columns), repeats))
+    def _present_quality(self) -> float:
+        """Measure the ranking of the documents with their present values."""
+        order = self._order_of(self._documents)
+        return average(outcomes(self._measure, self._documents, order), self._empty)
+
+
+def _orders_within_queries(queries: Queries, repeats: int, seed: int) -> Iterator[I64]:
+    """Yield `repeats` random orders (n_docs,) that shuffle the documents within each query."""
     rng = np.random.default_rng(seed)
     query = queries.query_of_docs()
-    for repeat in range(repeats):
-        # Sorting by query, then by random numbers, shuffles the documents within each query.
-        order = np.lexsort((rng.random(queries.n_docs), query))
-        for k, column in enumerate(columns):
-            progress(f"shuffle {repeat + 1} of {repeats}: {column.name}")
-            drops[k, repeat] = drop_of(column, order)
-    split_shares = model.split_shares()
-    splits = None
-    if split_shares is not None:
-        splits = np.array([split_shares[list(column.features)].sum() for column in columns])
-    return Importance(measure, quality, drops, columns, splits)
+    for _ in range(repeats):
+        # This sorts by query; the documents of a query are sorted by random numbers.
+        yield np.lexsort((rng.random(queries.n_docs), query))
+
+
+def _shares_of_splits(model: Ranker, columns: Sequence[Column]) -> F64 | None:
+    """Compute the share (n_columns,) of the soft trees' splits that use each column.
+
+    The result is None if the ranker has no soft trees.
+    """
+    share_of_feature = model.split_shares()
+    if share_of_feature is None:
+        return None
+    return np.array([share_of_feature[list(column.features)].sum() for column in columns])

@@ -88,24 +88,42 @@ def items_from(
     Cost: linear.
     """
     named = Columns(text=text, id=id, group=group)
-    if isinstance(values, str | os.PathLike):
+    is_path = isinstance(values, str | os.PathLike)
+    is_frame = hasattr(values, "columns")
+    if is_path:
         return _read_file(Path(values), named, ignore, least)
-    if hasattr(values, "columns"):
+    if is_frame:
         return _items_from_frame(values, named, ignore, least)
-    listed_values = _as_list(values)
-    if len(listed_values) < least:
-        raise DataError(f"items: there are {len(listed_values)}; sorting needs {least} at least")
-    if listed_values and all(isinstance(value, Mapping) for value in listed_values):
-        return _items_from_dicts(listed_values, named, ignore, least)
+    return _items_from_list(_as_list(values), named, ignore, least)
+
+
+def _items_from_list(
+    values: list[Any], named: Columns, ignore: Sequence[str], least: int
+) -> GivenItems:
+    """Make items from a list of dicts, texts, paths or rows of numbers.
+
+    Args:
+        values: the list; all its values must be of the same kind.
+        named: roles of columns that the caller named, which only dicts have.
+        ignore: names of columns that are left out, which only dicts have.
+        least: smallest number of items that is allowed.
+
+    Raises:
+        DataError: on fewer items, values of several kinds, or names of columns that a list lacks.
+    """
+    if len(values) < least:
+        raise DataError(f"items: there are {len(values)}; sorting needs {least} at least")
+    if values and all(isinstance(value, Mapping) for value in values):
+        return _items_from_dicts(values, named, ignore, least)
     if named != Columns() or ignore:
         raise DataError("items: text, id, group and ignore name columns, and a list has none")
-    if all(isinstance(value, str) for value in listed_values):
-        items = _items_from_texts(listed_values)
-    elif all(isinstance(value, os.PathLike) for value in listed_values):
-        items = _items_from_paths([Path(value) for value in listed_values])
+    if all(isinstance(value, str) for value in values):
+        items = _items_from_texts(values)
+    elif all(isinstance(value, os.PathLike) for value in values):
+        items = _items_from_paths([Path(value) for value in values])
     else:
-        items = _items_from_numbers(listed_values)
-    return _without_duplicates(listed_values, items, least)
+        items = _items_from_numbers(values)
+    return _without_duplicates(values, items, least)
 
 
 def _as_list(values: Any) -> list[Any]:

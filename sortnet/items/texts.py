@@ -39,8 +39,13 @@ _WORD = re.compile(r"[^\W\d_]+(?:['’-][^\W\d_]+)*")
 _NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
 _END_OF_SENTENCE = re.compile(r"[.!?…。！？]+")
 _LINK = re.compile(r"https?://|www\.", re.IGNORECASE)
-# Marks that are counted: commas, question marks, exclamation marks and quotes.
-_MARKS = (",，、;", "?？", "!！", '"“”„«»')
+# {name of a feature: the marks that it counts}
+_COUNTED_MARKS = {
+    "log commas": ",，、;",
+    "log question marks": "?？",
+    "log exclamation marks": "!！",
+    "log quotes": '"“”„«»',
+}
 _LETTERS_OF_LONG_WORD = 7  # letters of a word that counts as long, at least
 _CONNECTIVES = frozenset(
     (
@@ -118,8 +123,8 @@ def surface_features(texts: Sequence[str | None], word_counts: WordCounts | None
         if text is None:
             rows.append(missing)
         else:
-            words = _words_of(text)
-            rows.append([*_surface_of_text(text, words), word_counts.rarity(words)])
+            value_of_feature = _surface_of_text(text, word_counts)
+            rows.append([value_of_feature[name] for name in SURFACE])
     return np.asarray(rows, np.float32).reshape(len(texts), len(SURFACE))
 
 
@@ -128,62 +133,96 @@ def _words_of(text: str | None) -> list[str]:
     return _WORD.findall(text or "")
 
 
-def _surface_of_text(text: str, words: list[str]) -> list[float]:
-    """Compute the features of a text, in the order of `SURFACE`, without the rarity of words.
+def _surface_of_text(text: str, word_counts: WordCounts) -> dict[str, float]:
+    """Compute the features of a text by name, {name in `SURFACE`: value}.
 
     Args:
         text: the text.
-        words: all words of the text, in order.
+        word_counts: frequencies of words for the rarity.
+    """
+    words = _words_of(text)
+    begins_in_lower_case = bool(words) and words[0][0].islower()
+    ends_with_mark = _END_OF_SENTENCE.search(text.rstrip()[-2:]) is not None
+    return {
+        **_log_sizes(text, words),
+        **_shares_of_words(words),
+        **_shares_of_characters(text),
+        **_log_counts(text),
+        "first word in lower case": float(begins_in_lower_case),
+        "ends with a mark": float(ends_with_mark),
+        "rarity of words": word_counts.rarity(words),
+    }
+
+
+def _log_sizes(text: str, words: list[str]) -> dict[str, float]:
+    """Compute log(1 + value) of the counts in a text, and of its mean word and sentence length.
+
+    Args:
+        text: the text.
+        words: all words of the text.
+
+    Returns:
+        {name of the feature: value}
+    """
+    n_sentences = len([part for part in _END_OF_SENTENCE.split(text) if part.strip()])
+    sizes: dict[str, float] = {
+        "log characters": len(text),
+        "log words": len(words),
+        "log sentences": n_sentences,
+        "log paragraphs": len([line for line in text.splitlines() if line.strip()]),
+        "log different words": len({word.lower() for word in words}),
+        "log word length": _ratio(sum(map(len, words)), len(words)),
+        "log sentence length": _ratio(len(words), n_sentences),
+    }
+    return {name: math.log1p(size) for name, size in sizes.items()}
+
+
+def _shares_of_words(words: list[str]) -> dict[str, float]:
+    """Compute shares among the words of a text, {name of the feature: share}.
+
+    `once words share` is the share of the different words that occur once.
     """
     lower_words = [word.lower() for word in words]
-    n_words = len(words)
     count_of_word = Counter(lower_words)
+    n_words = len(words)
     n_different = len(count_of_word)
     n_once = sum(count == 1 for count in count_of_word.values())
     n_long = sum(len(word) >= _LETTERS_OF_LONG_WORD for word in words)
+    n_in_capitals = sum(len(word) > 1 and word.isupper() for word in words)
+    shares = {
+        "different words share": _ratio(n_different, n_words),
+        "once words share": _ratio(n_once, n_different),
+        "long words share": _ratio(n_long, n_words),
+        "capital words share": _ratio(n_in_capitals, n_words),
+    }
+    for name, listed_words in _lists_of_words().items():
+        n_listed = sum(word in listed_words for word in lower_words)
+        shares[name] = _ratio(n_listed, n_words)
+    return shares
+
+
+def _shares_of_characters(text: str) -> dict[str, float]:
+    """Compute shares among the characters of a text, {name of the feature: share}.
+
+    `capital letters share` is the share of the letters that are capital letters.
+    """
     n_letters = sum(map(str.isalpha, text))
     n_capital_letters = sum(map(str.isupper, text))
     n_digits = sum(map(str.isdigit, text))
-    n_capital_words = sum(len(word) > 1 and word.isupper() for word in words)
     n_marks = sum(not character.isalnum() and not character.isspace() for character in text)
-    shares_of_listed_words = [
-        _ratio(sum(word in listed_words for word in lower_words), n_words)
-        for listed_words in _lists_of_words()
-    ]
-    begins_in_lower_case = bool(words) and words[0][0].islower()
-    ends_with_mark = _END_OF_SENTENCE.search(text.rstrip()[-2:]) is not None
-    return [
-        *_sizes(text, words, n_different),
-        _ratio(n_different, n_words),
-        _ratio(n_once, n_different),
-        _ratio(n_long, n_words),
-        *shares_of_listed_words,
-        _ratio(n_capital_letters, n_letters),
-        _ratio(n_capital_words, n_words),
-        _ratio(n_digits, len(text)),
-        _ratio(n_marks, len(text)),
-        *_log_counts(text),
-        float(begins_in_lower_case),
-        float(ends_with_mark),
-    ]
+    return {
+        "capital letters share": _ratio(n_capital_letters, n_letters),
+        "digits share": _ratio(n_digits, len(text)),
+        "punctuation share": _ratio(n_marks, len(text)),
+    }
 
 
-def _sizes(text: str, words: list[str], n_different: int) -> list[float]:
-    """Compute log(1 + value) of the counts in a text, and of its mean word and sentence length."""
-    n_sentences = len([part for part in _END_OF_SENTENCE.split(text) if part.strip()])
-    n_paragraphs = len([line for line in text.splitlines() if line.strip()])
-    word_length = _ratio(sum(map(len, words)), len(words))
-    sentence_length = _ratio(len(words), n_sentences)
-    sizes: list[float] = [len(text), len(words), n_sentences, n_paragraphs, n_different]
-    sizes += [word_length, sentence_length]
-    return [math.log1p(size) for size in sizes]
-
-
-def _log_counts(text: str) -> list[float]:
-    """Compute log(1 + count) of each kind of mark in `_MARKS`, of numbers and of links."""
-    counts = [sum(map(text.count, marks)) for marks in _MARKS]
-    counts += [len(_NUMBER.findall(text)), len(_LINK.findall(text))]
-    return [math.log1p(count) for count in counts]
+def _log_counts(text: str) -> dict[str, float]:
+    """Compute {name of the feature: log(1 + count)} for marks, numbers and links in a text."""
+    counts = {name: sum(map(text.count, marks)) for name, marks in _COUNTED_MARKS.items()}
+    counts["log numbers"] = len(_NUMBER.findall(text))
+    counts["log links"] = len(_LINK.findall(text))
+    return {name: math.log1p(count) for name, count in counts.items()}
 
 
 def _ratio(numerator: float, denominator: float) -> float:
@@ -191,11 +230,15 @@ def _ratio(numerator: float, denominator: float) -> float:
     return numerator / denominator if denominator else 0.0
 
 
-def _lists_of_words() -> tuple[frozenset[str], ...]:
-    """Return English stop words, connectives and pronouns."""
+def _lists_of_words() -> dict[str, frozenset[str]]:
+    """Return {name of a feature: the English words that it counts}."""
     from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
 
-    return ENGLISH_STOP_WORDS, _CONNECTIVES, _PRONOUNS
+    return {
+        "stop words share": ENGLISH_STOP_WORDS,
+        "connectives share": _CONNECTIVES,
+        "pronouns share": _PRONOUNS,
+    }
 
 
 @dataclass(frozen=True, eq=False)

@@ -43,40 +43,57 @@ def merge(old: Items, new: Items, *, update: bool = False) -> Items:
     old = given_only(old)
     new = given_only(new)
     places_of(old.ids, new, update=update)  # raises if an id is not allowed
-    # A dict keeps the first position of an id and its last value. So an old item keeps its number,
-    # but its row is the row of the new item that replaces it.
-    row_of_id = {id: row for row, id in enumerate((*old.ids, *new.ids))}
-    rows = list(row_of_id.values())
-    columns_of_new = columns_of(old.feature_names, new)
-    features = np.vstack((old.features, new.features[:, columns_of_new]))
-
-    def merged(
-        old_values: Sequence[T] | None, new_values: Sequence[T] | None
-    ) -> tuple[T | None, ...]:
-        """Merge the values of a column; None for items that do not have the column."""
-        values: list[T | None] = []
-        values += (None,) * len(old) if old_values is None else old_values
-        values += (None,) * len(new) if new_values is None else new_values
-        return tuple(values[row] for row in rows)
-
+    merged = _MergedRows(old.ids, new.ids)
+    new_features = new.features[:, columns_of(old.feature_names, new)]
+    features = np.vstack((old.features, new_features))
+    contexts = merged.column(old.contexts, new.contexts)
     if new.shown is None:
-        shown_columns = _old_shown(old, list(row_of_id))
+        shown_texts = _old_shown(old, merged.ids)
     else:
-        shown_columns = merged(old.shown, new.shown)
-    contexts = merged(old.contexts, new.contexts)
+        shown_texts = merged.column(old.shown, new.shown)
     return replace(
         old,
-        ids=tuple(row_of_id),
-        texts=merged(old.texts, new.texts),
-        images=merged(old.images, new.images),
-        audio=merged(old.audio, new.audio),
-        features=features[rows],
+        ids=merged.ids,
+        texts=merged.column(old.texts, new.texts),
+        images=merged.column(old.images, new.images),
+        audio=merged.column(old.audio, new.audio),
+        features=features[merged.rows],
         root=root_of(old.root, new),
         source=new.source,
-        groups=all_grouped(merged(old.groups, new.groups), new.source),
+        groups=all_grouped(merged.column(old.groups, new.groups), new.source),
         contexts=contexts if any(contexts) else None,
-        shown=shown_columns if any(shown_columns) else None,
+        shown=shown_texts if any(shown_texts) else None,
     )
+
+
+class _MergedRows:
+    """Rows from which the merged items are taken: rows of the old items, then of the new items.
+
+    An old item keeps its number among the merged items. If a new item with the same id replaces it,
+    the old item's row is not taken, but the row of the new item.
+
+    Attributes:
+        ids: (n_merged,) ids of the merged items, old ids first.
+        rows: (n_merged,) row of each merged item, counted through old and new items.
+    """
+
+    def __init__(self, old_ids: Sequence[str], new_ids: Sequence[str]) -> None:
+        """Choose the rows; the ids in each of the two arguments must be unique."""
+        # A dict keeps the first position of an id, and its last value.
+        row_of_id = {id: row for row, id in enumerate((*old_ids, *new_ids))}
+        self.ids = tuple(row_of_id)
+        self.rows = list(row_of_id.values())
+        self._n_old = len(old_ids)
+        self._n_new = len(new_ids)
+
+    def column(
+        self, old_values: Sequence[T] | None, new_values: Sequence[T] | None
+    ) -> tuple[T | None, ...]:
+        """Merge a column; a value is None if the old or the new items do not have the column."""
+        values: list[T | None] = []
+        values += (None,) * self._n_old if old_values is None else old_values
+        values += (None,) * self._n_new if new_values is None else new_values
+        return tuple(values[row] for row in self.rows)
 
 
 def _old_shown(old: Items, ids: Sequence[str]) -> tuple[Mapping[str, str] | None, ...]:

@@ -120,14 +120,34 @@ class ModelWorker:
             first = self._attempt(question, question["messages"], usage)
             if first.messages_to_ask_again is None:
                 return first.verdict
-            try:
-                return self._attempt(question, first.messages_to_ask_again, usage).verdict
-            except _TooLong:
-                raise
-            except Fault:
-                return first.verdict  # a skip
+            return self._second_verdict(question, first.messages_to_ask_again, usage, first.verdict)
         except _TooLong as too_long:
             return _skip_of_longest(question, str(too_long))
+
+    def _second_verdict(
+        self,
+        question: AskedQuestion,
+        messages: Sequence[Mapping[str, Any]],
+        usage: _Usage,
+        skip: Verdict,
+    ) -> Verdict:
+        """Ask the server a second time; return the verdict, or `skip` if the server fails.
+
+        Args:
+            question: the question.
+            messages: messages that ask for a better answer.
+            usage: calls and tokens of the question so far.
+            skip: the verdict after the first answer, which could not be read.
+
+        Raises:
+            _TooLong: if the messages are too long for the model.
+        """
+        try:
+            return self._attempt(question, messages, usage).verdict
+        except _TooLong:
+            raise
+        except Fault:
+            return skip
 
     def _attempt(
         self, question: AskedQuestion, messages: Sequence[Mapping[str, Any]], usage: _Usage

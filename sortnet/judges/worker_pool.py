@@ -179,12 +179,8 @@ class WorkerPool(ABC, Generic[Q]):
         questions_of_call: dict[Future[None], list[Q]] = {}
         most_failures = PATIENCE * len(workers)
         most_calls = self._most_open(len(workers))
-        # Choosing several batches at once takes less time than choosing them one by one. So new
-        # batches are chosen only when the number of open calls has fallen this low.
-        few_calls = (len(workers) + most_calls) // 2
         while True:
-            n_calls = len(questions_of_call)
-            n_new_calls = most_calls - n_calls if n_calls <= few_calls else 0
+            n_new_calls = _number_of_new_calls(len(questions_of_call), most_calls, len(workers))
             for questions in self._batches(n_new_calls):
                 call = self._submit(executor, idle_workers, questions)
                 questions_of_call[call] = questions
@@ -337,3 +333,19 @@ class WorkerPool(ABC, Generic[Q]):
         if left_text:
             parts.append(left_text)
         return ", ".join(parts)
+
+
+def _number_of_new_calls(n_calls: int, most_calls: int, n_workers: int) -> int:
+    """Return the number of batches of questions to choose now.
+
+    Choosing several batches at once takes less time than choosing them one by one. So batches are
+    only chosen when the number of open calls is at most half-way from the number of workers to the
+    largest number.
+
+    Args:
+        n_calls: number of calls that are open now.
+        most_calls: largest number of calls that may be open.
+        n_workers: number of workers.
+    """
+    few_calls = (n_workers + most_calls) // 2
+    return most_calls - n_calls if n_calls <= few_calls else 0

@@ -33,6 +33,18 @@ class _Sizes(NamedTuple):
     n_test: int
     n_learned: int
 
+    @classmethod
+    def of(cls, fold: Fold, measure: str) -> _Sizes:
+        """Count the queries of a division.
+
+        Args:
+            fold: the parts of the division.
+            measure: name of a measure that has no value for a query without a relevant document.
+        """
+        assert fold.test is not None
+        n_empty = _count_empty_queries(fold.test, measure)
+        return cls(n_empty, n_test=len(fold.test), n_learned=len(fold.train) + len(fold.vali))
+
 
 def figures_of(
     results: Iterable[tuple[Cell, Result]],
@@ -74,19 +86,17 @@ def figures_of(
     sizes: dict[Split, _Sizes] = {}
     for cell, result in results:
         fold, qids = read(cell.split)
-        test = fold.test
-        assert test is not None
+        assert fold.test is not None
         if cell.split not in sizes:
-            n_empty = _count_empty_queries(test, measures[0])
-            sizes[cell.split] = _Sizes(n_empty, len(test), len(fold.train) + len(fold.vali))
+            sizes[cell.split] = _Sizes.of(fold, measures[0])
         metrics = [parse_metric(name, relevant_from=cell.relevant_from) for name in measures]
-        values = figures_under(convention, test, result.order, metrics)
+        values = figures_under(convention, fold.test, result.order, metrics)
         names = {"ranker": cell.ranker.name, "part": cell.split.name, "qid": qids}
         frames.append(pd.DataFrame({**names, **values}))
+    frame = pd.concat(frames, ignore_index=True)
     n_empty = sum(division.n_empty for division in sizes.values())
     n_test = sum(division.n_test for division in sizes.values())
     n_learned = sum(division.n_learned for division in sizes.values())
-    frame = pd.concat(frames, ignore_index=True)
     frame.attrs = {"n_empty": n_empty, "n_queries": n_test, "ratio": n_test / n_learned}
     return frame
 

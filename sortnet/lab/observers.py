@@ -77,29 +77,31 @@ def neighbours(ranker: Ranker, fold: Fold, history: Sequence[Iteration]) -> dict
     test = cast(Queries, fold.test)
     if len(test) < 2:
         raise DataError(f"{test.source}: there is one list, and no other to classify")
-    order = ranker.order(test)
-    scores = ranker.real_scores(test)
-    # Compute the margins r in the sorted list of the query with the most different grades.
     query = _most_graded_query(test)
     in_list = slice(test.offsets[query], test.offsets[query + 1])
-    documents = order[in_list]
-    upper = documents[:-1]
-    lower = documents[1:]
-    r = ranker.margins(test, upper, lower)
-    # Classify the documents of the other queries by thresholds at the peaks.
+    sorted_list = ranker.order(test)[in_list]
+    scores = ranker.real_scores(test)
+    r = ranker.margins(test, sorted_list[:-1], sorted_list[1:])
     grades = np.unique(test.grades)
     peaks = highest_peaks(r, len(grades) - 1)
-    thresholds = np.sort((scores[upper[peaks]] + scores[lower[peaks]]) / 2)
+    thresholds = _scores_between_neighbours(scores[sorted_list])[peaks]
+    # Classify the documents of the other queries by the thresholds.
     scores_elsewhere = np.delete(scores, in_list)
     grades_elsewhere = np.delete(test.grades, in_list)
-    predicted = grades[np.searchsorted(thresholds, scores_elsewhere)]
+    predicted = grades[np.searchsorted(np.sort(thresholds), scores_elsewhere)]
     return {
         "r": [round(float(margin), 6) for margin in r],
-        "grades": test.grades[documents].tolist(),
+        "grades": test.grades[sorted_list].tolist(),
         "peaks": peaks.tolist(),
         "accuracy": float((predicted == grades_elsewhere).mean()),
         "majority": float(np.bincount(grades_elsewhere).max() / len(grades_elsewhere)),
     }
+
+
+def _scores_between_neighbours(scores: F32 | F64) -> F32 | F64:
+    """Compute the mean score (n - 1,) of each two neighbours in a list of n sorted documents."""
+    means: F32 | F64 = (scores[:-1] + scores[1:]) / 2
+    return means
 
 
 def _most_graded_query(queries: Queries) -> int:

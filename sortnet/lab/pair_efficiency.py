@@ -108,8 +108,8 @@ def learned_pairs(ranker: Ranker, fold: Fold, history: Sequence[Iteration]) -> d
 def crossing(curve: F64, reference: float) -> tuple[float, float]:
     """Find the shares of pairs and of answers from which a curve of quality is good enough.
 
-    Good enough is `REACHED` times the reference. Between two budgets the quality is interpolated,
-    linear in the logarithm of the share.
+    Good enough is `REACHED` times the reference. Between two budgets the quality is taken as linear
+    in the logarithm of the share.
 
     Args:
         curve: (n_budgets, 3) the share of pairs, the share of answers and the quality.
@@ -132,9 +132,11 @@ def crossing(curve: F64, reference: float) -> tuple[float, float]:
         return float(pairs[0]), float(answers[0])
     # The wanted quality is reached between the budgets k - 1 and k.
     fraction = (wanted - quality[k - 1]) / (quality[k] - quality[k - 1])
+    share_of_pairs = _between(pairs[k - 1], pairs[k], fraction)
+    share_of_answers = _between(answers[k - 1], answers[k], fraction)
+    return share_of_pairs, share_of_answers
 
-    def share_between(shares: F64) -> float:
-        log_growth = np.log(shares[k] / shares[k - 1])
-        return float(np.exp(np.log(shares[k - 1]) + fraction * log_growth))
 
-    return share_between(pairs), share_between(answers)
+def _between(low: float, high: float, fraction: float) -> float:
+    """Compute low (high / low)^fraction, which is at `fraction` of the way in logarithms."""
+    return float(np.exp(np.log(low) + fraction * np.log(high / low)))

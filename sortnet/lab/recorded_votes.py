@@ -96,12 +96,7 @@ def simulate_votes(
 
     Cost: with more than 150 items a session is refitted each time it has a tenth more answers.
     """
-    for name in strategies:
-        if name not in VOTE_STRATEGIES:
-            known = ", ".join(VOTE_STRATEGIES)
-            raise JudgementError(f"unknown strategy {name!r}; known are {known}")
-    if not budgets or not strategies or seeds < 1 or min(budgets) < 1:
-        raise JudgementError("a simulation takes a strategy, a vote and a seed")
+    _refuse_arguments(strategies, budgets, seeds)
     collections = _collections(features, votes, group)[:seeds]
     most = min(_most_answers(collection.votes, strategies) for collection in collections)
     if max(budgets) > most:
@@ -114,6 +109,16 @@ def simulate_votes(
     ]
     results_of_sessions = in_parallel(tasks, jobs, progress)
     return [result for results in results_of_sessions for result in results]
+
+
+def _refuse_arguments(strategies: Sequence[str], budgets: Sequence[int], seeds: int) -> None:
+    """Raise JudgementError for an unknown strategy, or if there is nothing to simulate."""
+    for name in strategies:
+        if name not in VOTE_STRATEGIES:
+            known = ", ".join(VOTE_STRATEGIES)
+            raise JudgementError(f"unknown strategy {name!r}; known are {known}")
+    if not budgets or not strategies or seeds < 1 or min(budgets) < 1:
+        raise JudgementError("a simulation takes a strategy, a vote and a seed")
 
 
 def _collections(features: F64, votes: Votes, group: I64 | None) -> list[_Collection]:
@@ -297,12 +302,23 @@ def _ask_until(session: Session, urn: _Urn, annotators: Iterator[str], budget: i
     n_without_question = 0  # annotators in a row who got no question
     while urn.n_answers < budget and n_without_question < N_ANNOTATORS:
         annotator = next(annotators)
-        batch = 1
-        if session.n_items > _MANY:
-            batch = min(max(1, int(_BATCH * urn.n_answers)), budget - urn.n_answers)
+        batch = _size_of_batch(session.n_items, urn.n_answers, budget)
         questions = session.ask(annotator, batch)
         n_without_question = 0 if questions else n_without_question + 1
         for question in questions:
             session.tell(urn.answer(question, annotator))
         if batch > 1:
             session.refit()
+
+
+def _size_of_batch(n_items: int, n_answers: int, budget: int) -> int:
+    """Return the number of questions to ask at once; above 1 only if there are many items.
+
+    Args:
+        n_items: number of items of the session.
+        n_answers: number of answers so far.
+        budget: number of answers that are wanted.
+    """
+    if n_items <= _MANY:
+        return 1
+    return min(max(1, int(_BATCH * n_answers)), budget - n_answers)

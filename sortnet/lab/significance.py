@@ -7,7 +7,7 @@ The tests use only these figures, so the figures may come from any program.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import combinations
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 from scipy.special import chdtrc, stdtr
 from scipy.stats import rankdata, studentized_range
 
-from sortnet.core import F64
+from sortnet.core import F64, I64
 from sortnet.errors import DataError
 
 if TYPE_CHECKING:
@@ -179,16 +179,7 @@ def paired_by_query(
     """
     table = _table(figures, measure, ["part", "qid"], rankers)
     _, query_of_row = np.unique(table.index.get_level_values("qid"), return_inverse=True)
-
-    def mean_of_each_query(differences: F64) -> F64:
-        """Average the differences (n_rows,) of each query; leave out queries without any."""
-        has_both = np.isfinite(differences)
-        n_parts = np.bincount(query_of_row[has_both])
-        sums = np.bincount(query_of_row[has_both], differences[has_both])
-        means = sums / np.maximum(n_parts, 1)
-        return np.asarray(means[n_parts > 0])
-
-    return _test_pairs(table, mean_of_each_query, ratio=0.0)
+    return _test_pairs(table, ratio=0.0, query_of_row=query_of_row)
 
 
 def paired_by_part(
@@ -211,12 +202,7 @@ def paired_by_part(
         DataError: if the figures lack the measure or a ranker, or the ratio is negative.
     """
     table = _table(figures, measure, ["part"], rankers)
-
-    def of_common_parts(differences: F64) -> F64:
-        """Select the differences of the parts that have figures of both rankers."""
-        return differences[np.isfinite(differences)]
-
-    return _test_pairs(table, of_common_parts, ratio)
+    return _test_pairs(table, ratio)
 
 
 def by_part(
@@ -285,27 +271,38 @@ def _table(
     return means.unstack("ranker")[list(rankers or all_rankers)]
 
 
-def _test_pairs(
-    table: pd.DataFrame, to_independent: Callable[[F64], F64], ratio: float
-) -> pd.DataFrame:
+def _test_pairs(table: pd.DataFrame, ratio: float, query_of_row: I64 | None = None) -> pd.DataFrame:
     """Test each two columns of a table by `corrected_t`, with Holm's correction for all pairs.
+
+    Only rows with figures of both rankers count.
 
     Args:
         table: a column of figures for each ranker.
-        to_independent: computes the independent differences that are tested from the differences
-            of two columns, which are NaN where a figure is missing.
         ratio: test queries over training queries, see `corrected_t`.
+        query_of_row: (n_rows,) number of each row's query. Rows of the same query count once, by
+            their mean. If None, each row counts.
     """
     import pandas as pd
 
     values = table.to_numpy(np.float64)
     rows = []
     for i, j in combinations(range(values.shape[1]), 2):
-        differences = to_independent(values[:, i] - values[:, j])
-        n = len(differences)
-        mean = float(differences.mean()) if n else np.nan
-        t, p = corrected_t(differences, ratio) if n > 1 else TTest(np.nan, np.nan)
+        differences = values[:, i] - values[:, j]
+        has_both = np.isfinite(differences)
+        independent = differences[has_both]
+        if query_of_row is not None:
+            independent = _means_of_queries(independent, query_of_row[has_both])
+        n = len(independent)
+        mean = float(independent.mean()) if n else np.nan
+        t, p = corrected_t(independent, ratio) if n > 1 else TTest(np.nan, np.nan)
         rows.append((table.columns[i], table.columns[j], mean, t, p, n))
     frame = pd.DataFrame(rows, columns=["a", "b", "difference", "t", "p", "n"])
     frame["p_holm"] = holm(frame["p"].to_numpy(np.float64))
     return frame[["a", "b", "difference", "t", "p", "p_holm", "n"]]
+
+
+def _means_of_queries(values: F64, query_of_value: I64) -> F64:
+    """Average the values of each query; queries without a value are left out."""
+    n_values = np.bincount(query_of_value)
+    means = np.bincount(query_of_value, values) / np.maximum(n_values, 1)
+    return np.asarray(means[n_values > 0])

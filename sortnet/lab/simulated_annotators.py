@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import cycle
@@ -292,29 +292,51 @@ def _run(
     questions = _questions(strategy, truth, top, repetition, rng)
     judgements: list[Judgement] = []
     results: list[Result] = []
-    seconds = 0.0  # that the strategy took; fits of the model are not counted
+    for judgement, seconds in _timed_answers(questions, truth.scores, budgets[-1], rng):
+        judgements.append(judgement)
+        if len(judgements) not in budgets:
+            continue
+        # For a fair comparison the same model is fitted to the answers of each strategy.
+        scores = fit(features, _votes(judgements, n), 1).posterior.scores
+        result = Result(
+            strategy,
+            repetition,
+            questions=len(judgements),
+            spearman=spearman(scores, truth.scores),
+            rmse=rmse(scores, truth.scores),
+            ms=1000 * seconds / len(judgements),
+            top=_share_of_top(scores, truth.scores, top),
+        )
+        results.append(result)
+    return results
+
+
+def _timed_answers(
+    questions: Questions, scores: F64, most: int, rng: np.random.Generator
+) -> Iterator[tuple[Judgement, float]]:
+    """Answer the questions of a strategy with noise, until none is left or `most` are answered.
+
+    Args:
+        questions: the questions.
+        scores: (n,) true scores of the items.
+        most: number of questions that are answered, at most.
+        rng: the random generator of the noise.
+
+    Yields:
+        An answer, and the seconds that the strategy has taken so far to choose questions and to
+        take answers. The time of the caller between two answers is not counted.
+    """
+    n_answers = 0
+    seconds = 0.0
     start = time.perf_counter()
     items: tuple[int, ...] | None = next(questions)
-    while items is not None and len(judgements) < budgets[-1]:
-        judgement = _answer(items, truth.scores, rng)
-        judgements.append(judgement)
+    while items is not None and n_answers < most:
+        judgement = _answer(items, scores, rng)
         items = _next_items(questions, judgement)
+        n_answers += 1
         seconds += time.perf_counter() - start
-        if len(judgements) in budgets:
-            # For a fair comparison the same model is fitted to the answers of each strategy.
-            scores = fit(features, _votes(judgements, n), 1).posterior.scores
-            result = Result(
-                strategy,
-                repetition,
-                questions=len(judgements),
-                spearman=spearman(scores, truth.scores),
-                rmse=rmse(scores, truth.scores),
-                ms=1000 * seconds / len(judgements),
-                top=_share_of_top(scores, truth.scores, top),
-            )
-            results.append(result)
+        yield judgement, seconds
         start = time.perf_counter()
-    return results
 
 
 def _share_of_top(scores: F64, true_scores: F64, top: int) -> float:
@@ -347,10 +369,12 @@ def _votes(judgements: Sequence[Judgement], n: int) -> Votes:
     return history.votes(len(judgements))
 
 
-def _next_items(questions: Questions, judgement: Judgement) -> tuple[int, ...] | None:
+def _next_items(
+    questions: Generator[tuple[int, ...], T, None], answer: T
+) -> tuple[int, ...] | None:
     """Send an answer, and return the items of the next question; None if there is no question."""
     try:
-        return questions.send(judgement)
+        return questions.send(answer)
     except StopIteration:
         return None
 
@@ -388,14 +412,11 @@ def _repeated_setwise(n: int, top: int, rng: np.random.Generator) -> Questions:
     """Ask which of four items is best, as a setwise heapsort of n shuffled items, without end."""
     while True:
         sort = setwise_heapsort(rng.permutation(n).tolist(), top, size=4)
-        best: int | None = None  # the first question has no answer before it
-        while True:
-            try:
-                items = next(sort) if best is None else sort.send(best)
-            except StopIteration:
-                break  # start with another heapsort
+        items = next(sort, None)
+        while items is not None:
             judgement = yield items
             best, _ = judgement.comparisons()[0]  # every comparison is (better, worse)
+            items = _next_items(sort, best)
 
 
 def asked_by(session: Session) -> Questions:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from scipy.special import ndtr
@@ -15,7 +15,8 @@ from sortnet.preference.base import Answer, Judgement
 # A perceived difference is SURE times the difference of the true scores, plus an error. The true
 # scores and the error have the standard deviation 1.
 SURE = 2.0
-_ERROR_OF_PEOPLE = 2  # standard deviation of the errors of people; the model's is 1
+_ERROR_OF_MODEL = 1  # standard deviation of the errors of the model
+_ERROR_OF_PEOPLE = 2  # standard deviation of the errors of people
 _N_PEOPLE = 3
 MILD = 0.4  # the scale of an honest annotator: 88 % of the answers are right, few p beyond .9
 
@@ -77,28 +78,49 @@ def answered(
     """
     rng = np.random.default_rng(seed)
     scores = rng.standard_normal(n_items)
-    judgements: list[Judgement] = []
-
-    def random_pairs(n_pairs: int) -> tuple[I64, I64, F64]:
-        """Draw the left and the right item of pairs, and compute their perceived difference."""
-        left = rng.integers(n_items, size=n_pairs)
-        right = (left + rng.integers(1, n_items, size=n_pairs)) % n_items
-        return left, right, SURE * (scores[left] - scores[right])
-
-    def add_answer(annotator: str, left: int, right: int, u: float, p: float | None) -> None:
-        """Add an answer: "left" if the perceived difference u is above 0; p is the probability."""
-        answer: Answer = "left" if u > 0 else "right"
-        judgements.append(Judgement(annotator, left, right, answer, p=p))
-
-    left, right, difference = random_pairs(n_answers)
-    u = difference + rng.standard_normal(n_answers)
+    by_model = _draw_pairs(scores, n_answers, _ERROR_OF_MODEL, rng)
     share_done = np.arange(n_answers) / max(n_answers, 1)
-    p = np.round(PROBABILITIES[kind](u, share_done, rng), 4)
-    for k in range(n_answers):
-        add_answer("model", int(left[k]), int(right[k]), float(u[k]), float(p[k]))
-    left, right, difference = random_pairs(n_of_people)
-    u = difference + _ERROR_OF_PEOPLE * rng.standard_normal(n_of_people)
-    for k in range(n_of_people):
-        person = f"person {k % _N_PEOPLE}"
-        add_answer(person, int(left[k]), int(right[k]), float(u[k]), None)
+    probabilities = np.round(PROBABILITIES[kind](by_model.perceived, share_done, rng), 4)
+    by_people = _draw_pairs(scores, n_of_people, _ERROR_OF_PEOPLE, rng)
+    judgements = [by_model.judgement(k, "model", float(p)) for k, p in enumerate(probabilities)]
+    judgements += [
+        by_people.judgement(k, f"person {k % _N_PEOPLE}", None) for k in range(n_of_people)
+    ]
     return Answered(scores, judgements)
+
+
+class _PerceivedPairs(NamedTuple):
+    """Pairs of items, and how annotators perceive their difference.
+
+    Attributes:
+        left: (n_pairs,) number of the left item of each pair.
+        right: (n_pairs,) number of the right item.
+        perceived: (n_pairs,) perceived difference; above 0, the left item seems better.
+    """
+
+    left: I64
+    right: I64
+    perceived: F64
+
+    def judgement(self, k: int, annotator: str, p: float | None) -> Judgement:
+        """Make the judgement on pair k; p is the probability that the annotator states."""
+        answer: Answer = "left" if self.perceived[k] > 0 else "right"
+        return Judgement(annotator, int(self.left[k]), int(self.right[k]), answer, p=p)
+
+
+def _draw_pairs(
+    scores: F64, n_pairs: int, error: float, rng: np.random.Generator
+) -> _PerceivedPairs:
+    """Draw random pairs of items, and the perceived difference of each pair.
+
+    Args:
+        scores: (n_items,) true scores of the items.
+        n_pairs: number of pairs.
+        error: standard deviation of the errors of the perceived differences.
+        rng: the random generator.
+    """
+    n_items = len(scores)
+    left = rng.integers(n_items, size=n_pairs)
+    right = (left + rng.integers(1, n_items, size=n_pairs)) % n_items  # never the left item
+    difference = SURE * (scores[left] - scores[right])
+    return _PerceivedPairs(left, right, difference + error * rng.standard_normal(n_pairs))

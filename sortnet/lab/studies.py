@@ -209,22 +209,8 @@ def frame_of(
     """
     import pandas as pd
 
-    @lru_cache
-    def test_part(split: Split) -> Queries:
-        """Read the test part of a division, or return it if it was read before."""
-        test = split.load(cache).test
-        assert test is not None
-        return test
-
     study = STUDIES[name]
-    rows = []
-    for point, result in results:
-        read_test_part = partial(test_part, point.cell.split)
-        for row in study.read(point, result, read_test_part):
-            if row.at is None:  # then the point of the curve is at x, see `Row`
-                row = row._replace(at=row.x)
-            rows.append(row)
-    frame = pd.DataFrame(rows, columns=Row._fields)
+    frame = pd.DataFrame(_read_rows(study, results, cache), columns=Row._fields)
     points_of_curves = frame.groupby(["measure", "series", "at"], sort=False)
     means = group_means(points_of_curves, ["value"])
     table = []
@@ -236,6 +222,35 @@ def frame_of(
     return pd.DataFrame(
         table, columns=["measure", "series", study.x, "value", "value_error", "cells"]
     )
+
+
+def _read_rows(
+    study: Study, results: Iterable[tuple[Point, Result]], cache: Path | None
+) -> list[Row]:
+    """Read the values of a study's measures from the results of its cells.
+
+    Args:
+        study: the study.
+        results: the study's points with the results of their cells.
+        cache: cache folder for the data.
+
+    Returns:
+        Rows whose `at` is not None: rows with the same `at` are averaged.
+    """
+
+    @lru_cache
+    def test_part(split: Split) -> Queries:
+        """Read the test part of a division, or return it if it was read before."""
+        test = split.load(cache).test
+        assert test is not None
+        return test
+
+    rows = []
+    for point, result in results:
+        read_test_part = partial(test_part, point.cell.split)
+        for row in study.read(point, result, read_test_part):
+            rows.append(row if row.at is not None else row._replace(at=row.x))
+    return rows
 
 
 def _common(x: pd.Series[Any]) -> Any:

@@ -66,23 +66,26 @@ class Processes:
 
     def gather(self, values: T) -> T:
         """Concatenate the arrays of all processes, which may differ in their numbers of rows."""
-        lengths = list(torch.empty(self.size, 1, dtype=torch.int64))
-        with self._noticing_ends():
-            dist.all_gather(lengths, torch.tensor([len(values)]), group=self._group)
+        lengths = self._gather_messages(torch.tensor([len(values)]))
         n_rows = [int(length) for length in lengths]
+        # All processes must send messages of the same length, so the array is padded.
         padded = np.zeros((max(n_rows), *values.shape[1:]), values.dtype)
         padded[: len(values)] = values
         # The array is sent as bytes, since torch lacks some of numpy's types.
         message = torch.from_numpy(np.frombuffer(padded.tobytes(), np.uint8).copy())
-        messages = [torch.empty_like(message) for _ in n_rows]
-        if len(message):
-            with self._noticing_ends():
-                dist.all_gather(messages, message, group=self._group)
         arrays = []
-        for received, n in zip(messages, n_rows, strict=True):
+        for received, n in zip(self._gather_messages(message), n_rows, strict=True):
             array = np.frombuffer(received.numpy().tobytes(), values.dtype).reshape(padded.shape)
             arrays.append(array[:n])
         return cast(T, np.concatenate(arrays))
+
+    def _gather_messages(self, message: torch.Tensor) -> list[torch.Tensor]:
+        """Send a tensor to all processes; return the tensors of all, which have the same shape."""
+        messages = [torch.empty_like(message) for _ in range(self.size)]
+        if len(message):
+            with self._noticing_ends():
+                dist.all_gather(messages, message, group=self._group)
+        return messages
 
     @contextmanager
     def _noticing_ends(self) -> Iterator[None]:
@@ -189,15 +192,25 @@ def _final_error(error: BaseException, rank: int, store: Any) -> BaseException:
         # torchrun stops this process, because another process has ended.
         error = AnotherProcessEnded(SIGTERM_CAME)
     is_own_error = not isinstance(error, AnotherProcessEnded)
-    n_errors = 0
-    with suppress(RuntimeError):  # the store may have ended with the process that held it
-        n_errors = store.add("failed", int(is_own_error))  # the new count of all processes
-    n_errors_of_others = n_errors - int(is_own_error)
-    if n_errors_of_others > 0:
+    if _n_earlier_errors(store, is_own_error=is_own_error):
         return SystemExit(2)
     if not is_first_process and isinstance(error, SortNetError):
         return SortNetError(f"process {rank}: {error}")
     return error
+
+
+def _n_earlier_errors(store: Any, *, is_own_error: bool) -> int:
+    """Count the errors of other processes so far, and add an error of this process to the count.
+
+    Args:
+        store: the store of torch that all processes share.
+        is_own_error: whether this process has an error of its own, which is added.
+    """
+    n_own_errors = int(is_own_error)
+    with suppress(RuntimeError):  # the store may have ended with the process that held it
+        n_errors: int = store.add("failed", n_own_errors)  # the new count of all processes
+        return n_errors - n_own_errors
+    return 0
 
 
 @contextmanager

@@ -12,7 +12,7 @@ import numpy as np
 
 from sortnet.comparators import Make, NeuralComparator, TrainableComparator
 from sortnet.config import Config
-from sortnet.core import I64, ComparedPairs, Progress, Queries
+from sortnet.core import F32, I64, ComparedPairs, Progress, Queries
 from sortnet.core.shard import gather_rows, sum_over_processes
 from sortnet.learning.iterations import Iteration, SortResult, State
 from sortnet.learning.judges import check_can_be_learned, judged_by_data, sorted_to_check
@@ -151,10 +151,13 @@ class IterationSteps:
     def record(
         self,
         state: State,
-        rankings: tuple[SortResult, SortResult],
-        n_new: tuple[int, int],
-        train: tuple[Queries, ComparedPairs],
-        vali: tuple[Queries, ComparedPairs],
+        train: SortResult,
+        vali: SortResult,
+        *,
+        new_train: int,
+        new_vali: int,
+        tp: int,
+        vp: int,
         answers: int,
         extra_parts: Mapping[str, Queries],
     ) -> Iteration:
@@ -162,23 +165,25 @@ class IterationSteps:
 
         Args:
             state: the state in which the comparator was measured.
-            rankings: the sorts of T and V.
-            n_new: the numbers of pairs that are new in TP and VP.
-            train: the training queries T, and their pairs TP.
-            vali: the validation queries V, and their pairs VP.
+            train, vali: the sorts of the training queries T and of the validation queries V.
+            new_train, new_vali, tp, vp: see the attributes of `Iteration`.
             answers: the number of answers that the judge has given so far.
             extra_parts: further queries by name, on which the comparator is measured.
         """
-        T, TP = train
-        V, VP = vali
-        tp_size = int(sum_over_processes(T, len(TP)))
-        vp_size = int(sum_over_processes(V, len(VP)))
         extra_measures = {}
         for name, part in extra_parts.items():
             extra_measures[name] = self.measure(state.comparator, part)
-        quality = self.config.rank_quality.name
         return Iteration.of(
-            state, quality, rankings, extra_measures, n_new, (tp_size, vp_size), answers
+            state,
+            self.config.rank_quality.name,
+            train,
+            vali,
+            new_train=new_train,
+            new_vali=new_vali,
+            tp=tp,
+            vp=vp,
+            answers=answers,
+            extra_measures=extra_measures,
         )
 
     def measure(self, comparator: TrainableComparator, queries: Queries) -> dict[str, float]:
@@ -219,27 +224,30 @@ class IterationSteps:
         """Return the compared pairs of V, by which a training may choose its epoch, in order."""
         return ranking.compared.in_order()
 
-    def is_last(self, state: State, n_new: tuple[int, int]) -> bool:
+    def is_last(self, state: State, n_new: int) -> bool:
         """Whether the run ends with this iteration.
 
         With `start="warm"` a run ends when its budget is spent. Otherwise it may end earlier.
 
         Args:
             state: the state after the comparator was measured.
-            n_new: the numbers of pairs that are new in TP and VP.
+            n_new: the number of pairs that are new in TP or VP.
         """
         if state.iteration == self.budget.iterations:
             return True
         if self.config.start == "warm":
             return False
         n_stale = state.iteration - state.best_iteration
-        return n_new == (0, 0) or n_stale == self.config.max_stale
+        return n_new == 0 or n_stale == self.config.max_stale
 
     def train(
         self,
         state: State,
-        train: tuple[Queries, ComparedPairs, I64],
-        vali: tuple[Queries, ComparedPairs],
+        T: Queries,
+        TP: ComparedPairs,
+        order: I64,
+        V: Queries,
+        VP: ComparedPairs,
         progress: Progress,
     ) -> tuple[TrainableComparator, OptimiserState, Trained]:
         """Train the next comparator on the training pairs.
@@ -249,29 +257,25 @@ class IterationSteps:
 
         Args:
             state: the state, with C_i.
-            train: the training queries T, their pairs TP, and the ranking of T by C_i.
-            vali: the validation queries V, and their pairs VP.
+            T: the training queries.
+            TP: the training pairs.
+            order: the ranking of the training queries by C_i.
+            V: the validation queries.
+            VP: the validation pairs.
             progress: a function that is called with progress messages.
 
         Returns:
             C_{i+1}, the state of its optimiser, and the result of the training.
         """
-        T, TP, order = train
-        V, VP = vali
-        config = self.config
-        training = config.training
-        has_several_trainings = self.budget.iterations > 1
-        is_divided = config.divides_one_training and has_several_trainings
-        # A ranking by random weights does not tell which pairs matter. A run with a single training
-        # uses it nevertheless, because the training has no other ranking.
-        ranks_at_random = state.iteration == 0 and has_several_trainings and not state.is_trained
-        gain = None  # the weights of pairs by their effect on RankQuality
-        if training.pair_weight == "quality" and not ranks_at_random:
-            gain = weights_by_quality(config.rank_quality, T, order, TP)
+        training = self.config.training
+        gain = self._weights_by_quality(state, T, TP, order)
         seed = self._seed(state)
-        # C_i is copied, since it may be the best comparator, and training changes the weights.
-        comparator = self.make(seed) if config.start == "fresh" else copy.deepcopy(state.comparator)
-        if is_divided:
+        if self.config.start == "fresh":
+            comparator = self.make(seed)
+        else:  # C_i is copied, since it may be the best comparator, and training changes it
+            comparator = copy.deepcopy(state.comparator)
+
+        if self.config.divides_one_training and self._has_several_trainings:
             share = self.budget.share(state.iteration)
             trained, optimiser = train_share(
                 comparator, T, TP, V, VP, training, share,
@@ -280,13 +284,37 @@ class IterationSteps:
             return comparator, optimiser, trained
 
         def quality_on_vali(net: NeuralComparator) -> float:
-            return config.quality_of(V, order_of(net, V))
+            return self.config.quality_of(V, order_of(net, V))
 
         trained = train_on_pairs(
             comparator, T, TP, V, VP, training,
             score=quality_on_vali, gain=gain, seed=seed, progress=progress,
         )  # fmt: skip
         return comparator, state.optimiser, trained
+
+    @property
+    def _has_several_trainings(self) -> bool:
+        """Whether the run has more than one training."""
+        return self.budget.iterations > 1
+
+    def _weights_by_quality(
+        self, state: State, T: Queries, TP: ComparedPairs, order: I64
+    ) -> F32 | None:
+        """Compute the weights of training pairs, (m,), by their effects on RankQuality.
+
+        The result is None if the settings do not weight pairs in this way, or if C_i has random
+        weights, so that its ranking does not tell which pairs matter. A run with a single training
+        uses such a ranking nevertheless, because the training has no other ranking.
+
+        Args:
+            state, T, TP, order: see `train`.
+        """
+        ranks_at_random = state.iteration == 0 and not state.is_trained
+        if self.config.training.pair_weight != "quality":
+            return None
+        if ranks_at_random and self._has_several_trainings:
+            return None
+        return weights_by_quality(self.config.rank_quality, T, order, TP)
 
     def _sorted_part(self, train: Queries, state: State) -> SortedPart:
         """Make the input of a strategy for this iteration, without the result of a sort."""
@@ -386,21 +414,23 @@ def sort_part(
     started = time.perf_counter()
     order = np.empty(part.n_docs, np.int64)
     tally = Tally(part)
-    n_compared = n_wrong = 0
-    tables = [ComparedPairs.empty()]
+    n_compared = 0
+    n_wrong = 0
+    kept = [ComparedPairs.empty()]
     for docs, sorting in sorted_to_check(comparator, part, start=start):
         compared = judged_by_data(part, sorting.compared)
         order[docs] = sorting.order
         tally.see(docs, sorting.order, compared)
         n_compared += len(compared)
         n_wrong += int(np.count_nonzero(compared.wrong))
-        tables.append(_rows_to_keep(part, compared, rows, share))
+        kept.append(_rows_to_keep(part, compared, rows, share))
     seconds = time.perf_counter() - started
-    totals = sum_over_processes(part, np.array([n_compared, n_wrong]))
+    own_counts = np.array([n_compared, n_wrong])
+    n_compared_of_all, n_wrong_of_all = sum_over_processes(part, own_counts)
     return SortResult(
-        comparisons=int(totals[0]),
-        miscompared=int(totals[1]),
-        compared=ComparedPairs.joined(tables),
+        comparisons=int(n_compared_of_all),
+        miscompared=int(n_wrong_of_all),
+        compared=ComparedPairs.joined(kept),
         order=order,
         measures=evaluate(part, order, metrics, empty=empty),
         observed=tally.facts(comparator),

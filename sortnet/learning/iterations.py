@@ -94,35 +94,36 @@ class Iteration:
         cls,
         state: State,
         quality: str,
-        rankings: tuple[SortResult, SortResult],
-        extra_measures: Mapping[str, dict[str, float]],
-        n_new: tuple[int, int],
-        sizes: tuple[int, int],
+        train: SortResult,
+        vali: SortResult,
+        *,
+        new_train: int,
+        new_vali: int,
+        tp: int,
+        vp: int,
         answers: int,
+        extra_measures: Mapping[str, dict[str, float]],
     ) -> Iteration:
         """Make the record of an iteration, after its sorts and before its training.
 
         Args:
             state: the state of the iteration.
             quality: the name of RankQuality.
-            rankings: the sorts of the training and of the validation queries.
-            extra_measures: the measures on further queries, by the name of the queries.
-            n_new: the numbers of pairs that are new in the training pairs TP and in the validation
-                pairs VP.
-            sizes: the sizes of TP and VP.
+            train, vali: the sorts of the training and of the validation queries.
+            new_train, new_vali, tp, vp: see the attributes of the record.
             answers: the number of answers that the judge has given so far.
+            extra_measures: the measures on further queries, by the name of the queries.
         """
-        train, vali = rankings
         return cls(
             iteration=state.iteration,
             comparisons_train=train.comparisons,
             comparisons_vali=vali.comparisons,
             miscompared_train=train.miscompared,
             miscompared_vali=vali.miscompared,
-            new_train=n_new[0],
-            new_vali=n_new[1],
-            tp=sizes[0],
-            vp=sizes[1],
+            new_train=new_train,
+            new_vali=new_vali,
+            tp=tp,
+            vp=vp,
             quality=vali.measures[quality],
             best=state.best_iteration == state.iteration,
             measures={"train": train.measures, "vali": vali.measures, **extra_measures},

@@ -27,7 +27,8 @@ from dataclasses import replace
 
 from sortnet.comparators import Make
 from sortnet.config import Config
-from sortnet.core import PairSink, Progress, Queries
+from sortnet.core import ComparedPairs, PairSink, Progress, Queries
+from sortnet.core.shard import sum_over_processes
 from sortnet.learning.iteration_steps import IterationSteps, answered_parts
 from sortnet.learning.iterations import Callback, State
 from sortnet.learning.pair_sinks import MemoryPairs, own_pairs
@@ -107,17 +108,25 @@ def learn_to_sort(
         VP_i = steps.pairs_of_vali(R_V)
         n_new_train = sink.add("train", i, TP_i, R_T.wrong)
         n_new_vali = sink.add("vali", i, VP_i)
-        n_new = (n_new_train, n_new_vali)
         TP = TP | TP_i
         VP = VP | VP_i
+        record = steps.record(
+            state,
+            R_T,
+            R_V,
+            new_train=n_new_train,
+            new_vali=n_new_vali,
+            tp=_n_of_all_processes(T, TP),
+            vp=_n_of_all_processes(V, VP),
+            answers=len(asked_keys),
+            extra_parts=extra_parts,
+        )
 
-        finished = steps.is_last(state, n_new)
-        n_asked = len(asked_keys)
-        record = steps.record(state, (R_T, R_V), n_new, (T, TP), (V, VP), n_asked, extra_parts)
+        finished = steps.is_last(state, n_new_train + n_new_vali)
         C_next = state.comparator
         optimiser = state.optimiser
         if not finished:
-            C_next, optimiser, trained = steps.train(state, (T, TP, R_T.order), (V, VP), report)
+            C_next, optimiser, trained = steps.train(state, T, TP, R_T.order, V, VP, report)
             record = record.with_training(trained)
 
         state = replace(
@@ -133,6 +142,11 @@ def learn_to_sort(
         if finished:
             break
     return state
+
+
+def _n_of_all_processes(queries: Queries, pairs: ComparedPairs) -> int:
+    """Count the pairs of all processes that share the queries."""
+    return int(sum_over_processes(queries, len(pairs)))
 
 
 def _with_iteration(progress: Progress, iteration: int) -> Progress:

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from sortnet.comparators.base import to_device
 from sortnet.core import F32, F64, I32, I64, Bool, ComparedPairs, Queries
+from sortnet.core.large_arrays import joined_ranges
 from sortnet.core.shard import gather_rows, sum_of_earlier_processes, sum_over_processes
 
 # An epoch has at least `_PAIRS_A_DOCUMENT` pairs for each document of a query, if the query has so
@@ -46,7 +47,7 @@ class _PairRanges:
     The mini-batches of an epoch take the pairs of a query one after another.
 
     Attributes:
-        queries: (k,) numbers of the queries, among this process's queries that have pairs.
+        queries: (k,) numbers of the queries.
         first: (k,) where the range begins: the number of the query's pairs in earlier mini-batches.
         n: (k,) number of the query's pairs in this mini-batch.
         n_in_epoch: (k,) number of the query's pairs in the epoch.
@@ -56,6 +57,34 @@ class _PairRanges:
     first: I64
     n: I64
     n_in_epoch: I64
+
+
+@dataclass(frozen=True)
+class _EpochRow:
+    """The pairs of an epoch in one row, query by query, which is cut into mini-batches.
+
+    Attributes:
+        queries: (n_queries,) numbers of the queries of all processes, in the order of the row.
+        n: (n_queries,) number of pairs of each query in `queries`.
+        ends: (n_queries,) where in the row the pairs of each query in `queries` end.
+    """
+
+    queries: I64
+    n: I64
+    ends: I64
+
+    def cut(self, begin: int, end: int) -> _PairRanges:
+        """Find out to which queries the pairs begin .. end - 1 of the row belong."""
+        first_query, last_query = np.searchsorted(self.ends, (begin, end - 1), side="right")
+        is_cut = slice(first_query, last_query + 1)
+        n_in_epoch = self.n[is_cut]
+        starts = self.ends[is_cut] - n_in_epoch
+        # The first query may have pairs before the cut, the last query pairs after it.
+        n_before_cut = np.maximum(begin - starts, 0)
+        n_until_end = np.minimum(end - starts, n_in_epoch)
+        return _PairRanges(
+            self.queries[is_cut], n_before_cut, n_until_end - n_before_cut, n_in_epoch
+        )
 
 
 @dataclass(frozen=True)
@@ -120,22 +149,25 @@ class QueryPairs:
         occurs[loser] = True
         # (n_docs + 1,) the number of earlier documents that occur in pairs. For a document that
         # occurs itself, it is the document's index into `docs`.
-        index = np.append(np.int32(0), np.cumsum(occurs, dtype=np.int32))
+        index_of_doc = np.append(np.int32(0), np.cumsum(occurs, dtype=np.int32))
+
         # Winners ascend and documents are numbered query by query, so that the pairs of a query
         # are a run.
         n_pairs_of_query = np.diff(np.searchsorted(winner, queries.offsets))
         with_pairs = np.flatnonzero(n_pairs_of_query)  # this process's queries that have pairs
         own_n_pairs = n_pairs_of_query[with_pairs]
-        doc_offsets = np.append(index[queries.offsets[with_pairs]], index[-1]).astype(np.int64)
-        own_n_docs = np.diff(doc_offsets)
-        own_counts = np.stack((own_n_pairs, own_n_docs), axis=1)
-        n_pairs, n_docs = gather_rows(queries, own_counts).T  # of all processes
+        first_docs = index_of_doc[queries.offsets[with_pairs]]  # of the queries with pairs
+        doc_offsets = np.append(first_docs, index_of_doc[-1]).astype(np.int64)
+
+        # The mini-batches are planned by the sizes of the queries of all processes.
+        own_sizes = np.stack((own_n_pairs, np.diff(doc_offsets)), axis=1)
+        n_pairs, n_docs = gather_rows(queries, own_sizes).T
         return cls(
             queries,
             docs=np.flatnonzero(occurs),
             doc_offsets=doc_offsets,
-            winner=index[winner],
-            loser=index[loser],
+            winner=index_of_doc[winner],
+            loser=index_of_doc[loser],
             weight=weight,
             offsets=np.append(0, np.cumsum(own_n_pairs)),
             n_pairs=n_pairs,
@@ -207,98 +239,87 @@ class QueryPairs:
             return numbers
 
         n_of_query = self.in_epoch(most)[order]
-        ends = np.cumsum(n_of_query)  # the end of each query in the row of pairs
+        row = _EpochRow(order, n_of_query, np.cumsum(n_of_query))
         n_in_all = int(n_of_query.sum())
         for begin in range(0, n_in_all, size):
             end = min(begin + size, n_in_all)
-            ranges, is_own_pair = self._ranges_in_batch(order, n_of_query, ends, begin, end)
-            pairs = _ranges(self.offsets[ranges.queries] + ranges.first, ranges.n)
+            ranges_of_all = row.cut(begin, end)
+            ranges, is_own = self._select_own(ranges_of_all)
+            pairs = joined_ranges(self.offsets[ranges.queries] + ranges.first, ranges.n)
             if rng is not None:
-                # Every process draws the numbers of the whole mini-batch, and uses its own.
+                # Every process draws random bits for all pairs of the mini-batch, and uses the
+                # bits of its own pairs.
                 bits = rng.integers(1 << 32, size=end - begin, dtype=np.uint32)
-                own_bits = bits[is_own_pair]
-                self._replace_by_random(pairs, ranges, own_bits, shuffled)
+                own_bits = bits[np.repeat(is_own, ranges_of_all.n)]
+                self._draw_pairs(pairs, ranges, own_bits)
+                self._shuffle_pairs(pairs, ranges, shuffled)
             yield self._batch(ranges, pairs, end - begin, device)
 
-    def _ranges_in_batch(
-        self, order: I64, n_of_query: I64, ends: I64, begin: int, end: int
-    ) -> tuple[_PairRanges, Bool]:
-        """Find out which pairs of this process's queries belong to a mini-batch.
-
-        All pairs of the epoch lie in one row, query by query, and the mini-batch is a part of it.
+    def _select_own(self, ranges: _PairRanges) -> tuple[_PairRanges, Bool]:
+        """Select this process's queries, which are then numbered from 0, as in `offsets`.
 
         Args:
-            order: (n_queries,) the queries of all processes, in the order of the pass.
-            n_of_query: (n_queries,) the number of pairs of each query of `order` in the epoch.
-            ends: (n_queries,) the end of each query of `order` in the row of pairs.
-            begin, end: the mini-batch is the pairs begin .. end - 1 of the row.
+            ranges: the ranges of k queries, which are numbered over all processes.
 
         Returns:
-            The pairs of this process's queries, and a mask (end - begin,) of the pairs of the
-            mini-batch that belong to this process.
+            The ranges of this process's queries, and a mask (k,) of the selected ranges.
         """
-        first_query, last_query = np.searchsorted(ends, (begin, end - 1), side="right")
-        in_batch = slice(first_query, last_query + 1)
-        n_in_epoch = n_of_query[in_batch]
-        starts = ends[in_batch] - n_in_epoch
-        # The first query may have pairs before the mini-batch, the last query pairs after it.
-        n_before_batch = np.maximum(begin - starts, 0)
-        n_until_end = np.minimum(end - starts, n_in_epoch)
-        n_in_batch = n_until_end - n_before_batch
         n_own_queries = len(self.offsets) - 1
-        queries = order[in_batch] - self.first
+        queries = ranges.queries - self.first
         is_own = (queries >= 0) & (queries < n_own_queries)
-        ranges = _PairRanges(
-            queries[is_own], n_before_batch[is_own], n_in_batch[is_own], n_in_epoch[is_own]
+        own_ranges = _PairRanges(
+            queries[is_own], ranges.first[is_own], ranges.n[is_own], ranges.n_in_epoch[is_own]
         )
-        return ranges, np.repeat(is_own, n_in_batch)
+        return own_ranges, is_own
 
-    def _replace_by_random(
-        self,
-        pairs: I64,
-        ranges: _PairRanges,
-        bits: NDArray[np.uint32],
-        shuffled: Callable[..., I64],
-    ) -> None:
+    def _draw_pairs(self, pairs: I64, ranges: _PairRanges, bits: NDArray[np.uint32]) -> None:
         """Replace pairs of a mini-batch, in place, by random pairs of the same queries.
 
-        If a query gives only some of its pairs to the epoch, its pairs are drawn with replacement.
-        If a query gives all its pairs, in several mini-batches, their order is shuffled.
+        Only queries that give some of their pairs to the epoch, not all, get random pairs. A pair
+        may be drawn several times.
 
         Args:
-            pairs: (m,) indexes of pairs, query by query, which are replaced.
-            ranges: the range of each query's pairs in the mini-batch.
+            pairs: (m,) indexes of pairs, query by query.
+            ranges: the range of each query's pairs in the mini-batch, for this process's queries.
             bits: (m,) 32 random bits for each pair.
+        """
+        n_pairs = np.diff(self.offsets)[ranges.queries]
+        gives_some = ranges.n_in_epoch < n_pairs
+        n_drawn = ranges.n[gives_some]
+        is_drawn_pair = np.repeat(gives_some, ranges.n)
+        first_pair = np.repeat(self.offsets[ranges.queries[gives_some]], n_drawn)
+        limits = np.repeat(n_pairs[gives_some], n_drawn)
+        pairs[is_drawn_pair] = first_pair + _random_below(limits, bits[is_drawn_pair])
+
+    def _shuffle_pairs(self, pairs: I64, ranges: _PairRanges, shuffled: Callable[..., I64]) -> None:
+        """Replace pairs of a mini-batch, in place, by the pairs that a random order puts there.
+
+        Only the pairs of a query that gives all its pairs to the epoch, but in several
+        mini-batches, are put in random order. Otherwise the same pairs would always share a
+        mini-batch.
+
+        Args:
+            pairs: (m,) indexes of pairs, query by query.
+            ranges: the range of each query's pairs in the mini-batch, for this process's queries.
             shuffled: a function of a query's number and its number n of pairs, which returns the
                 numbers 0 .. n - 1 in random order, always the same for a query.
         """
-        queries = ranges.queries
-        n_in_batch = ranges.n
-        first_pair = self.offsets[queries]
-        n_pairs = np.diff(self.offsets)[queries]
-        is_sampled = ranges.n_in_epoch < n_pairs
-        is_sampled_pair = np.repeat(is_sampled, n_in_batch)
-        n_sampled = n_in_batch[is_sampled]
-        limits = np.repeat(n_pairs[is_sampled], n_sampled)
-        numbers = _random_below(limits, bits[is_sampled_pair])
-        pairs[is_sampled_pair] = np.repeat(first_pair[is_sampled], n_sampled) + numbers
-
-        # `pairs` has the pairs of query k from start_in_batch[k] to end_in_batch[k] - 1. They are
-        # the pairs first[k] to first[k] + n_in_batch[k] - 1 of the query in its shuffled order.
-        end_in_batch = np.cumsum(n_in_batch)
-        start_in_batch = end_in_batch - n_in_batch
-        is_divided = ~is_sampled & (n_in_batch < n_pairs)
+        n_pairs = np.diff(self.offsets)[ranges.queries]
+        is_divided = (ranges.n_in_epoch == n_pairs) & (ranges.n < n_pairs)
+        ends_in_batch = np.cumsum(ranges.n)
         for k in np.flatnonzero(is_divided).tolist():
-            shuffled_numbers = shuffled(int(queries[k]) + self.first, int(n_pairs[k]))
-            end = ranges.first[k] + n_in_batch[k]
-            numbers_in_batch = shuffled_numbers[ranges.first[k] : end]
-            pairs[start_in_batch[k] : end_in_batch[k]] = first_pair[k] + numbers_in_batch
+            query = ranges.queries[k]
+            n = ranges.n[k]
+            order = shuffled(int(query) + self.first, int(n_pairs[k]))
+            numbers = order[ranges.first[k] : ranges.first[k] + n]
+            end = ends_in_batch[k]
+            pairs[end - n : end] = self.offsets[query] + numbers
 
     def _documents_of_batch(self, ranges: _PairRanges, pairs: I64) -> tuple[I64, I64, I64]:
         """Choose the documents whose features a mini-batch needs, and number its pairs by them.
 
         Args:
-            ranges: the range of each query's pairs in the mini-batch.
+            ranges: the range of each query's pairs in the mini-batch, for this process's queries.
             pairs: (m,) indexes of the pairs, query by query.
 
         Returns:
@@ -312,13 +333,13 @@ class QueryPairs:
         if n_docs.sum() > 2 * (len(pairs) + _LONG):
             # The mini-batch has only a few of the documents of long queries: take only these.
             docs, indexes = np.unique(np.append(winner, loser), return_inverse=True)
-            winner, loser = np.split(indexes, 2)
-            return docs, winner, loser
+            winner_indexes, loser_indexes = np.split(indexes, 2)
+            return docs, winner_indexes, loser_indexes
         # Take all documents of the queries, since np.unique would take longer.
-        docs = _ranges(starts, n_docs)
+        docs = joined_ranges(starts, n_docs)
         starts_in_batch = np.cumsum(n_docs) - n_docs
-        shift = np.repeat(starts_in_batch - starts, ranges.n)
-        return docs, winner + shift, loser + shift
+        shift_of_pair = np.repeat(starts_in_batch - starts, ranges.n)
+        return docs, winner + shift_of_pair, loser + shift_of_pair
 
     def _batch(
         self, ranges: _PairRanges, pairs: I64, n_in_all: int, device: torch.device
@@ -426,7 +447,10 @@ def _with_reverse_pairs(pairs: ComparedPairs, weight: F32 | F64) -> tuple[I32, I
 
 
 def _are_all_equal(queries: Queries, weight: F32 | F64) -> bool:
-    """Whether all weights in all processes are the same number above 0, or there are none."""
+    """Check whether the weights of all processes are a single number above 0.
+
+    The result is also true without weights.
+    """
     own_extremes = [weight.min(), weight.max()] if len(weight) else []
     extremes = gather_rows(queries, np.array(own_extremes, np.float64))
     if not len(extremes):
@@ -442,14 +466,3 @@ def _random_below(limits: I64, bits: NDArray[np.uint32]) -> I64:
     products = bits.astype(np.uint64)
     products *= limits.astype(np.uint64)
     return (products >> np.uint64(32)).astype(np.int64)
-
-
-def _ranges(starts: I64, sizes: I64) -> I64:
-    """Concatenate the ranges start .. start + size - 1 of all given starts and sizes.
-
-    >>> _ranges(np.array([5, 1]), np.array([2, 3])).tolist()
-    [5, 6, 1, 2, 3]
-    """
-    n_before = np.cumsum(sizes) - sizes
-    indexes: I64 = np.arange(sizes.sum()) + np.repeat(starts - n_before, sizes)
-    return indexes

@@ -45,13 +45,13 @@ class _Ranking:
     offsets: I64
 
     def sum_in_query(self, values: F64) -> F64:
-        """Sum values by place, (n_docs,), from the query's first place up to each place."""
+        """Compute running sums of the values of the places, (n_docs,), from 0 in each query."""
         total = np.append(0.0, np.cumsum(values))
         sums: F64 = total[1:] - total[self.offsets[self.query]]
         return sums
 
     def of_query(self, values: F64) -> F64:
-        """Sum values by place, (n_docs,), over each query, (n_queries,)."""
+        """Add up the values of the places, (n_docs,), for each query, (n_queries,)."""
         sums = np.bincount(self.query, values, minlength=len(self.offsets) - 1)
         return sums.astype(np.float64, copy=False)  # numpy's stubs declare integers
 
@@ -90,24 +90,25 @@ def _ndcg_changes(ranking: _Ranking, upper: I64, lower: I64) -> F64:
 def _average_precision_changes(ranking: _Ranking, upper: I64, lower: I64) -> F64:
     """Compute changes of average precision, the mean precision at the ranks of relevant documents.
 
-    With hits(r), the number of relevant documents up to rank r, the precision at rank r is
-    hits(r) / r. If only the lower document is relevant, the exchange moves it up from rank b to
-    rank a, which adds (hits(a - 1) + 1) / a - hits(b) / b to the sum of precisions. The precision
-    at each relevant document of a rank r between a and b grows by 1 / r.
+    The precision at rank r is hits(r) / r, where hits(r) is the number of relevant documents up to
+    rank r. With the upper document at rank a, the lower document at rank b, and the sum B of 1 / r
+    over the ranks r of relevant documents between a and b, the sum of precisions changes by
+
+        (hits(a - 1) + 1) / a + B - hits(b) / b    if only the lower document is relevant,
+        hits(b) / b - B - hits(a) / a              if only the upper document is relevant,
+        0                                          otherwise.
     """
     relevant = ranking.relevant
     rank = ranking.rank
     hits = ranking.sum_in_query(relevant)
     inverse_ranks = ranking.sum_in_query(relevant / rank)
-    hits_above = hits[upper] - relevant[upper]
-    # The sum of 1 / r over the relevant documents below the upper and down to the lower document.
-    between = inverse_ranks[lower] - inverse_ranks[upper]
-    # If the lower document is relevant, it counts in `between`, so 1 / b is subtracted.
-    moved_up = (hits_above + 1) / rank[upper] - hits[lower] / rank[lower]
-    moved_up += between - 1 / rank[lower]
-    # If the upper document is relevant, it moves down, and the documents between lose 1 / r.
-    moved_down = hits[lower] / rank[lower] - hits[upper] / rank[upper] - between
-    change = np.where(relevant[lower] > relevant[upper], moved_up, moved_down)
+    hits_above = hits[upper] - relevant[upper]  # hits(a - 1)
+    # The sum B of the formula above, and 1 / b if the lower document is relevant.
+    between_and_lower = inverse_ranks[lower] - inverse_ranks[upper]
+    lower_moves_up = (hits_above + 1) / rank[upper] - hits[lower] / rank[lower]
+    lower_moves_up += between_and_lower - 1 / rank[lower]
+    upper_moves_down = hits[lower] / rank[lower] - hits[upper] / rank[upper] - between_and_lower
+    change = np.where(relevant[lower] > relevant[upper], lower_moves_up, upper_moves_down)
     change = np.where(relevant[lower] == relevant[upper], 0.0, np.abs(change))
     n_relevant = ranking.of_query(relevant)[ranking.query[upper]]
     return change / np.maximum(n_relevant, 1.0)
@@ -125,24 +126,27 @@ def _precision_changes(ranking: _Ranking, upper: I64, lower: I64) -> F64:
 def _reciprocal_rank_changes(ranking: _Ranking, upper: I64, lower: I64) -> F64:
     """Compute changes of the reciprocal rank, 1 / rank of the query's first relevant document.
 
-    An exchange that moves a relevant document up raises the measure if the new rank is above the
-    first relevant document. An exchange that moves the first relevant document down lowers it; then
-    the first relevant document is the moved document or the next relevant document.
+    With the upper document at rank a and the lower document at rank b, and with the ranks r_1 and
+    r_2 of the first and the second relevant document of the query, the measure changes by
+
+        max(0, 1 / a - 1 / r_1)        if only the lower document is relevant,
+        1 / a - 1 / min(b, r_2)        if only the upper document is relevant, and is the first,
+        0                              otherwise.
     """
     relevant = ranking.relevant
     rank = ranking.rank
-    hits = ranking.sum_in_query(relevant)
-    first_rank = _rank_of_hit(ranking, hits, 1)
-    second_rank = _rank_of_hit(ranking, hits, 2)
+    hits = ranking.sum_in_query(relevant)  # number of relevant documents up to each place
     query = ranking.query[upper]
+    first_rank = _rank_of_hit(ranking, hits, 1)[query]
+    second_rank = _rank_of_hit(ranking, hits, 2)[query]
     only_lower_is_relevant = relevant[lower] > relevant[upper]
-    gain = np.maximum(1 / rank[upper] - 1 / first_rank[query], 0.0)
-    moved_up = np.where(only_lower_is_relevant, gain, 0.0)
+    gain = np.maximum(1 / rank[upper] - 1 / first_rank, 0.0)
+    lower_moves_up = np.where(only_lower_is_relevant, gain, 0.0)
     only_upper_is_relevant = relevant[upper] > relevant[lower]
     upper_is_first = only_upper_is_relevant & (hits[upper] == 1)
-    next_rank = np.minimum(rank[lower], second_rank[query])
-    moved_down = np.where(upper_is_first, 1 / rank[upper] - 1 / next_rank, 0.0)
-    return moved_up + moved_down
+    new_first_rank = np.minimum(rank[lower], second_rank)
+    upper_moves_down = np.where(upper_is_first, 1 / rank[upper] - 1 / new_first_rank, 0.0)
+    return lower_moves_up + upper_moves_down
 
 
 def _rank_of_hit(ranking: _Ranking, hits: F64, number: int) -> F64:
@@ -163,12 +167,17 @@ def _rank_of_hit(ranking: _Ranking, hits: F64, number: int) -> F64:
 
 
 def _err_changes(ranking: _Ranking, upper: I64, lower: I64) -> F64:
-    """Compute changes of ERR, the sum over ranks r of R_r / r times Π (1 - R_q) over ranks q < r.
+    """Compute changes of the expected reciprocal rank, ERR.
 
-    R = (2^grade - 1) / 2^4 is the probability that a reader stops at a document (Chapelle et al.
-    2009, Expected Reciprocal Rank for Graded Relevance). An exchange replaces the terms of the two
-    documents. A term between them has the factor 1 - R of the upper document, which becomes 1 - R
-    of the lower document.
+        ERR = Σ over ranks r of P_r R_r / r,   P_r = Π over ranks q < r of (1 - R_q)
+
+    R = (2^grade - 1) / 2^4 is the probability that a reader stops at a document, and P_r the
+    probability that a reader reaches rank r (Chapelle et al. 2009, Expected Reciprocal Rank for
+    Graded Relevance). If the documents at the ranks a < b exchange ranks,
+
+        the term of rank a changes by          P_a (R_b - R_a) / a,
+        each term between is multiplied by     c = (1 - R_b) / (1 - R_a),
+        the term of rank b changes by          P_b (R_a c - R_b) / b.
     """
     rank = ranking.rank
     stop = (np.exp2(ranking.grades) - 1) / 2**_HIGHEST_OF_ERR  # R, below 1
@@ -177,7 +186,7 @@ def _err_changes(ranking: _Ranking, upper: I64, lower: I64) -> F64:
     terms = ranking.sum_in_query(stop * reached / rank)
     # The sum of the terms of the documents between the upper and the lower document.
     between = terms[lower] - terms[upper] - stop[lower] * reached[lower] / rank[lower]
-    ratio = (1 - stop[lower]) / (1 - stop[upper])
+    ratio = (1 - stop[lower]) / (1 - stop[upper])  # c
     change_at_upper = reached[upper] * (stop[lower] - stop[upper]) / rank[upper]
     change_between = between * (ratio - 1)
     change_at_lower = reached[lower] * (stop[upper] * ratio - stop[lower]) / rank[lower]
@@ -250,12 +259,12 @@ def weights_by_quality(
     if queries.judged is not None or metric.kind not in CHANGES:
         return None
     changes = exchange_changes(metric, queries, order, pairs)
-    query = queries.query_of_docs()[pairs.i]
-    change_of_query = np.bincount(query, changes, minlength=len(queries))
     total, n = sum_over_processes(queries, np.array([changes.sum(), len(changes)]))
     mean = total / max(n, 1)
     if mean == 0:
         return np.ones(len(pairs), np.float32)
     weights = (1 - SHARE_BY_CHANGE) + SHARE_BY_CHANGE * changes / mean
-    weights = np.where(change_of_query[query] == 0, 1.0, weights)
-    return weights.astype(np.float32)
+    query = queries.query_of_docs()[pairs.i]
+    sum_of_query = np.bincount(query, changes, minlength=len(queries))
+    no_pair_changes = sum_of_query[query] == 0
+    return np.where(no_pair_changes, 1.0, weights).astype(np.float32)

@@ -124,13 +124,10 @@ def even(part: SortedPart) -> I64:
     """
     sizes = np.diff(offsets_of_all(part.queries))
     n_pairs = sizes * (sizes - 1) // 2
-    if part.wanted is not None:
-        n_of_query = np.full(len(sizes), -(-part.wanted // len(sizes)))  # rounded up
+    if part.wanted is None:
+        n_of_query = _even_numbers(sizes, n_pairs)
     else:
-        n_of_query = np.maximum(_LEAST_OF_QUERY, sizes * np.log2(np.maximum(sizes, 1)))
-        total = np.minimum(n_of_query, n_pairs).sum()
-        if total > _IN_ALL:
-            n_of_query = np.ceil(n_of_query * (_IN_ALL / total))
+        n_of_query = np.full(len(sizes), -(-part.wanted // len(sizes)))  # rounded up
     gives_all = n_pairs <= n_of_query
     n_random = int(n_of_query[~gives_all].sum())
     weight_of_query = np.where(gives_all, 0, n_of_query)
@@ -138,6 +135,23 @@ def even(part: SortedPart) -> I64:
     first_query = 0 if part.queries.shard is None else part.queries.shard.first
     own_gives_all = gives_all[first_query : first_query + len(part.queries)]
     return np.append(_all_keys_of(part.queries, own_gives_all), random_keys)
+
+
+def _even_numbers(sizes: I64, n_pairs: I64) -> F64:
+    """Compute how many pairs of each query `even` selects if no number of pairs is wanted.
+
+    Args:
+        sizes: (n_queries,) the number of documents of each query.
+        n_pairs: (n_queries,) the number of all pairs of each query.
+
+    Returns:
+        (n_queries,) numbers. A query with fewer pairs gives all its pairs.
+    """
+    n_of_query = np.maximum(_LEAST_OF_QUERY, sizes * np.log2(np.maximum(sizes, 1)))
+    total = np.minimum(n_of_query, n_pairs).sum()
+    if total > _IN_ALL:
+        n_of_query = np.ceil(n_of_query * (_IN_ALL / total))
+    return n_of_query
 
 
 def _all_keys_of(queries: Queries, is_chosen: Bool) -> I64:
@@ -586,15 +600,18 @@ def _draw(part: SortedPart, weight: F64 | I64, n: int) -> I64:
     for start in range(0, n, _AT_ONCE):
         m = min(_AT_ONCE, n - start)
         query = part.rng.choice(len(weight), m, p=share)
-        size = sizes[query]
+        i, j = _draw_two_documents(part.rng, sizes[query])
         first_doc = numbers_in_shard(part.queries, offsets[query])
-        # i and j count the documents of the query. Document j is 1 to size - 1 documents after
-        # document i, where the first document follows the last.
-        i = (part.rng.random(m) * size).astype(np.int64)
-        distance = 1 + (part.rng.random(m) * (size - 1)).astype(np.int64)
-        j = (i + distance) % size
         is_own = (first_doc >= 0) & (first_doc < part.queries.n_docs)
         doc_i = (first_doc + i)[is_own]
         doc_j = (first_doc + j)[is_own]
         batches.append(unordered(doc_i, doc_j))
     return np.concatenate(batches)
+
+
+def _draw_two_documents(rng: np.random.Generator, size: I64) -> tuple[I64, I64]:
+    """Draw two different numbers from 0 to size - 1 for each of m sizes, (m,) each."""
+    i = (rng.random(len(size)) * size).astype(np.int64)
+    # Number j is 1 to size - 1 numbers after i, where 0 follows the last number.
+    distance = 1 + (rng.random(len(size)) * (size - 1)).astype(np.int64)
+    return i, (i + distance) % size

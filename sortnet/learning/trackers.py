@@ -3,6 +3,8 @@
 import math
 import os
 import warnings
+from collections.abc import Callable
+from functools import partial
 from importlib.util import find_spec
 from types import SimpleNamespace
 from typing import Any
@@ -30,25 +32,41 @@ def tracker(where: str, run: str, params: dict[str, Any], say: Any = warnings.wa
         raise SortNetError(f"{where!r} is not tensorboard:DIR, mlflow or mlflow:URI")
     if find_spec(kind) is None:
         raise SortNetError(f"--log {kind} needs it: pip install 'sortnet[{kind}]'")
-    writer: Any = None  # opened by the first iteration, and closed by the last
+    run_log = _RunLog(partial(_open_writer, kind, place, run, params))
 
     def log(record: Iteration, state: State) -> None:
-        """Log the finite numbers of an iteration."""
-        nonlocal writer
+        """Log an iteration; an error becomes a message, and does not end the run."""
         try:
-            if writer is None:
-                writer = _open_writer(kind, place, run, params, record.iteration)
-            for name, value in _scalars(record).items():
-                if math.isfinite(value):
-                    writer.add_scalar(name, float(value), record.iteration)
-            if state.finished:
-                writer.close()
-            else:
-                writer.flush()
+            run_log.add(record, finished=state.finished)
         except Exception as error:
             say(f"iteration {record.iteration} is not in {where}: {one_line(error)}")
 
     return log
+
+
+class _RunLog:
+    """Log of a run in a tracker, which is opened by the first iteration and closed by the last.
+
+    Args:
+        open_writer: function that opens the log, given the number of the first iteration; see
+            `_open_writer`.
+    """
+
+    def __init__(self, open_writer: Callable[[int], Any]) -> None:
+        self._open_writer = open_writer
+        self._writer: Any = None  # None: not opened yet
+
+    def add(self, record: Iteration, *, finished: bool) -> None:
+        """Write the finite numbers of an iteration; close the log if the run is finished."""
+        if self._writer is None:
+            self._writer = self._open_writer(record.iteration)
+        for name, value in _scalars(record).items():
+            if math.isfinite(value):
+                self._writer.add_scalar(name, float(value), record.iteration)
+        if finished:
+            self._writer.close()
+        else:
+            self._writer.flush()
 
 
 def _scalars(record: Iteration) -> dict[str, float]:
@@ -81,10 +99,21 @@ def _open_writer(kind: str, place: str, run: str, params: dict[str, Any], first:
         from torch.utils.tensorboard import SummaryWriter
 
         return SummaryWriter(place, purge_step=first)
+    return _open_mlflow(place, run, params)
+
+
+def _open_mlflow(uri: str, run: str, params: dict[str, Any]) -> Any:
+    """Open a run in MLflow; return an object with the methods of TensorBoard's `SummaryWriter`.
+
+    Args:
+        uri: the URI of MLflow; if empty, MLflow's default.
+        run: the name of the run, which is looked up or made in the experiment `sortnet`.
+        params: the settings of the run, which MLflow shows.
+    """
     from mlflow.tracking import MlflowClient
 
     os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "1")  # its default waits for minutes
-    client = MlflowClient(tracking_uri=place or None)
+    client = MlflowClient(tracking_uri=uri or None)
     experiment = client.get_experiment_by_name("sortnet")
     experiment_id = experiment.experiment_id if experiment else client.create_experiment("sortnet")
     runs = client.search_runs([experiment_id], f"attributes.run_name = '{run}'")

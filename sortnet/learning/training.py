@@ -297,16 +297,17 @@ def _train(
     progress: Progress,
 ) -> Trained:
     """Train a net for all epochs, and keep the weights of the best epoch; see `train_on_pairs`."""
-    rng = _generator(net, tp, seed)
     epoch_pairs = int(tp.in_epoch(settings.query_pairs).sum())
     epoch_steps = steps_of_epoch(epoch_pairs, settings)
     most_epochs = settings.epochs
     if most_epochs is None:
         most_epochs = default_epochs(int(tp.n_docs.sum()), epoch_steps, most=MOST_OF_TRAINING)
-    all_steps = most_epochs * epoch_steps
-    steps = _Steps.of(net, settings, Share(0, all_steps, all_steps, epoch_steps))
+    rng = _generator(net, tp, seed)
     size = batch_size(epoch_pairs, settings)
     batches = tp.endless_batches(size, settings.query_pairs, rng, net.device)
+    all_steps = most_epochs * epoch_steps
+    steps = _Steps.of(net, settings, Share(0, all_steps, all_steps, epoch_steps))
+
     n_epochs = 0  # number of epochs that were made
     kept_epoch = 0
     train_loss = np.nan
@@ -320,11 +321,12 @@ def _train(
         if score is not None and not _is_scored(n_epochs, most_epochs):
             continue  # RankQuality needs a sort, and is measured after a few epochs only
         value = _value_of_epoch(n_epochs, net, vp, settings, score)
+        n_epochs_in_vain = n_epochs - kept_epoch
         if value > best_value:
             kept_epoch = n_epochs
             best_value = value
             best_weights = copy.deepcopy(net.state_dict())
-        elif settings.patience is not None and n_epochs - kept_epoch >= settings.patience:
+        elif settings.patience is not None and n_epochs_in_vain >= settings.patience:
             break
     net.load_state_dict(best_weights)
     vali_loss = _mean_loss(net, vp, settings) if len(vp) else np.nan

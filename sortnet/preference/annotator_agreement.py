@@ -127,15 +127,16 @@ def agreement_by_group(
     if groups is None or not len(judgements):
         return []
     _, number_of_item = np.unique(groups, return_inverse=True)
-    group_numbers = number_of_item[judgements.left]
-    rows = np.argsort(group_numbers, kind="stable")
-    boundaries = np.flatnonzero(np.diff(group_numbers[rows])) + 1
-    by_first_judgement = sorted(np.split(rows, boundaries), key=lambda rows: int(rows[0]))
+    group_number = number_of_item[judgements.left]  # of each judgement
+    by_group = np.argsort(group_number, kind="stable")
+    boundaries = np.flatnonzero(np.diff(group_number[by_group])) + 1
+    rows_of_groups = np.split(by_group, boundaries)
+    rows_of_groups.sort(key=lambda rows: int(rows[0]))  # in the order of first judgements
     agreements = []
-    for rows_of_group in by_first_judgement:
-        group = groups[judgements.left[rows_of_group[0]]]
-        agreements.append((group, agreement(judgements.where(rows_of_group))))
-    return sorted(agreements, key=lambda pair: _alpha_or_last(pair[1]))
+    for rows in rows_of_groups:
+        name = groups[judgements.left[rows[0]]]
+        agreements.append((name, agreement(judgements.where(rows))))
+    return sorted(agreements, key=lambda name_and_agreement: _alpha_or_last(name_and_agreement[1]))
 
 
 def _alpha_or_last(agreement: Agreement) -> float:
@@ -213,13 +214,14 @@ def disagreement(votes: SharedVotes) -> F64:
 def krippendorff_alpha(counts: ArrayLike, weight: ArrayLike = 1.0) -> float | None:
     """Compute Krippendorff's alpha of nominal values: 1 - observed / expected disagreement.
 
-    With c_uv, the number of answers that give value v to unit u, m_u = Σ_v c_uv, and without
-    weights:
+    With the number c_uv of answers that give the value v to the unit u, and the weight w_u of the
+    unit:
 
-        alpha = 1 - (n - 1) Σ_u (m_u² - Σ_v c_uv²) / (m_u - 1) / (n² - Σ_v n_v²)
+        alpha = 1 - (n - w) Σ_u w_u (m_u² - Σ_v c_uv²) / (m_u - 1) / (n² - Σ_v n_v²)
+        m_u = Σ_v c_uv,  n_v = Σ_u w_u c_uv,  n = Σ_v n_v
 
-    Here n_v = Σ_u c_uv and n = Σ_v n_v. With weights, each unit is repeated in proportion to its
-    weight, and 1 becomes the mean weight of an answer.
+    Here w = n / Σ_u m_u is the mean weight of an answer. A weight repeats a unit in proportion;
+    without weights, all w_u and w are 1.
 
     Args:
         counts: (u, v) how often each unit was given each value. A unit with fewer than two answers
@@ -296,25 +298,48 @@ def triples_of(low: I64, high: I64, most: int) -> Iterator[tuple[I64, I64, I64]]
 
     Cost: a look at each path, up to 20,000,000 paths.
     """
-    n_next, first_next = _next_pairs(low, high)
-    first_path = np.cumsum(n_next) - n_next  # the number of each pair's first path
     # The pair (a, c) is looked up by its key: both item numbers, packed into one number.
-    key = packed(low, high)
-    by_key = np.argsort(key)
+    keys = packed(low, high)
+    by_key = np.argsort(keys)
     n_left = most
-    for begin, end in _blocks_of_pairs(n_next):
-        ab = np.repeat(np.arange(begin, end), n_next[begin:end])
-        path = first_path[begin] + np.arange(len(ab))
-        bc = first_next[ab] + (path - first_path[ab])
-        key_of_ac = packed(low[ab], high[bc])
-        rank = np.minimum(np.searchsorted(key, key_of_ac, sorter=by_key), len(key) - 1)
-        ac = by_key[rank]
-        is_triple = key[ac] == key_of_ac
-        triples = np.flatnonzero(is_triple)[:n_left]
+    for ab, bc in _paths(low, high):
+        ac = _find_keys(packed(low[ab], high[bc]), keys, by_key)
+        triples = np.flatnonzero(ac >= 0)[:n_left]
         yield ab[triples], bc[triples], ac[triples]
         n_left -= len(triples)
         if not n_left:
             return
+
+
+def _find_keys(wanted: I64, keys: I64, by_key: I64) -> I64:
+    """Find the index of each wanted key in an array of keys; -1 for a key that is not there.
+
+    Args:
+        wanted: (m,) the wanted keys.
+        keys: (p,) the keys to search, at least one.
+        by_key: (p,) the indices that sort the keys.
+    """
+    rank = np.searchsorted(keys, wanted, sorter=by_key)
+    index = by_key[np.minimum(rank, len(keys) - 1)]  # a key above all keys has the rank p
+    return np.where(keys[index] == wanted, index, -1)
+
+
+def _paths(low: I64, high: I64) -> Iterator[tuple[I64, I64]]:
+    """Find the paths in a list of pairs: two pairs (a, b) and (b, c), with items a < b < c.
+
+    The order of the paths and the arguments are those of `triples_of`.
+
+    Yields:
+        For a block of about a million paths, the indices of the pairs (a, b) and (b, c).
+    """
+    n_next, first_next = _next_pairs(low, high)
+    for begin, end in _blocks_of_pairs(n_next):
+        n_paths = n_next[begin:end]
+        ab = np.repeat(np.arange(begin, end), n_paths)
+        # Path k from a pair (a, b), counted from 0, goes on with the k-th of its pairs (b, c).
+        first_path = np.repeat(np.cumsum(n_paths) - n_paths, n_paths)
+        k = np.arange(len(ab)) - first_path
+        yield ab, first_next[ab] + k
 
 
 def _blocks_of_pairs(n_paths: I64) -> Iterator[tuple[int, int]]:
@@ -330,6 +355,7 @@ def _blocks_of_pairs(n_paths: I64) -> Iterator[tuple[int, int]]:
     """
     n_followed = min(int(n_paths.sum()), _MOST_PATHS)
     first_path_of_block = [*range(0, n_followed, _PATHS_AT_ONCE), n_followed]
+    # `cumsum` counts the paths up to the end of each pair, so this finds the pair of each path.
     first_pair_of_block = np.searchsorted(np.cumsum(n_paths), first_path_of_block, side="right")
     return pairwise(first_pair_of_block.tolist())
 
@@ -344,13 +370,14 @@ def _next_pairs(low: I64, high: I64) -> tuple[I64, I64]:
         (p,) the number of pairs (b, c), and (p,) the index of the first such pair, which means
         nothing if the number is 0.
     """
-    low_items, first_pair, n_pairs = np.unique(low, return_index=True, return_counts=True)
-    # An item b above all low items has the index after the end, so the arrays get one more value.
-    index_of_b = np.searchsorted(low_items, high)
-    is_low_item = np.append(low_items, -1)[index_of_b] == high
-    n_next = np.where(is_low_item, np.append(n_pairs, 0)[index_of_b], 0)
-    first_next = np.append(first_pair, 0)[index_of_b]
-    return n_next, first_next
+    # The items are numbered again without gaps, so that arrays can have a value for each item.
+    items, numbers = np.unique(np.concatenate((low, high)), return_inverse=True)
+    low_number, high_number = np.split(numbers, 2)
+    n_pairs = np.bincount(low_number, minlength=len(items))  # pairs whose lower item it is
+    first_pair = np.zeros(len(items), np.int64)
+    # The pairs are written from last to first, so that the first pair of an item remains.
+    first_pair[low_number[::-1]] = np.arange(len(low))[::-1]
+    return n_pairs[high_number], first_pair[high_number]
 
 
 class _Majorities(NamedTuple):
@@ -370,15 +397,17 @@ class _Majorities(NamedTuple):
 def _majorities(votes: SharedVotes) -> _Majorities:
     """List the pairs of which most answers prefer the same item, the oldest pair first.
 
-    Pairs with the same lower item number follow the oldest of these pairs.
+    Pairs with the same lower item follow each other, in the place of the oldest of these pairs.
     """
     n_low, n_high, _ = counted(votes.pair, votes.better).T
     balance = n_low - n_high
     decided_pairs = np.flatnonzero(balance)
-    oldest_first = decided_pairs[np.argsort(votes.oldest()[decided_pairs])]
-    low = votes.low[votes.starts[oldest_first]]
-    _, oldest_with_low, number_of_low = np.unique(low, return_index=True, return_inverse=True)
-    oldest_with_same_low = oldest_with_low[number_of_low]
-    pairs = oldest_first[np.argsort(oldest_with_same_low, kind="stable")]
+    first_row = votes.oldest()[decided_pairs]  # of the answers to each pair
+    low = votes.low[votes.starts[decided_pairs]]
+    low_items, number_of_low = np.unique(low, return_inverse=True)
+    first_row_of_low = np.full(len(low_items), first_row.max(initial=0))
+    np.minimum.at(first_row_of_low, number_of_low, first_row)
+    oldest_low_first = np.lexsort((first_row, first_row_of_low[number_of_low]))
+    pairs = decided_pairs[oldest_low_first]
     starts = votes.starts[pairs]
-    return _Majorities(votes.low[starts], votes.high[starts], balance[pairs] > 0)
+    return _Majorities(votes.low[starts], votes.high[starts], low_wins=balance[pairs] > 0)

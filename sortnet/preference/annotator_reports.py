@@ -164,31 +164,46 @@ class _Counts:
         """
         n_annotators = int(table.annotator.max(initial=-1)) + 1
         n = n_annotators + 1  # with the row of zeros
-        self.table = table
-        rows = np.flatnonzero(table.is_answer)
-        by_annotator = rows[np.argsort(table.annotator[rows], kind="stable")]
-        starts_of_later_annotators = np.searchsorted(table.annotator[by_annotator], np.arange(1, n))
-        self.answer_rows = np.split(by_annotator, starts_of_later_annotators)
-        # The index of a cell in a table with a row for each annotator, a column for each answer.
-        cell = len(ANSWERS) * table.annotator + table.answer
-        replies = np.bincount(cell[table.live], minlength=len(ANSWERS) * n)
-        self.replies = replies.reshape(n, len(ANSWERS))
         votes = SharedVotes.of(table, sets=True)
+        self.table = table
+        self.answer_rows = _answer_rows_by_annotator(table, n)
+        self.replies = _count_replies(table, n)
         self.shared, self.repeats = _agreements(votes, posterior, n)
-        better_item = _better_of_gold(votes, study)
-        is_gold = better_item >= 0
-        # `votes.better` is 1 for the item with the lower number. It is ½ for a tie, which is never
-        # right.
-        right_vote = np.where(better_item == votes.low, 1.0, 0.0)
-        is_right = is_gold & (votes.better == right_vote)
-        self.gold = _sum_by_annotator(votes.annotator, is_gold, n)
-        self.right = _sum_by_annotator(votes.annotator, is_right, n)
-        self.is_informed = _is_informed(table, by_annotator, n, study, features)
+        self.gold, self.right = _count_gold_answers(votes, study, n)
+        self.is_informed = _is_informed(table, n, study, features)
 
     def row(self, name: str) -> int:
         """Return the row of an annotator in all counts; the row of zeros for an unknown name."""
         last_row = len(self.answer_rows) - 1
         return min(self.table.annotators.get(name, last_row), last_row)
+
+
+def _answer_rows_by_annotator(table: Judgements, n: int) -> list[I64]:
+    """List the rows of each annotator's answers about the order, oldest first.
+
+    Args:
+        table: the judgements.
+        n: number of annotators.
+    """
+    rows = np.flatnonzero(table.is_answer)
+    by_annotator = rows[np.argsort(table.annotator[rows], kind="stable")]
+    starts_of_later_annotators = np.searchsorted(table.annotator[by_annotator], np.arange(1, n))
+    return np.split(by_annotator, starts_of_later_annotators)
+
+
+def _count_replies(table: Judgements, n: int) -> I64:
+    """Count each annotator's replies of each kind, without undone replies.
+
+    Args:
+        table: the judgements.
+        n: number of annotators.
+
+    Returns:
+        (n, r) the counts; the columns are in the order of `ANSWERS`.
+    """
+    shape = n, len(ANSWERS)
+    cell = np.ravel_multi_index((table.annotator, table.answer), shape)
+    return np.bincount(cell[table.live], minlength=n * len(ANSWERS)).reshape(shape)
 
 
 class _Agreements(NamedTuple):
@@ -208,7 +223,7 @@ class _Agreements(NamedTuple):
 
     @classmethod
     def summed(
-        cls, annotator: I64, compared: F64, same: F64, expected_share: F64, n: int
+        cls, annotator: I64, *, compared: F64, same: F64, expected_share: F64, n: int
     ) -> _Agreements:
         """Sum the comparisons of each annotator's answers.
 
@@ -259,19 +274,14 @@ def _report(
     table = counts.table
     row = counts.row(name)
     answer_rows = counts.answer_rows[row]
-    reliability: Measured | None = None
-    side_bias: Measured | None = None
-    if len(answer_rows):
-        reliability, side_bias = _reliability_and_bias(posterior, table, answer_rows, number)
+    reliability, side_bias = _reliability_and_bias(posterior, table, answer_rows, number)
     if not counts.is_informed[row]:
         reliability = None
     n_gold = int(counts.gold[row])
     gold = _share(int(counts.right[row]), n_gold) if n_gold else None
-    milliseconds = table.milliseconds[answer_rows]
-    measured_times = milliseconds[milliseconds >= 0]
-    median_seconds = float(np.median(measured_times)) / 1000 if len(measured_times) else None
     is_model = name in study.models
-    too_fast = not is_model and _is_too_fast(median_seconds, len(measured_times))
+    median_seconds, is_fast = _answer_speed(table.milliseconds[answer_rows])
+    too_fast = is_fast and not is_model
     exclusion = study.excluded.get(name)
     replies = dict(zip(ANSWERS, counts.replies[row].tolist(), strict=True))
     return AnnotatorReport(
@@ -300,11 +310,22 @@ def _report(
     )
 
 
-def _is_too_fast(median_seconds: float | None, n_times: int) -> bool:
-    """Whether the median time is too short to read a question; False with fewer than 5 times."""
-    if median_seconds is None or n_times < _ENOUGH_TIMES:
-        return False
-    return median_seconds < TOO_FAST
+def _answer_speed(milliseconds: I64) -> tuple[float | None, bool]:
+    """Compute the median time of an annotator's answers, and whether it is too short to read.
+
+    Args:
+        milliseconds: (m,) the time of each answer; -1 if it was not measured.
+
+    Returns:
+        The median in seconds, None without measured times; and whether it is too short, false with
+        fewer than 5 measured times.
+    """
+    measured_times = milliseconds[milliseconds >= 0]
+    if not len(measured_times):
+        return None, False
+    median_seconds = float(np.median(measured_times)) / 1000
+    is_too_short = len(measured_times) >= _ENOUGH_TIMES and median_seconds < TOO_FAST
+    return median_seconds, is_too_short
 
 
 def _probabilities(
@@ -362,8 +383,10 @@ def _verdict(
 
 def _reliability_and_bias(
     posterior: Posterior, table: Judgements, rows: I64, number: int | None
-) -> tuple[Measured, Measured]:
+) -> tuple[Measured | None, Measured | None]:
     """Return the reliability c and the side bias b of one annotator, with 90 % intervals.
+
+    Both are None without answers of the annotator.
 
     Args:
         posterior: posterior of the scores.
@@ -372,6 +395,8 @@ def _reliability_and_bias(
         number: number of the annotator in the posterior. If None, the posterior lacks the
             annotator. Then c and b are estimated from the newest 400 answers.
     """
+    if not len(rows):
+        return None, None
     annotators = posterior.annotators
     if number is None:
         newest_rows = rows[-_MOST_ANSWERS:]
@@ -449,19 +474,23 @@ def _agreements(
     pair = votes.pair[votes.first]
     n_shared, n_same = _comparisons_with_others(votes)
     again, before = votes.repeated()
-    weight_of_repeats = votes.weight[again]
-    is_same = votes.better[again] == votes.better[before]
     compared_pairs = np.union1d(pair[n_shared > 0], votes.pair[again])
     expected_share = _expected_agreement(votes, posterior, compared_pairs)
     shared = _Agreements.summed(
-        votes.annotator[votes.first], n_shared, n_same, expected_share[pair], n
+        votes.annotator[votes.first],
+        compared=n_shared,
+        same=n_same,
+        expected_share=expected_share[pair],
+        n=n,
     )
+    weight = votes.weight[again]
+    is_same = votes.better[again] == votes.better[before]
     repeats = _Agreements.summed(
         votes.annotator[again],
-        weight_of_repeats,
-        weight_of_repeats * is_same,
-        expected_share[votes.pair[again]],
-        n,
+        compared=weight,
+        same=weight * is_same,
+        expected_share=expected_share[votes.pair[again]],
+        n=n,
     )
     return shared, repeats
 
@@ -469,22 +498,27 @@ def _agreements(
 def _comparisons_with_others(votes: SharedVotes) -> tuple[F64, F64]:
     """Compare each annotator's answers to a pair with other annotators' answers to the pair.
 
-    All comparisons that follow from one answer about a set count together as one answer.
+    For each combination of a pair and an annotator, let l and h be the numbers of the annotator's
+    answers for the item with the lower and with the higher number, L and H the numbers of the other
+    annotators' answers, and w the weight:
+
+        number of comparisons = w (l + h) (L + H)
+        number of comparisons in which both prefer the same item = w (l L + h H)
+
+    The weight is 1, or 1 / n if n comparisons follow from the same answer about a set.
 
     Returns:
-        Two arrays with a number for each pair and annotator, in the order of `votes.first`: the
-        number of comparisons, and the number of comparisons in which both answers prefer the same
-        item.
+        Both numbers for each combination, in the order of the votes that `votes.first` marks.
     """
-    pair_and_annotator = np.cumsum(votes.first) - 1  # the number of each vote's combination
+    combination = np.cumsum(votes.first) - 1  # of each vote, numbered from 0
     pair = votes.pair[votes.first]
-    # Columns: answers for the item with the lower number, and for the item with the higher number.
-    own = counted(pair_and_annotator, votes.better)[:, :2]
+    # The columns of `own` are l and h, the columns of `others` are L and H. Ties are left out.
+    own = counted(combination, votes.better)[:, :2]
     others = counted(votes.pair, votes.better)[pair, :2] - own
     weight = votes.weight[votes.first]
-    n_shared = weight * own.sum(axis=1) * others.sum(axis=1)
+    n_compared = weight * own.sum(axis=1) * others.sum(axis=1)
     n_same = weight * (own * others).sum(axis=1)
-    return n_shared, n_same
+    return n_compared, n_same
 
 
 def _expected_agreement(votes: SharedVotes, posterior: Posterior, pairs: I64) -> F64:
@@ -505,9 +539,33 @@ def _expected_agreement(votes: SharedVotes, posterior: Posterior, pairs: I64) ->
     for block in np.array_split(pairs, len(pairs) // _PAIRS_AT_ONCE + 1):
         starts = votes.starts[block]
         mean, variance = posterior.difference(votes.low[starts], votes.high[starts])
-        p = ndtr(mean[:, None] + np.sqrt(variance)[:, None] * _NODES)
+        # (pairs, nodes) score differences, at which the probability is evaluated.
+        difference = mean[:, None] + np.sqrt(variance)[:, None] * _NODES
+        p = ndtr(difference)
         expected[block] = (p**2 + (1 - p) ** 2) @ _WEIGHTS / _WEIGHTS.sum()
     return expected
+
+
+def _count_gold_answers(votes: SharedVotes, study: Study, n: int) -> tuple[F64, F64]:
+    """Count each annotator's answers to gold pairs, and the answers that are right.
+
+    Args:
+        votes: all votes.
+        study: present state of the study, which has the gold pairs.
+        n: number of annotators.
+
+    Returns:
+        (n,) the number of answers to gold pairs, (n,) the number of right answers.
+    """
+    better_item = _better_of_gold(votes, study)
+    is_gold = better_item >= 0
+    # `votes.better` is 1 for the item with the lower number. It is ½ for a tie, which is never
+    # right.
+    right_vote = np.where(better_item == votes.low, 1.0, 0.0)
+    is_right = is_gold & (votes.better == right_vote)
+    n_gold = _sum_by_annotator(votes.annotator, is_gold, n)
+    n_right = _sum_by_annotator(votes.annotator, is_right, n)
+    return n_gold, n_right
 
 
 def _better_of_gold(votes: SharedVotes, study: Study) -> I64:
@@ -527,12 +585,11 @@ def _better_of_gold(votes: SharedVotes, study: Study) -> I64:
     return better_item
 
 
-def _is_informed(table: Judgements, rows: I64, n: int, study: Study, features: bool) -> Bool:
+def _is_informed(table: Judgements, n: int, study: Study, features: bool) -> Bool:
     """Find the annotators who share an item with another annotator, who is not excluded.
 
     Args:
         table: the judgements.
-        rows: rows of all answers about the order.
         n: number of annotators.
         study: present state of the study.
         features: whether items have features. Then an answer about any item counts.
@@ -540,24 +597,41 @@ def _is_informed(table: Judgements, rows: I64, n: int, study: Study, features: b
     Returns:
         (n,) whether another annotator has answered about one of the annotator's items.
     """
+    rows = np.flatnonzero(table.is_answer)
     items = table.items(rows)
-    is_item = items >= 0
-    annotator = np.repeat(table.annotator[rows], is_item.sum(axis=1))
-    item = items[is_item]
+    answer, place = np.nonzero(items >= 0)  # -1 is an empty place
+    item = items[answer, place]
+    annotator = table.annotator[rows[answer]]
     if features:
         item = np.zeros_like(item)  # as if all answers were about the same item
     excluded_numbers = [table.annotators.get(name, -1) for name in study.excluded]
     is_counted = ~np.isin(annotator, excluded_numbers)
-    # The lowest and the highest number of the annotators who have answered about each item. Unless
-    # both are the annotator's own number, somebody else has answered, too.
+    has_other = _has_other_annotator(item, annotator, is_counted, n)
+    is_informed: Bool = np.bincount(annotator, has_other, n) > 0
+    return is_informed
+
+
+def _has_other_annotator(item: I64, annotator: I64, is_counted: Bool, n: int) -> Bool:
+    """Tell for each pair of an item and an annotator whether another annotator has the item, too.
+
+    Args:
+        item: (m,) the items that are answered about.
+        annotator: (m,) the annotator who answers about each item.
+        is_counted: (m,) whether the annotator counts as another annotator.
+        n: number of annotators.
+
+    Returns:
+        (m,) whether another annotator, who counts, has answered about the item.
+    """
+    # If somebody else has answered about an item, the lowest or the highest number of the item's
+    # annotators differs from the annotator's own number.
     n_items = item.max(initial=0) + 1
     lowest = np.full(n_items, n)
     highest = np.full(n_items, -1)
     np.minimum.at(lowest, item[is_counted], annotator[is_counted])
     np.maximum.at(highest, item[is_counted], annotator[is_counted])
-    has_other = (lowest[item] < annotator) | (highest[item] > annotator)
-    is_informed: Bool = np.bincount(annotator, has_other, n) > 0
-    return is_informed
+    has_other: Bool = (lowest[item] < annotator) | (highest[item] > annotator)
+    return has_other
 
 
 def _sum_by_annotator(annotator: I64, values: F64 | Bool, n: int) -> F64:

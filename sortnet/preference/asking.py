@@ -101,10 +101,15 @@ class SessionAsking:
         """List the choosers in the order in which they are tried, with their ranges.
 
         One number from 0 to 1 is drawn for a question. The choosers whose range has the number are
-        tried in turn, until one returns a question. The range of the hold-out starts at 0, and the
-        range of repeats follows. Gold questions have the range that ends at 1. If it reaches into
-        the range of repeats, repeats are tried first. A range that ends before it starts has no
-        number.
+        tried in turn, until one returns a question. The numbers are divided as follows:
+
+            0 ... holdout ... holdout + repeats ... 1 - gold rate ... 1
+              hold-out     repeats           informative         gold
+
+        Except in the range of the hold-out, questions that too few annotators have answered are
+        tried before informative questions. If the shares add up to more than 1, the range of gold
+        questions overlaps with other ranges. Then repeats are asked instead of gold, and gold
+        instead of the hold-out. A range that ends before it starts has no number.
         """
         repeats_end = holdout + repeats
         gold_start = 1 - gold_rate
@@ -115,6 +120,7 @@ class SessionAsking:
             _Share(holdout, 1, self._choose_overlap),
             _Share(0, holdout, self._choose_holdout),
             _Share(holdout, 1, self._choose_informative),
+            # If nothing else is left, hold-out questions and skipped questions are asked.
             _Share(0, 1, self._choose_holdout),
             _Share(0, 1, self._choose_skipped),
         )
@@ -133,9 +139,7 @@ class SessionAsking:
         if undone is not None and self._may_be_asked(undone, taken):
             return undone.question
         self._n_asked += 1
-        n_events = len(self._history.events)
-        number_of_name = crc32(annotator.encode())
-        rng = np.random.default_rng((self._seed, number_of_name, n_events, self._n_asked))
+        rng = self._generator(annotator, len(self._history.events), self._n_asked)
         request = _Request(annotator, taken, self.free(annotator, taken), rng, set_size)
         drawn_number = rng.random()
         for share in self._shares:
@@ -216,7 +220,10 @@ class SessionAsking:
         return None
 
     def _choose_holdout(self, request: _Request) -> Question | None:
-        """Choose a random pair; half of these pairs have been answered by another annotator."""
+        """Choose a random pair; half of these pairs have been answered by another annotator.
+
+        If no pair that others have answered is free, all pairs are new.
+        """
         rng = request.rng
         holdout_pairs = self._history.holdout_pairs(request.annotator)
         shared_pairs = [pair for pair in holdout_pairs if request.free(*pair)]
@@ -288,12 +295,16 @@ class SessionAsking:
 
     def _in_places(self, annotator: str, items: list[int]) -> list[int]:
         """Order the items at random, but always in the same way for this annotator."""
-        number_of_name = crc32(annotator.encode())
-        rng = np.random.default_rng((self._seed, number_of_name, *items))
+        rng = self._generator(annotator, *items)
         if len(items) > 2:
             return [*map(int, rng.permutation(items))]
         lower_number_first = rng.random() < 0.5
         return items if lower_number_first else items[::-1]
+
+    def _generator(self, annotator: str, *numbers: int) -> np.random.Generator:
+        """Make the random generator of an annotator; the numbers are a part of its seed."""
+        number_of_name = crc32(annotator.encode())
+        return np.random.default_rng((self._seed, number_of_name, *numbers))
 
     def _merge_pass(self) -> MergePass:
         """Return the current merge sort; after an undo it is built again from the answers."""

@@ -92,21 +92,22 @@ def calibration(
     >>> only_range.said, only_range.others
     (0.8, 0.0)
     """
-    table = Judgements.of(judgements)
-    votes = SharedVotes.of(table)
-    is_own = votes.annotator == table.annotators.get(annotator, -1)
-    is_tie = votes.better == 0.5
-    has_p = ~np.isnan(table.p[votes.rows])
-    is_counted = is_own & ~is_tie & has_p
-    if not is_counted.any():
-        return []
-    answers = _compare(table, votes, is_counted, is_own, gold)
-    inner_edges = EDGES[1:-1]
-    range_numbers = np.searchsorted(inner_edges, answers.p, side="right")
+    answers = _compare_answers(Judgements.of(judgements), annotator, gold)
+    range_numbers = _range_numbers(answers.p)
     return [
-        _calibration_range(answers.where(range_numbers == k), EDGES[k], EDGES[k + 1])
+        _calibration_range(answers.where(range_numbers == k), low=EDGES[k], high=EDGES[k + 1])
         for k in np.unique(range_numbers).tolist()
     ]
+
+
+def _range_numbers(p: F64) -> I64:
+    """Return the number of the range of each probability, from 0.
+
+    The range k is from `EDGES[k]` up to `EDGES[k + 1]`. An inner edge belongs to the higher range,
+    and the probability 1 to the last range.
+    """
+    inner_edges = EDGES[1:-1]
+    return np.searchsorted(inner_edges, p, side="right")
 
 
 def _calibration_range(answers: _ComparedAnswers, low: float, high: float) -> CalibrationRange:
@@ -125,27 +126,36 @@ def _calibration_range(answers: _ComparedAnswers, low: float, high: float) -> Ca
     )
 
 
-def _compare(
-    table: Judgements, votes: SharedVotes, is_counted: Bool, is_own: Bool, gold: Iterable[Pair]
-) -> _ComparedAnswers:
-    """Compare the counted votes with the gold pairs and with other annotators' votes.
+def _compare_answers(table: Judgements, annotator: str, gold: Iterable[Pair]) -> _ComparedAnswers:
+    """Compare an annotator's answers with the gold pairs and with other annotators' answers.
+
+    Ties and answers without a probability are left out.
 
     Args:
-        table: the judgements.
-        votes: the votes of all annotators.
-        is_counted: a mask of the annotator's votes to compare.
-        is_own: a mask of all votes of the annotator.
+        table: the judgements of all annotators.
+        annotator: the name of the annotator, who perhaps has no answers.
         gold: pairs (better, worse) whose order is known.
     """
+    votes = SharedVotes.of(table)
+    no_annotator = -1
+    is_own = votes.annotator == table.annotators.get(annotator, no_annotator)
+    is_tie = votes.better == 0.5
+    has_p = ~np.isnan(table.p[votes.rows])
+    is_counted = is_own & ~is_tie & has_p
+    low = votes.low[is_counted]
+    high = votes.high[is_counted]
     pair = votes.pair[is_counted]
-    n_prefer_low, n_prefer_high = _preference_counts(votes, ~is_own)
-    n_others = n_prefer_low + n_prefer_high
     prefers_low = votes.better[is_counted] == 1
-    is_right, is_gold = _compare_with_gold(votes, is_counted, gold)
+    n_others_for_low, n_others_for_high = _preference_counts(votes, ~is_own)
+    is_right, is_gold = _compare_with_gold(
+        preferred=np.where(prefers_low, low, high),
+        rejected=np.where(prefers_low, high, low),
+        gold=gold,
+    )
     return _ComparedAnswers(
         p=_p_of_preferred(table, votes.rows[is_counted]),
-        n_others=n_others[pair],
-        n_same=np.where(prefers_low, n_prefer_low[pair], n_prefer_high[pair]),
+        n_others=n_others_for_low[pair] + n_others_for_high[pair],
+        n_same=np.where(prefers_low, n_others_for_low[pair], n_others_for_high[pair]),
         is_gold=is_gold,
         is_right=is_right,
     )
@@ -166,26 +176,24 @@ def _preference_counts(votes: SharedVotes, is_counted: Bool) -> tuple[I64, I64]:
     return n_prefer_low, n_prefer_high
 
 
-def _compare_with_gold(
-    votes: SharedVotes, is_counted: Bool, gold: Iterable[Pair]
-) -> tuple[Bool, Bool]:
-    """Compare the counted votes with the gold pairs (better, worse).
+def _compare_with_gold(preferred: I64, rejected: I64, gold: Iterable[Pair]) -> tuple[Bool, Bool]:
+    """Compare m answers about pairs with the gold pairs.
+
+    Args:
+        preferred: (m,) the item that each answer prefers.
+        rejected: (m,) the other item of the pair.
+        gold: pairs (better, worse) whose order is known. If a pair is given in both orders, the
+            last one counts.
 
     Returns:
-        For each counted vote, whether it prefers the better item of a gold pair, and whether it is
-        about a gold pair.
+        (m,) whether the answer prefers the better item of a gold pair, and (m,) whether it is about
+        a gold pair.
     """
-    better_of_pair = {unordered_pair(better, worse): better for better, worse in gold}
-    gold_pairs = np.array([*better_of_pair], np.int64).reshape(-1, 2)
-    low = votes.low[is_counted]
-    high = votes.high[is_counted]
-    is_gold = np.isin(packed(low, high), packed(gold_pairs[:, 0], gold_pairs[:, 1]))
-    preferred = np.where(votes.better[is_counted] == 1, low, high)
-    is_right = np.zeros(len(low), np.bool_)
-    for k in np.flatnonzero(is_gold).tolist():
-        pair = int(low[k]), int(high[k])
-        is_right[k] = preferred[k] == better_of_pair[pair]
-    return is_right, is_gold
+    gold_pairs = {unordered_pair(better, worse): (better, worse) for better, worse in gold}
+    better, worse = np.array([*gold_pairs.values()], np.int64).reshape(-1, 2).T
+    is_right = np.isin(packed(preferred, rejected), packed(better, worse))
+    is_wrong = np.isin(packed(preferred, rejected), packed(worse, better))
+    return is_right, is_right | is_wrong
 
 
 def _p_of_preferred(table: Judgements, rows: I64) -> F64:

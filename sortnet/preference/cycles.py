@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.special import ndtr
 
-from sortnet.core import F64, I64
+from sortnet.core import F64, I64, Bool
 from sortnet.preference.annotator_agreement import cyclic, triples_of
 from sortnet.preference.judgement_table import Judgements
-from sortnet.preference.posterior import Posterior
+from sortnet.preference.posterior import Draws, Posterior
 from sortnet.preference.shared_votes import SharedVotes
 
 _MOST_TRIPLES = 50_000  # triples that are looked at
@@ -71,11 +71,7 @@ def cycle_test(
     Cost: 400 simulations of the answers about at most 50,000 triples.
     """
     votes = SharedVotes.of(judgements)
-    low = votes.low[votes.starts]
-    high = votes.high[votes.starts]
-    blocks = [np.stack(block) for block in triples_of(low, high, _MOST_TRIPLES)]
-    no_triples = np.empty((3, 0), np.int64)  # there may be no block
-    pairs_of_triples = np.concatenate([no_triples, *blocks], axis=1)
+    pairs_of_triples = _pairs_of_triples(votes)
     # Only answers to pairs of these triples are simulated, so the pairs are numbered from 0 again.
     is_used = np.isin(votes.pair, pairs_of_triples)
     used_pairs, pair = np.unique(votes.pair[is_used], return_inverse=True)
@@ -95,6 +91,19 @@ def cycle_test(
         high=high_share,
         p=(1 + n_as_large) / (1 + _SIMULATIONS),
     )
+
+
+def _pairs_of_triples(votes: SharedVotes) -> I64:
+    """Find triples of items whose three pairs all have votes.
+
+    Returns:
+        (3, t) the numbers of the pairs (a, b), (b, c) and (a, c) of each triple.
+    """
+    low = votes.low[votes.starts]
+    high = votes.high[votes.starts]
+    blocks = [np.stack(block) for block in triples_of(low, high, _MOST_TRIPLES)]
+    no_triples = np.empty((3, 0), np.int64)  # there may be no block
+    return np.concatenate([no_triples, *blocks], axis=1)
 
 
 def _simulated_answers(
@@ -121,37 +130,95 @@ def _simulated_answers(
         is preferred, ½ for a tie.
     """
     rng = np.random.default_rng(seed)
-    left = judgements.left[rows]
-    right = judgements.right[rows]
+    questions = _questions_in_rows(posterior, judgements, rows, models)
+    low_is_left = questions.left < questions.right
+    for simulation in range(_SIMULATIONS):
+        draw = posterior.draws[simulation % len(posterior.draws)]
+        z = _differences_in_draw(posterior, draw, questions)
+        for_left = _draw_answers(posterior, z, questions.blind, rng)
+        yield np.where(low_is_left, for_left, 1 - for_left)
+
+
+@dataclass(frozen=True, eq=False)
+class _AskedQuestions:
+    """Questions about m pairs of items, and the annotators who answer them.
+
+    Attributes:
+        left, right: (m,) the items of each question.
+        annotator: (m,) the number of each question's annotator in the posterior. An annotator whom
+            the posterior lacks has the number after the last annotator.
+        reliability: (m,) the reliability c of the annotator.
+        blind: (m,) the annotator's share of blind answers.
+        is_by_model: (m,) whether the annotator is a model.
+    """
+
+    left: I64
+    right: I64
+    annotator: I64
+    reliability: F64
+    blind: F64
+    is_by_model: Bool
+
+
+def _questions_in_rows(
+    posterior: Posterior, judgements: Judgements, rows: I64, models: Collection[str]
+) -> _AskedQuestions:
+    """Collect the questions that the judgements in the given rows answer.
+
+    The arguments are the same as for `_simulated_answers`.
+    """
     # The posterior lacks annotators who gave their first answer after the fit. They all get the
     # number n, and `padded` adds an average annotator with this number.
     n = len(posterior.reliability)
     annotators = posterior.annotators.padded(max(n, 1) + 1)
     annotator = np.minimum(judgements.annotator[rows], n)
-    biases_end = posterior.n_items + n
     numbers_of_models = [judgements.annotators.get(name, -1) for name in models]
-    is_by_model = np.isin(judgements.annotator[rows], numbers_of_models)
+    return _AskedQuestions(
+        left=judgements.left[rows],
+        right=judgements.right[rows],
+        annotator=annotator,
+        reliability=annotators.reliability[annotator],
+        blind=annotators.blind[annotator],
+        is_by_model=np.isin(judgements.annotator[rows], numbers_of_models),
+    )
+
+
+def _differences_in_draw(posterior: Posterior, draw: Draws, questions: _AskedQuestions) -> F64:
+    """Compute the difference z of each question without noise; see `_simulated_answers`.
+
+    Args:
+        posterior: the posterior of the scores.
+        draw: a draw of the posterior: the scores of the items, then the side biases of the
+            annotators, then the errors that models share.
+        questions: the questions.
+    """
+    left = questions.left
+    right = questions.right
+    biases_end = posterior.n_items + len(posterior.reliability)
+    # An annotator whom the posterior lacks has no side bias.
+    bias_of_annotator = np.append(draw[posterior.n_items : biases_end], 0.0)
+    side_bias = bias_of_annotator[questions.annotator]
+    z: F64 = questions.reliability * (draw[left] - draw[right]) + side_bias
+    if posterior.errors is not None:
+        errors = draw[posterior.errors :]
+        z += questions.is_by_model * (errors[left] - errors[right])
+    return z
+
+
+def _draw_answers(posterior: Posterior, z: F64, blind: F64, rng: np.random.Generator) -> F64:
+    """Draw an answer to each question: 1 for `left`, ½ for `tie`, 0 for `right`.
+
+    Args:
+        posterior: has the tie threshold, and the share of ties among blind answers.
+        z: (m,) the difference of the two items in each question, without noise.
+        blind: (m,) the share of blind answers of each question's annotator.
+        rng: draws the answers.
+    """
     tie = posterior.tie
-    for simulation in range(_SIMULATIONS):
-        # A draw has the scores of the items, then the side biases, then the models' shared errors.
-        draw = posterior.draws[simulation % len(posterior.draws)]
-        bias_of_annotator = np.append(draw[posterior.n_items : biases_end], 0.0)
-        side_bias = bias_of_annotator[annotator]
-        gap = draw[left] - draw[right]
-        z = annotators.reliability[annotator] * gap + side_bias
-        if posterior.errors is not None:
-            errors = draw[posterior.errors :]
-            z += is_by_model * (errors[left] - errors[right])
-        is_blind = rng.random(len(z)) < annotators.blind[annotator]
-        p_left = np.where(is_blind, (1 - posterior.ties) / 2, ndtr(z - tie))
-        p_tie = np.where(is_blind, posterior.ties, 1 - ndtr(z - tie) - ndtr(-z - tie))
-        for_left = _draw_answers(p_left, p_tie, rng)
-        yield np.where(left < right, for_left, 1 - for_left)
-
-
-def _draw_answers(p_left: F64, p_tie: F64, rng: np.random.Generator) -> F64:
-    """Draw answers with the given probabilities: 1 for `left`, ½ for `tie`, 0 for `right`."""
-    drawn_number = rng.random(len(p_left))
+    is_blind = rng.random(len(z)) < blind
+    p_left = np.where(is_blind, (1 - posterior.ties) / 2, ndtr(z - tie))
+    p_tie = np.where(is_blind, posterior.ties, 1 - ndtr(z - tie) - ndtr(-z - tie))
+    drawn_number = rng.random(len(z))
     tie_or_right = np.where(drawn_number < p_left + p_tie, 0.5, 0.0)
     return np.where(drawn_number < p_left, 1.0, tie_or_right)
 

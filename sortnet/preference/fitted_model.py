@@ -104,29 +104,30 @@ def choose_basis(
     """
     n_annotators = int(votes.annotator.max(initial=-1)) + 1
     if net is None:
-        units = _kept_units(features, votes, n_annotators, seed=seed, keep=keep)
+        units = _cached_units(features, votes, n_annotators, seed=seed, keep=keep)
         extended = np.hstack((features, units))
         trained_at = at
     else:
         extended = net.features
         trained_at = net.milestone
-    scales = kept_scales(extended, votes, n_annotators, seed=seed, keep=keep)
+    scales = cached_scales(extended, votes, n_annotators, seed=seed, keep=keep)
     return Basis(trained_at, at, extended, scales)
 
 
-def _kept_units(
+def _cached_units(
     features: F64, votes: Votes, n_annotators: int, *, seed: int, keep: Path | None
 ) -> F64:
     """Learn features with `learned_features`, or read them from the cache in the folder `keep`."""
-
-    def learn() -> Arrays:
-        return {"units": learned_features(features, votes, n_annotators, seed=seed)}
-
     inputs = ["units", features, *vars(votes).values(), seed]
-    return cached(keep, inputs, learn)["units"]
+    arrays = cached(
+        keep,
+        inputs,
+        make=lambda: {"units": learned_features(features, votes, n_annotators, seed=seed)},
+    )
+    return arrays["units"]
 
 
-def kept_scales(
+def cached_scales(
     features: F64, votes: Votes, n_annotators: int, *, seed: int = 0, keep: Path | None = None
 ) -> Scales:
     """Choose the scales with `choose_scales`, or read them from the cache.
@@ -138,12 +139,13 @@ def kept_scales(
         seed: the seed of the draws.
         keep: the folder of the cache, see `cached`. If None, nothing is cached.
     """
-
-    def choose() -> Arrays:
-        return choose_scales(features, votes, n_annotators, seed=seed).arrays()
-
     inputs = ["scales", features, *vars(votes).values(), n_annotators, seed]
-    return Scales.from_arrays(cached(keep, inputs, choose))
+    arrays = cached(
+        keep,
+        inputs,
+        make=lambda: choose_scales(features, votes, n_annotators, seed=seed).arrays(),
+    )
+    return Scales.from_arrays(arrays)
 
 
 def fit_both(
@@ -173,19 +175,7 @@ def fit_both(
     def compute_fits() -> Arrays:
         """Compute both fits; return the arrays, with "choosing." or "all." before each name."""
         choosing = fit(features, usable, n_annotators, scales=scales, start=start, seed=seed)
-        if not len(everything) and choosing.posterior.covariance is None:
-            # Both fits are the prior. They can share their draws, which take 400 MB for a million
-            # items, because a fit without a covariance is never changed in place.
-            ranking = choosing
-        else:
-            ranking = fit(
-                features,
-                everything,
-                n_annotators,
-                scales=scales,
-                start=choosing.theta,
-                seed=seed,
-            )
+        ranking = _fit_ranking(features, everything, n_annotators, choosing, scales, seed)
         return {
             **_add_prefix("choosing.", choosing.arrays()),
             **_add_prefix("all.", ranking.arrays()),
@@ -195,9 +185,29 @@ def fit_both(
     inputs = ["fits", features, *scales.arrays().values(), *votes, n_annotators, start, seed]
     arrays = cached(keep, inputs, compute_fits)
     n = len(features)
-    choosing = Fitted.from_arrays(_with_prefix("choosing.", arrays), n, scales)
-    ranking = Fitted.from_arrays(_with_prefix("all.", arrays), n, scales)
+    choosing = Fitted.from_arrays(_select_prefix("choosing.", arrays), n, scales)
+    ranking = Fitted.from_arrays(_select_prefix("all.", arrays), n, scales)
     return Fits(basis, choosing, ranking)
+
+
+def _fit_ranking(
+    features: F64, everything: Votes, n_annotators: int, choosing: Fitted, scales: Scales, seed: int
+) -> Fitted:
+    """Fit the scores to all votes; the search for the mode starts at the mode of `choosing`.
+
+    Args:
+        features: (n, d) the features of the items.
+        everything: all votes.
+        n_annotators: the number of annotators.
+        choosing: the fit without the hold-out.
+        scales: the hyperparameters.
+        seed: the seed of the draws.
+    """
+    if not len(everything) and choosing.posterior.covariance is None:
+        # Both fits are the prior. They can share their draws, which take 400 MB for a million
+        # items, because a fit without a covariance is never changed in place.
+        return choosing
+    return fit(features, everything, n_annotators, scales=scales, start=choosing.theta, seed=seed)
 
 
 def _add_prefix(prefix: str, arrays: Arrays) -> Arrays:
@@ -205,7 +215,7 @@ def _add_prefix(prefix: str, arrays: Arrays) -> Arrays:
     return {prefix + name: array for name, array in arrays.items()}
 
 
-def _with_prefix(prefix: str, arrays: Arrays) -> Arrays:
+def _select_prefix(prefix: str, arrays: Arrays) -> Arrays:
     """Return the arrays whose names start with the prefix, by their names without the prefix."""
     return {
         name.removeprefix(prefix): array
@@ -357,7 +367,8 @@ def _train_hidden_units(
         units = net.feature_part(torch.from_numpy(items.features)).numpy().astype(np.float64)
     spread = units.std(axis=0)
     varies = spread > _LEAST_SPREAD
-    standardised: F64 = (units[:, varies] - units[:, varies].mean(axis=0)) / spread[varies]
+    varying_units = units[:, varies]
+    standardised: F64 = (varying_units - varying_units.mean(axis=0)) / spread[varies]
     return standardised
 
 

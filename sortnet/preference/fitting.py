@@ -15,22 +15,23 @@ from sortnet.preference.fitted_model import (
     ENOUGH,
     Basis,
     Fits,
+    cached_scales,
     choose_basis,
     fit_both,
-    kept_scales,
     milestone,
     predicted_better_without,
 )
 from sortnet.preference.goal import Goal, among_top
 from sortnet.preference.groups import Groups
 from sortnet.preference.history import History
-from sortnet.preference.posterior import Measuring
+from sortnet.preference.posterior import Measuring, Posterior
 from sortnet.preference.study import Study
 from sortnet.preference.vote_arrays import MODEL, PERSON, Votes
 from sortnet.preference.widening import widened_by
 
 _SMALL = 150  # number of unknowns up to which a fit takes a few milliseconds
-# A fit is due if more than this number of events wait, or more than one in 20 of the fitted events.
+# A fit is due if the number of events since the last fit is above `_UNFITTED`, and above one in
+# `_UNFITTED_OF` of the fitted events.
 _UNFITTED = 4
 _UNFITTED_OF = 20
 _MOST_OBSERVED = 64  # if more events wait, they do not update the posterior before the next fit
@@ -149,9 +150,9 @@ class SessionFitting:
         """
         with self._fitting:
             n_events = len(self._history.events)
-            keep_net = keep_net and n_events < 2 * self.fits.basis.milestone
+            is_net_recent = n_events < 2 * self.fits.basis.milestone
             if self.stale:
-                self._refit(keep_net=keep_net)
+                self._refit(keep_net=keep_net and is_net_recent)
 
     def fit_if_due(self) -> None:
         """Fit before a question is chosen, if enough events wait for a fit.
@@ -179,23 +180,28 @@ class SessionFitting:
         posterior = self.fits.choosing.posterior
         n_events = len(self._history.events)
         n_new = n_events - self._n_observed
-        if posterior.covariance is None or not 0 < n_new <= _MOST_OBSERVED:
+        is_posterior_fixed = posterior.covariance is None
+        if is_posterior_fixed or not 0 < n_new <= _MOST_OBSERVED:
             return
-        n_annotators = len(posterior.reliability)
-        models = self.models()
-        new_votes = self._history.votes(n_events, after=self._n_observed, holdout=False)
-        new_votes = new_votes.where(new_votes.annotator < n_annotators)
-        pair_votes = new_votes.where(new_votes.of_pairs)
-        for row, probit in zip(pair_votes.rows(), pair_votes.probits(), strict=True):
-            left, right, target, annotator = row
-            kind = MODEL if annotator in models else PERSON
-            posterior.observe(left, right, target, annotator, kind, probit)
-        marked_votes = new_votes.marked(models)
-        for sets in marked_votes.sets:
-            for rows in sets.rows:
-                posterior.observe_set(marked_votes.where(rows))
+        votes = self._history.votes(n_events, after=self._n_observed, holdout=False)
+        is_annotator_known = votes.annotator < len(posterior.reliability)
+        self._observe(posterior, votes.where(is_annotator_known).marked(self.models()))
         self._n_observed = n_events
         self.order = self._order_by(self.fits)
+
+    def _observe(self, posterior: Posterior, votes: Votes) -> None:
+        """Update a posterior by votes: first about pairs, then about sets."""
+        pair_votes = votes.where(votes.of_pairs)
+        by_model = pair_votes.of_kind(MODEL).tolist()
+        for row, probit, is_model in zip(
+            pair_votes.rows(), pair_votes.probits(), by_model, strict=True
+        ):
+            left, right, target, annotator = row
+            kind = MODEL if is_model else PERSON
+            posterior.observe(left, right, target, annotator, kind, probit)
+        for sets in votes.sets:
+            for rows in sets.rows:
+                posterior.observe_set(votes.where(rows))
 
     def measuring(self, annotator: str) -> Measuring | None:
         """Return the reliability and the scale of an annotator whose answers are measurements.
@@ -243,7 +249,9 @@ class SessionFitting:
         if not len(votes):
             return votes, {}
         keep = self._keep if votes.n_answers >= ENOUGH else None
-        scales = kept_scales(self._features, votes_and_gold, len(names), seed=self._seed, keep=keep)
+        scales = cached_scales(
+            self._features, votes_and_gold, len(names), seed=self._seed, keep=keep
+        )
         weight: F64 = scales.annotators.reliability * (1 - scales.annotators.blind)
         return votes.comparisons(), dict(zip(names, weight.tolist(), strict=True))
 
@@ -311,13 +319,9 @@ class SessionFitting:
         keep_basis: Path | None = None
         if everything.n_answers >= ENOUGH and not keep_net:
             keep_basis = self._keep
-        if before is None:
-            basis = self._choose_basis(last_milestone, call, net=None, keep=keep_basis)
-            start = None
-        else:
-            basis, start = self._next_basis(
-                before, last_milestone, call, keep_net=keep_net, keep=keep_basis
-            )
+        basis, start = self._next_basis(
+            before, last_milestone, call, keep_net=keep_net, keep=keep_basis
+        )
         keep_fits = keep_basis if start is None else None
         fits: Fits = call(
             fit_both,
@@ -333,7 +337,7 @@ class SessionFitting:
 
     def _next_basis(
         self,
-        before: Fits,
+        before: Fits | None,
         last_milestone: int,
         call: Callable[..., Any],
         *,
@@ -343,7 +347,7 @@ class SessionFitting:
         """Choose the basis of the next fits, if the basis of the last fits is out of date.
 
         Args:
-            before: the last fits.
+            before: the last fits. If None, these are the first fits.
             last_milestone: the number of events from which net and scales should be chosen.
             call: a function that calls `choose_basis`, perhaps in another process.
             keep_net: whether to keep the features of the last net.
@@ -353,15 +357,19 @@ class SessionFitting:
             The basis; and the unknowns from which the search for the modes starts. They are None if
             a new net was trained, because the weights of the last fits belong to other features.
         """
+        if before is None:
+            return self._choose_basis(last_milestone, call, net=None, keep=keep), None
         basis = before.basis
         start = before.choosing.theta
-        must_choose_scales = basis.scaled != last_milestone
-        must_train_net = basis.milestone != last_milestone and not keep_net
-        if not must_choose_scales and not must_train_net:
-            return basis, start
+        are_scales_old = basis.scaled != last_milestone
+        is_net_old = basis.milestone != last_milestone
         if keep_net:
-            return self._choose_basis(last_milestone, call, net=basis, keep=keep), start
-        return self._choose_basis(last_milestone, call, net=None, keep=keep), None
+            if are_scales_old:
+                basis = self._choose_basis(last_milestone, call, net=basis, keep=keep)
+            return basis, start
+        if are_scales_old or is_net_old:
+            return self._choose_basis(last_milestone, call, net=None, keep=keep), None
+        return basis, start
 
     def _choose_basis(
         self, at: int, call: Callable[..., Any], *, net: Basis | None, keep: Path | None
@@ -396,23 +404,29 @@ class SessionFitting:
     def _milestone(self, n_events: int) -> int:
         """Return the last milestone among the first events, as a number of events.
 
-        See `milestone` for the milestones of a session without models.
-
-        If models answer, people's events have milestones of their own, too, because a few answers
-        of people measure the errors of many answers of models. If only models have answered, the
-        events of all models but the first have milestones of their own.
+        See `milestone` for the milestones of a session without models. If models answer, the
+        answers that measure the errors of the models have milestones of their own, too, because a
+        few answers of people measure the errors of many answers of models.
         """
         last_milestone = milestone(n_events)
         if not self._study.models:
             return last_milestone
-        with self._lock:
-            rows = self._history.not_by(self._study.models, n_events)
-            if not len(rows):
-                first_model = [*self._history.annotators][:1]
-                rows = self._history.not_by(first_model, n_events)
-        # This milestone is a number of these rows, not of all events.
+        rows = self._rows_that_measure_models(n_events)
         n_rows_to_milestone = milestone(len(rows))
         if not n_rows_to_milestone:
             return last_milestone
         row_of_milestone = int(rows[n_rows_to_milestone - 1])
         return max(last_milestone, row_of_milestone + 1)
+
+    def _rows_that_measure_models(self, n_events: int) -> I64:
+        """Return the rows of the events, among the first, that measure the errors of models.
+
+        These are the events of people. If only models have answered, these are the events of all
+        models but the first: differences between models measure a part of the errors.
+        """
+        with self._lock:
+            rows_of_people = self._history.not_by(self._study.models, n_events)
+            if len(rows_of_people):
+                return rows_of_people
+            first_model = [*self._history.annotators][:1]
+            return self._history.not_by(first_model, n_events)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import ceil
+from typing import NamedTuple
 
 import numpy as np
 from scipy.special import ndtr, ndtri
@@ -187,30 +188,41 @@ def _draw_sample(
     q = None  # the probability that each item is among the top
     if goal.top:
         q = among_top(posterior, groups, goal.top)
-    items_of_groups: list[I64] = []
-    indices_of_groups: list[I64] = []
-    tops: list[int] = []
-    n_items = 0
+    sampled_groups: list[_SampledGroup] = []
+    n_missing = _ITEMS
     for number in rng.permutation(len(larger_groups)).tolist():
-        members = larger_groups[number]
-        n_missing = _ITEMS - n_items
         if n_missing < 2:  # one further item would have no pair
             break
-        top = goal.top
-        if len(members) > n_missing:
-            members, top = _part_of_group(members, n_missing, q, rng)
-        items_of_groups.append(members)
-        tops.append(top)
-        indices_of_groups.append(np.arange(n_items, n_items + len(members)))
-        n_items += len(members)
-    items = np.concatenate(items_of_groups)
-    ratio = _answers_per_simulated_answer(items, np.concatenate(larger_groups), q)
-    return _Sample(items, tuple(indices_of_groups), tuple(tops), ratio)
+        group = _SampledGroup(larger_groups[number], goal.top)
+        if len(group.items) > n_missing:
+            group = _part_of_group(group.items, n_missing, q, rng)
+        sampled_groups.append(group)
+        n_missing -= len(group.items)
+    items = np.concatenate([group.items for group in sampled_groups])
+    ends = np.cumsum([len(group.items) for group in sampled_groups])
+    return _Sample(
+        items=items,
+        members=tuple(np.split(np.arange(len(items)), ends[:-1])),
+        top=tuple(group.top for group in sampled_groups),
+        ratio=_answers_per_simulated_answer(items, np.concatenate(larger_groups), q),
+    )
+
+
+class _SampledGroup(NamedTuple):
+    """The simulated items of one group.
+
+    Attributes:
+        items: the numbers of the items.
+        top: the number of top items among these items; 0 if the goal is the whole order.
+    """
+
+    items: I64
+    top: int
 
 
 def _part_of_group(
     members: I64, size: int, q: F64 | None, rng: np.random.Generator
-) -> tuple[I64, int]:
+) -> _SampledGroup:
     """Choose some members of a group to simulate.
 
     If the goal is a top, the members are chosen of which it is least certain whether they belong to
@@ -222,17 +234,14 @@ def _part_of_group(
         q: (n,) the probability that each item is among the top; None if the goal is the whole
             order.
         rng: draws random members.
-
-    Returns:
-        The chosen items, and the number of top items that are expected among them; 0 if the goal is
-        the whole order.
     """
     if q is None:
-        return rng.choice(members, size, replace=False), 0
+        return _SampledGroup(rng.choice(members, size, replace=False), top=0)
     least_certain_first = np.argsort(-_uncertainty(q[members]), kind="stable")
     chosen = members[least_certain_first[:size]]
     n_expected_in_top = round(float(q[chosen].sum()))
-    return chosen, min(max(n_expected_in_top, 1), size - 1)
+    # A simulation needs an item inside and an item outside the top.
+    return _SampledGroup(chosen, top=min(max(n_expected_in_top, 1), size - 1))
 
 
 def _answers_per_simulated_answer(items: I64, all_items: I64, q: F64 | None) -> float:
@@ -260,6 +269,19 @@ def _uncertainty(q: F64) -> F64:
     """
     variance: F64 = q * (1 - q)
     return variance
+
+
+class _Tops(NamedTuple):
+    """An estimate of the top items in each simulated session.
+
+    Attributes:
+        q: (simulations, items) the probability that each item is a top item.
+        sure: (simulations,) the probability that the top is good enough for the goal. Of several
+            groups, the group counts whose top is least surely good enough.
+    """
+
+    q: F64
+    sure: F64
 
 
 class _Sessions:
@@ -311,11 +333,9 @@ class _Sessions:
         covariance = _covariance_of_items(posterior, items)
         self._covariance: F64 = factor_of_variance[:, None, None] * covariance
         self._first, self._second = sample.pairs()
-        n_pairs = len(self._first)
         # Whether an item belongs to a pair, (items, pairs).
-        self._has_item: Bool = np.zeros((len(items), n_pairs), np.bool_)
-        self._has_item[self._first, np.arange(n_pairs)] = True
-        self._has_item[self._second, np.arange(n_pairs)] = True
+        item = np.arange(len(items))[:, None]
+        self._has_item: Bool = (self._first == item) | (self._second == item)
 
     def answers_to_goal(self, answered: float) -> F64:
         """Run the simulations, and count the answers until each of them reaches the goal.
@@ -335,22 +355,36 @@ class _Sessions:
         while True:
             mean, variance = self._differences()
             wrong = self._wrong_share(mean, variance)
-            q, sure = self._estimate_tops()
-            is_reached = wrong <= self._goal.wrong if sure is None else sure >= SURE
+            tops = self._estimate_tops() if self._goal.top else None
             is_running = np.isinf(n_needed)
-            n_needed[is_reached & is_running] = n_given
+            n_needed[is_running & self._is_reached(wrong, tops)] = n_given
             n_ended = np.isfinite(n_needed).sum()
             if n_given >= most_answers or n_ended >= SIMULATIONS - _OUTSIDE:
                 return self._extrapolated(n_needed, wrong, answered, n_given)
             n_questions = self._n_until_next_check(n_given + answered)
-            self._ask(self._worth_of_pairs(mean, variance, q), n_questions)
+            self._ask(self._worth_of_pairs(mean, variance, tops), n_questions)
             n_given += n_questions
+
+    def _is_reached(self, wrong: F64, tops: _Tops | None) -> Bool:
+        """Tell which simulations have reached the goal, (simulations,).
+
+        Args:
+            wrong: (simulations,) the present share of wrong pairs.
+            tops: the estimate of the top items; None if the goal is the whole order.
+        """
+        if tops is None:
+            return wrong <= self._goal.wrong
+        return tops.sure >= SURE
 
     def _extrapolated(self, n_needed: F64, wrong: F64, answered: float, n_given: int) -> F64:
         """Estimate how many answers the simulations need that have not reached the goal.
 
-        Late in a session, the share of wrong pairs falls with the root of the number of answers. If
-        the goal is a top, there is no estimate, and the numbers stay inf.
+        Late in a session, the share of wrong pairs falls with the root of the number of answers. So
+        the whole number of answers is estimated as
+
+            present number of answers × (present share of wrong pairs / largest share allowed)²
+
+        If the goal is a top, there is no estimate, and the numbers stay inf.
 
         Args:
             n_needed: (simulations,) the number of further answers; inf if the goal is not reached.
@@ -363,8 +397,9 @@ class _Sessions:
         """
         if self._goal.top:
             return n_needed
-        extrapolated = (answered + n_given) * (wrong / self._goal.wrong) ** 2 - answered
-        return np.where(np.isinf(n_needed), np.maximum(extrapolated, n_given), n_needed)
+        n_further = (answered + n_given) * (wrong / self._goal.wrong) ** 2 - answered
+        is_running = np.isinf(n_needed)
+        return np.where(is_running, np.maximum(n_further, n_given), n_needed)
 
     def _n_until_next_check(self, n_answers: float) -> int:
         """Return the number of questions until the goal is checked again.
@@ -375,7 +410,7 @@ class _Sessions:
         growth = round(_GROWTH * (n_answers + n_items / 2))
         return min(max(growth, 1), max(n_items // 4, 1))
 
-    def _worth_of_pairs(self, mean: F64, variance: F64, q: F64 | None) -> F64:
+    def _worth_of_pairs(self, mean: F64, variance: F64, tops: _Tops | None) -> F64:
         """Compute the worth of a question about each pair, as the strategies of a session do.
 
         The worth is the information of the answer. If the goal is a top, it is multiplied by
@@ -383,15 +418,15 @@ class _Sessions:
 
         Args:
             mean, variance: (simulations, pairs) of the difference of the two scores of each pair.
-            q: (simulations, items) the probability that each item is a top item; None if the goal
-                is the whole order.
+            tops: has the probability q that each item is a top item; None if the goal is the whole
+                order.
 
         Returns:
             (simulations, pairs) the worth.
         """
         worth = self._information(mean, variance)
-        if q is not None:
-            uncertainty = _uncertainty(q)
+        if tops is not None:
+            uncertainty = _uncertainty(tops.q)
             worth *= uncertainty[:, self._first] + uncertainty[:, self._second]
         return worth
 
@@ -444,18 +479,8 @@ class _Sessions:
             bits = information(mean - self._tie, variance) + information(mean + self._tie, variance)
         return bits + _RANDOM_BITS * self._rng.random(bits.shape)
 
-    def _estimate_tops(self) -> tuple[F64 | None, F64 | None]:
-        """Estimate which items are top items, from draws of the scores.
-
-        Every group must reach the goal, so the group counts whose top is least surely good enough.
-
-        Returns:
-            (simulations, items) probabilities that an item is a top item, and (simulations,)
-            probabilities that the top is good enough for the goal. Both are None if the goal is the
-            whole order.
-        """
-        if not self._goal.top:
-            return None, None
+    def _estimate_tops(self) -> _Tops:
+        """Estimate which items are top items, from draws of the scores."""
         q = np.zeros(self._mean.shape)
         sure = np.ones(SIMULATIONS)
         for simulation, scores in enumerate(self._draw_scores()):
@@ -465,8 +490,9 @@ class _Sessions:
                 best_first = np.argsort(-self._mean[simulation, members])
                 margins_of_expected_top = margins[:, best_first[:top]]
                 sure_of_group = self._p_of_good_top(margins_of_expected_top)
+                # Every group must reach the goal, so the least sure group counts.
                 sure[simulation] = min(sure[simulation], sure_of_group)
-        return q, sure
+        return _Tops(q, sure)
 
     def _p_of_good_top(self, margins: Draws) -> float:
         """Estimate the probability that the expected top of a group has few enough wrong items.
@@ -527,27 +553,40 @@ class _Sessions:
         """
         rows = np.arange(SIMULATIONS)
         c = self._reliability
-        covariance = self._covariance
         true_z = c * (self._truth[rows, first] - self._truth[rows, second])
         noisy_z = true_z + self._rng.standard_normal(SIMULATIONS)
+        covariance = self._covariance
         gain = c * (covariance[rows, :, first] - covariance[rows, :, second])
-        mean = c * (self._mean[rows, first] - self._mean[rows, second])  # of z
+        mean_of_z = c * (self._mean[rows, first] - self._mean[rows, second])
         variance_of_z = c * (gain[rows, first] - gain[rows, second])
-        variance = np.maximum(variance_of_z, _LEAST_VARIANCE)
-        # An answer depends on z plus noise of variance 1. The uncertainty of z is added to the
-        # noise, and the standard deviation of both together is the unit of z in the likelihood.
-        noise = np.sqrt(1 + variance)
+        slope, weight = self._slope_and_weight(noisy_z, mean_of_z, variance_of_z)
+        self._mean += gain * slope[:, None]
+        weighted_gain = gain * weight[:, None]
+        covariance -= gain[:, :, None] * weighted_gain[:, None, :]
+
+    def _slope_and_weight(self, noisy_z: F64, mean: F64, variance: F64) -> tuple[F64, F64]:
+        """Compute the derivatives of an answer's log-likelihood in z, with z uncertain.
+
+        An answer depends on z plus noise of variance 1. The uncertainty of z is added to the noise,
+        and the standard deviation of both together is the unit of z in the likelihood.
+
+        Args:
+            noisy_z: (simulations,) z plus noise, which decides the answer.
+            mean, variance: (simulations,) the mean and the variance of z before the answer.
+
+        Returns:
+            (simulations,) the first derivatives, (simulations,) minus the second derivatives.
+        """
+        noise_sd = np.sqrt(1 + np.maximum(variance, _LEAST_VARIANCE))
         if self._measuring is None:
             target = self._target(noisy_z)
             blind = np.zeros(SIMULATIONS)  # simulated annotators give no answer blindly
-            likelihood = answers(mean / noise, target, self._tie / noise, blind, 0.0)
+            likelihood = answers(mean / noise_sd, target, self._tie / noise_sd, blind, 0.0)
         else:
             _, scale = self._measuring
             probit = np.clip(scale * noisy_z, -MOST_PROBIT, MOST_PROBIT)
-            likelihood = measured(mean / noise, probit, scale * noise)
-        self._mean += gain * (likelihood.slope / noise)[:, None]
-        weighted_gain = gain * (likelihood.weight / noise**2)[:, None]
-        covariance -= gain[:, :, None] * weighted_gain[:, None, :]
+            likelihood = measured(mean / noise_sd, probit, scale * noise_sd)
+        return likelihood.slope / noise_sd, likelihood.weight / noise_sd**2
 
     def _target(self, noisy_z: F64) -> F64:
         """Turn noisy differences of two scores into answers: 1 for left, 0 for right, ½ for a tie.

@@ -4,11 +4,46 @@ from __future__ import annotations
 
 from collections.abc import Collection, Hashable, Iterable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
 from sortnet.core import I64, Bool
 from sortnet.errors import JudgementError
+
+
+@dataclass(frozen=True, eq=False)
+class _ItemsByGroup:
+    """The compared items, group by group; an index counts items in this order, from 0.
+
+    Attributes:
+        items: (c,) the numbers of the compared items, in ascending order within a group.
+        size: (g,) the number of compared items of each group.
+        start: (g,) the index of each group's first item.
+        index: (n,) the index of each item; an item that is not compared has its group's `start`.
+    """
+
+    items: I64
+    size: I64
+    start: I64
+    index: I64
+
+
+def _items_by_group(group: I64, n_groups: int, is_compared: Bool) -> _ItemsByGroup:
+    """Sort the compared items by group.
+
+    Args:
+        group: (n,) the number of each item's group.
+        n_groups: the number of groups.
+        is_compared: (n,) whether each item is compared.
+    """
+    by_group = np.argsort(group, kind="stable")
+    items = by_group[is_compared[by_group]]
+    size = np.bincount(group[is_compared], minlength=n_groups)
+    start = np.append(0, np.cumsum(size)[:-1])
+    index = start[group]
+    index[items] = np.arange(len(items))
+    return _ItemsByGroup(items, size, start, index)
 
 
 class Groups:
@@ -48,17 +83,10 @@ class Groups:
             raise JudgementError(f"{n_items} items but groups of {len(self.of)}")
         is_compared = np.ones(n_items, np.bool_)
         is_compared[list(without)] = False
-        self._size_of_group: I64 = np.bincount(self.of[is_compared], minlength=len(number_of_name))
-        # `_by_group` has the compared items, group by group. `_start_of_group` has the index of
-        # each group's first item in `_by_group`, and `_index_of_item` the index of each item. An
-        # item that is not compared gets the first index of its group.
-        by_group = np.argsort(self.of, kind="stable")
-        self._by_group: I64 = by_group[is_compared[by_group]]
-        self._start_of_group: I64 = np.append(0, np.cumsum(self._size_of_group)[:-1])
-        self._index_of_item: I64 = self._start_of_group[self.of]
-        self._index_of_item[self._by_group] = np.arange(len(self._by_group))
-        self._pairs_of_group: I64 = self._size_of_group * (self._size_of_group - 1) // 2
-        self.members = tuple(np.split(self._by_group, self._start_of_group[1:]))
+        self._by_group = _items_by_group(self.of, len(number_of_name), is_compared)
+        self.members = tuple(np.split(self._by_group.items, self._by_group.start[1:]))
+        size = self._by_group.size
+        self._pairs_of_group: I64 = size * (size - 1) // 2
         self.n_pairs = int(self._pairs_of_group.sum())
         if not self.n_pairs:
             raise JudgementError(f"{len(self)} groups of one item each: there is no pair to ask")
@@ -80,18 +108,19 @@ class Groups:
         A group is drawn with a probability in proportion to the number of its pairs. Then an item
         of the group is drawn, and another item of the group.
         """
-        n = len(self._by_group)
+        by_group = self._by_group
         if len(self) == 1:
+            n = len(by_group.items)
             index = rng.integers(n, size=m)
             # A step of 1 to n - 1 items, round the end, never leads back to the same item.
             other_index = (index + rng.integers(1, n, size=m)) % n
-            return self._by_group[index], self._by_group[other_index]
+            return by_group.items[index], by_group.items[other_index]
         # The pairs are numbered group by group. So a random number of a pair draws a group with a
         # probability in proportion to the number of its pairs.
         pair_number = rng.integers(self.n_pairs, size=m)
         group = np.searchsorted(np.cumsum(self._pairs_of_group), pair_number, side="right")
-        index_in_group = rng.integers(self._size_of_group[group])
-        i = self._by_group[self._start_of_group[group] + index_in_group]
+        index_in_group = rng.integers(by_group.size[group])
+        i = by_group.items[by_group.start[group] + index_in_group]
         return i, self.partners(i, rng)
 
     def partners(self, i: I64, rng: np.random.Generator) -> I64:
@@ -99,18 +128,19 @@ class Groups:
 
         An item that is the only one of its group gets itself.
         """
-        size = self._size_of_group[self.of[i]]
-        start = self._start_of_group[self.of[i]]
+        items = self._by_group.items
+        size = self._by_group.size[self.of[i]]
+        start = self._by_group.start[self.of[i]]
         # With one group the bound is a plain number, because an array of bounds would give other
         # random numbers, and a session with one group must keep its random numbers.
-        end_of_steps = len(self._by_group) if len(self) == 1 else np.maximum(size, 2)
+        end_of_steps = len(items) if len(self) == 1 else np.maximum(size, 2)
         steps = rng.integers(1, end_of_steps, size=len(i))
         # A step beyond the last item of the group goes on at the first item. In a group without
         # compared items, the bounds on `size` and on the index avoid an error.
-        index_in_group = self._index_of_item[i] - start
-        other_index_in_group = (index_in_group + steps) % np.maximum(size, 1)
-        last_index = len(self._by_group) - 1
-        return self._by_group[np.minimum(start + other_index_in_group, last_index)]
+        index_in_group = self._by_group.index[i] - start
+        partner_in_group = (index_in_group + steps) % np.maximum(size, 1)
+        index_of_partner = np.minimum(start + partner_in_group, len(items) - 1)
+        return items[index_of_partner]
 
 
 @dataclass(frozen=True)
@@ -134,6 +164,34 @@ class GroupStanding:
     stop: bool
 
 
+class _Apart(NamedTuple):
+    """The judged items whose group falls into several parts without any answer between the parts.
+
+    Attributes:
+        n_items: the number of these items.
+        n_groups: the number of their groups.
+        n_parts: the number of parts of all these groups together.
+    """
+
+    n_items: int
+    n_groups: int
+    n_parts: int
+
+
+def _count_apart(parts: I64, judged: Bool, groups: Groups) -> _Apart:
+    """Count the items, groups and parts that are not connected; see `parts_apart`."""
+    # Each combination of a group and a part gets the number group * n + part.
+    n = len(parts)
+    combinations = np.unique(groups.of[judged] * n + parts[judged])
+    n_parts_of_group = np.bincount(combinations // n, minlength=len(groups))
+    is_apart = n_parts_of_group > 1
+    return _Apart(
+        n_items=int(np.count_nonzero(judged & is_apart[groups.of])),
+        n_groups=int(is_apart.sum()),
+        n_parts=int(n_parts_of_group[is_apart].sum()),
+    )
+
+
 def parts_apart(parts: I64, judged: Bool, groups: Groups, *, features: bool) -> str:
     r"""Write a warning if items of the same group are not connected by a chain of answers.
 
@@ -153,28 +211,21 @@ def parts_apart(parts: I64, judged: Bool, groups: Groups, *, features: bool) -> 
     at least 1 answer must link the sets,
     and such pairs are asked early
     """
-    n = len(parts)
-    # Each combination of a group and a part gets the number group * n + part.
-    combinations = np.unique(groups.of[judged] * n + parts[judged])
-    group_of_combination = combinations // n
-    n_parts_of_group = np.bincount(group_of_combination, minlength=len(groups))
-    has_several = n_parts_of_group > 1
-    if not has_several.any():
+    apart = _count_apart(parts, judged, groups)
+    if not apart.n_groups:
         return ""
-    n_items = np.count_nonzero(judged & has_several[groups.of])
-    items = f"{n_items:,} items"
-    n_groups = int(has_several.sum())
+    items = f"{apart.n_items:,} items"
     if len(groups) > 1:
-        items += f" of {n_groups:,} groups" if n_groups > 1 else " of 1 group"
-    n_parts = int(n_parts_of_group[has_several].sum())
+        items += f" of {apart.n_groups:,} groups" if apart.n_groups > 1 else " of 1 group"
     if features:
         order = "features alone decide their order across sets"
     else:
         order = "their order across sets is unknown"
     # To link the k parts of a group takes k - 1 answers.
-    n_links = n_parts - n_groups
+    n_links = apart.n_parts - apart.n_groups
     answers = "1 answer" if n_links == 1 else f"{n_links:,} answers"
     return (
-        f"{items} fall into {n_parts:,} sets without any answer between the sets, so {order}: "
-        f"keep answering, at least {answers} must link the sets, and such pairs are asked early"
+        f"{items} fall into {apart.n_parts:,} sets without any answer between the sets, so "
+        f"{order}: keep answering, at least {answers} must link the sets, and such pairs are asked "
+        "early"
     )

@@ -97,6 +97,7 @@ class History:
             undone_usable_rows = self._update_counts(undone_rows, by=-1)
             if len(undone_usable_rows):
                 self._component = None
+        # Logs and hold-out counts exist only if they have been needed before.
         for name in self._logs.keys() & new.annotators.keys():
             self._update_log(self._logs[name], new_rows[new.by(name)])
         if self._holdout is not None:
@@ -189,7 +190,8 @@ class History:
         rows = np.flatnonzero(self.events.live & (self.events.answer != UNDO))
         pairs = self._pairs_of(rows, compared=True)
         annotator = self.events.annotator[rows[pairs.place]]
-        # Repeated answers of an annotator to a pair follow each other, and only the first counts.
+        # After this sort, repeated answers of an annotator to a pair follow each other. Only an
+        # answer that differs from the answer before, in the pair or the annotator, is counted.
         by_pair_and_annotator = np.lexsort((annotator, pairs.pair))
         is_new_pair = np.diff(pairs.pair[by_pair_and_annotator], prepend=-1) != 0
         is_new_annotator = np.diff(annotator[by_pair_and_annotator], prepend=-1) != 0
@@ -292,9 +294,10 @@ class History:
         sets, first_answer, set_number = np.unique(
             items, axis=0, return_index=True, return_inverse=True
         )
-        set_and_annotator = np.column_stack((set_number.ravel(), self.events.annotator[rows]))
-        set_of_each_person = np.unique(set_and_annotator, axis=0)[:, 0]
-        n_people_of_set = np.bincount(set_of_each_person)
+        # Each person counts once for a set, even after several answers about the set.
+        set_and_person = np.column_stack((set_number.ravel(), self.events.annotator[rows]))
+        distinct = np.unique(set_and_person, axis=0)
+        n_people_of_set = np.bincount(distinct[:, 0])
         few = np.flatnonzero(n_people_of_set < people)
         first_rows = rows[first_answer[few]].tolist()
         items_of_sets = [
@@ -354,20 +357,35 @@ class History:
         undo_rows = start + np.flatnonzero(events.answer[start:] == UNDO)
         if not len(undo_rows):
             return undo_rows
-        # An unknown judgement has the row -1. The conditions after the first condition then look at
-        # the last row, which has no effect, because the first condition refuses the undo.
         undone_rows = events.rows_of_numbers(events.undoes[undo_rows])
-        can_be_undone = (undone_rows >= 0) & (undone_rows < undo_rows)
-        can_be_undone &= events.answer[undone_rows] != UNDO
-        # `undone` tells the first undo of a judgement, so a second undo is refused.
-        can_be_undone &= events.undone[undone_rows] == undo_rows + 1
+        self._check_undos(undo_rows, undone_rows)
+        return undone_rows
+
+    def _check_undos(self, undo_rows: I64, undone_rows: I64) -> None:
+        """Raise JudgementError if an undo is invalid, about the first such undo.
+
+        An undo is valid if it is the first undo of an earlier answer of the same annotator.
+
+        Args:
+            undo_rows: (u,) the rows of the undos.
+            undone_rows: (u,) the row of the judgement that each undo takes back; -1 for an unknown
+                judgement.
+        """
+        events = self.events
+        # The row -1 means the last row to numpy, but then `is_earlier` is false in any case.
+        is_earlier = (undone_rows >= 0) & (undone_rows < undo_rows)
+        is_answer = events.answer[undone_rows] != UNDO
+        is_first_undo = events.undone[undone_rows] == undo_rows + 1
+        can_be_undone = is_earlier & is_answer & is_first_undo
         is_own = events.annotator[undone_rows] == events.annotator[undo_rows]
         is_valid = can_be_undone & is_own
-        if not is_valid.all():
-            k = int(is_valid.argmin())  # the first invalid undo
-            earlier = events[int(undone_rows[k])] if can_be_undone[k] else None
-            check_undo(events[int(undo_rows[k])], earlier)
-        return undone_rows
+        if is_valid.all():
+            return
+        first_invalid = int(is_valid.argmin())
+        earlier: Judgement | None = None
+        if can_be_undone[first_invalid]:
+            earlier = events[int(undone_rows[first_invalid])]
+        check_undo(events[int(undo_rows[first_invalid])], earlier)
 
     def _remember_unjoined_pairs(self, usable_rows: I64) -> None:
         """Remember the pairs of new votes, whose components `components` joins later.
@@ -441,17 +459,33 @@ class History:
         items = self.events.items(rows)
         first, second = np.triu_indices(items.shape[1], 1)  # the two places of each pair
         # Items fill the places from the left, so a pair exists if its second place has an item.
-        is_pair = items[:, second] >= 0
+        is_listed = items[:, second] >= 0
         if compared:
-            # Only an answer that names the best item leaves pairs of its question uncompared.
-            best = self.events.best[rows][:, None]
-            worst = self.events.worst[rows][:, None]
-            names_best = best >= 0
-            is_best_or_worst = (items == best) | (items == worst)
-            is_pair &= ~names_best | is_best_or_worst[:, first] | is_best_or_worst[:, second]
-        pair = unordered(items[:, first][is_pair], items[:, second][is_pair])
-        place, _ = np.nonzero(is_pair)
+            is_listed &= self._is_compared(rows, items[:, first], items[:, second])
+        pair = unordered(items[:, first][is_listed], items[:, second][is_listed])
+        place, _ = np.nonzero(is_listed)
         return _PairsOfRows(place, pair)
+
+    def _is_compared(self, rows: I64, i: I64, j: I64) -> Bool:
+        """Tell which pairs of items in questions the answers compare.
+
+        An answer that names the best item compares it, and the worst item if it is named, with all
+        items. Any other answer compares all pairs of its items.
+
+        Args:
+            rows: (q,) the rows of the events.
+            i, j: (q, p) the two items of each pair in the question.
+
+        Returns:
+            (q, p) whether each pair is compared.
+        """
+        best = self.events.best[rows][:, None]
+        worst = self.events.worst[rows][:, None]
+        names_no_best = best < 0
+        has_best = (i == best) | (j == best)
+        has_worst = (i == worst) | (j == worst)
+        is_compared: Bool = names_no_best | has_best | has_worst
+        return is_compared
 
     def _pair_lists(self, rows: I64, *, compared: bool = False) -> list[list[int]]:
         """List the packed pairs of each event separately; see `_pairs_of`."""
@@ -487,21 +521,29 @@ class History:
         share = events.targets(rows)
         if not self._probabilities:
             return Votes(events.left[rows], events.right[rows], share, annotator)
+        p = events.p[rows]
         word = events.words(rows)
-        kinds = np.array([self._probabilities.get(name) for name in events.annotators.order])
-        is_ignored = np.isin(annotator, np.flatnonzero(kinds == "ignored"))
-        is_measured = np.isin(annotator, np.flatnonzero(kinds == "measurement"))
-        is_measured &= ~np.isnan(events.p[rows])
-        if soft:  # measurements count as shares
-            is_measured = np.zeros(len(rows), np.bool_)
+        is_ignored = self._is_by_annotators_with("ignored", rows)
+        is_measured = np.zeros(len(rows), np.bool_)
+        if not soft:
+            is_measured = self._is_by_annotators_with("measurement", rows) & ~np.isnan(p)
         target = np.where(is_ignored | is_measured, word, share)
         votes = Votes(events.left[rows], events.right[rows], target, annotator)
         has_probit = is_measured & (word != 0.5)  # a tie counts as a word, even if it has a p
         if not has_probit.any():
             return votes
-        with np.errstate(divide="ignore"):
-            probit = np.clip(ndtri(events.p[rows]), -MOST_PROBIT, MOST_PROBIT)
+        with np.errstate(divide="ignore"):  # the probits of 0 and 1 are infinite
+            probit = np.clip(ndtri(p), -MOST_PROBIT, MOST_PROBIT)
         return replace(votes, probit=np.where(has_probit, probit, np.nan))
+
+    def _is_by_annotators_with(self, kind: Probabilities, rows: I64) -> Bool:
+        """Whether each row is by an annotator whose probabilities are of a kind."""
+        numbers = [
+            self.annotators.get(name, -1)
+            for name, kind_of_annotator in self._probabilities.items()
+            if kind_of_annotator == kind
+        ]
+        return np.isin(self.events.annotator[rows], numbers)
 
     def _answer_rows(self, rows: I64) -> tuple[I64, Bool]:
         """Find the answer that each event is about.
@@ -554,7 +596,7 @@ class History:
         return self._holdout
 
     def _count_holdout(self, counts: dict[int, int], rows: I64) -> None:
-        """Update the counts that `_holdout_counts` returns by the events in the given rows."""
+        """Update the number of hold-out votes about each pair by the events in the given rows."""
         answer_rows, is_undo = self._answer_rows(rows)
         is_holdout = self._is_vote(answer_rows) & ~self._is_usable(answer_rows)
         is_holdout &= ~self.events.is_set[answer_rows]

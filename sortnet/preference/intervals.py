@@ -128,7 +128,8 @@ def _shortest_of_block(ranks: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]
     is_shortest = width == width.min(axis=0)
     n_shortest = is_shortest.sum(axis=0)
     n_shortest_so_far = np.cumsum(is_shortest, axis=0)
-    # The middle interval is the first at which more than half of the shortest are counted.
+    # The middle one of the shortest intervals is where the count of the intervals so far first
+    # exceeds half of their number.
     start = np.argmax(n_shortest_so_far * 2 > n_shortest, axis=0)
     column = np.arange(ascending.shape[1])
     return ascending[start, column], ascending[start + step_to_end, column]

@@ -191,7 +191,7 @@ class Judgements(Sequence[Judgement]):
         for name in SET_FIELDS:
             table._columns[name] = _empty_column(name, len(rows))
             table._columns[name].fill(-1)
-        values_by_field = zip(*rows, strict=True)  # a tuple with the values of all rows
+        values_by_field = zip(*rows, strict=True)  # for each field, the values of all rows
         for name, values in zip(_TYPE_OF_FIELD, values_by_field, strict=False):
             if name in _TEXT_FIELDS:
                 table.texts[name] = _text_by_row(values)
@@ -323,9 +323,7 @@ class Judgements(Sequence[Judgement]):
         if any(self.texts.values()):
             old_rows = np.arange(self._n)[rows].tolist()
             for name, texts in self.texts.items():
-                table.texts[name] = {
-                    row: texts[old_row] for row, old_row in enumerate(old_rows) if old_row in texts
-                }
+                table.texts[name] = _text_by_row([texts.get(row) for row in old_rows])
         table._mark_undone(start=0)
         return table
 
@@ -436,7 +434,7 @@ class Judgements(Sequence[Judgement]):
         return self._columns[name][: self._n]
 
     def _with_columns(self, columns: dict[str, NDArray[Any]]) -> Judgements:
-        """Make a table of other columns, in which the names keep their numbers."""
+        """Make a table of the given columns; annotators and strategies keep their numbers."""
         table = Judgements()
         table.annotators = self.annotators
         table.strategies = self.strategies
@@ -485,24 +483,36 @@ class Judgements(Sequence[Judgement]):
         Returns:
             (m,) whether the items, the answer, the best and the worst item go together.
         """
+        # An empty place has -1.
         items = np.column_stack((self.left, self.right, self.further))
         ascending = np.sort(items, axis=1)
         is_repeated = (ascending[:, 1:] == ascending[:, :-1]) & (ascending[:, 1:] >= 0)
         is_valid: Bool = (self.left != self.right) & ~is_repeated.any(axis=1)
         # Answers such as `skip` are neither only about pairs nor only about sets.
-        is_about_pairs = ~np.isnan(TARGET[self.answer])
-        is_about_sets = np.isin(self.answer, _ABOUT_SETS)
-        is_valid &= np.where(self.is_set, ~is_about_pairs, ~is_about_sets)
+        is_only_about_pairs = ~np.isnan(TARGET[self.answer])
+        is_only_about_sets = np.isin(self.answer, _ABOUT_SETS)
+        is_valid &= np.where(self.is_set, ~is_only_about_pairs, ~is_only_about_sets)
+        return is_valid & self._has_valid_choice(items)
+
+    def _has_valid_choice(self, items: NDArray[Any]) -> Bool:
+        """Check the best and the worst item of each row as `check_choice` does.
+
+        Args:
+            items: (m, 6) the items of each row.
+
+        Returns:
+            (m,) whether both go with the answer and the items.
+        """
         has_best = self.best >= 0
         has_worst = self.worst >= 0
-        is_valid &= (self.answer == BEST) == has_best
+        is_valid: Bool = (self.answer == BEST) == has_best
         is_valid &= ~has_worst | (has_best & (self.best != self.worst))
         for chosen in (self.best, self.worst):
             is_valid &= (chosen < 0) | (items == chosen[:, None]).any(axis=1)
         return is_valid
 
     def _mark_undone(self, start: int) -> None:
-        """Set `undone` from row `start` on, and of earlier judgements that these rows undo.
+        """Set the column `undone` in the rows from `start` on, and in earlier rows that they undo.
 
         If a judgement is undone several times, the first undo counts.
         """

@@ -8,16 +8,17 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import log_ndtr
 
-from sortnet.core import F64, I64
+from sortnet.core import F32, F64, I64
 from sortnet.metrics import is_gain
 from sortnet.preference.likelihood import MOST_PROBIT
 from sortnet.preference.matching import (
+    Mode,
     leave_one_out,
     likely_priors,
     matched_annotators,
@@ -28,7 +29,8 @@ from sortnet.preference.matching import (
     measures_alone,
 )
 from sortnet.preference.posterior import Draws, Posterior
-from sortnet.preference.problem import PriorFit, Problem
+from sortnet.preference.posterior_precision import Precision
+from sortnet.preference.problem import PriorFit, Problem, ValueSlices, slice_values
 from sortnet.preference.reliability import Annotators
 from sortnet.preference.scales import SHARED, UNKNOWN, Prior, Scales, first_guess
 from sortnet.preference.vote_arrays import MODEL, Votes
@@ -111,6 +113,7 @@ class Fitted:
         """Rebuild a fit of n items from the arrays that `arrays` returned, and its scales."""
         rng = np.random.default_rng()
         rng.bit_generator.state = json.loads(arrays["rng"].tobytes())
+        # `theta` has the weights, n residuals, and a side bias for each annotator.
         n_annotators = len(arrays["theta"]) - len(arrays["weights"]) - n
         scales = scales.padded(n_annotators)
         covariance = arrays.get("covariance")
@@ -166,13 +169,9 @@ def fit(
     if len(judged) == n:
         fitted, _ = _fit(Problem(features, votes, n_annotators, scales), start, draws, rng)
         return fitted
-    if start is not None:
-        weights = start[:d]
-        residuals_of_judged = start[d + judged]
-        biases = start[d + n :]
-        start = np.concatenate((weights, residuals_of_judged, biases))
     problem = Problem(features[judged], votes.renumbered(judged), n_annotators, scales)
-    fit_of_judged, weight_shifts = _fit(problem, start, draws or DRAWS, rng)
+    start_of_judged = None if start is None else _unknowns_of_judged(start, judged, n, d)
+    fit_of_judged, weight_shifts = _fit(problem, start_of_judged, draws or DRAWS, rng)
     return _extend_to_all_items(fit_of_judged, weight_shifts, features, judged, scales, rng)
 
 
@@ -192,7 +191,6 @@ def _fit(
         The fit; and (k, d) shifts of the drawn weights, which the uncertainty of the reliabilities
         adds.
     """
-    n, d = problem.features.shape
     scales = problem.scales
     theta = np.zeros(problem.n_unknowns)
     if start is not None:
@@ -206,13 +204,13 @@ def _fit(
         theta = problem.newton(theta, prior, steps=_STEPS_TO_MODE)
         n_draws_of_prior = int(np.sum(prior_of_draw == number))
         fits.append(problem.fit_under(prior, theta, n_draws_of_prior, rng))
+    unknowns = problem.unknown_slices
     weights = Weights(
-        mean=scales.odds @ np.stack([fit.theta[:d] for fit in fits]),
+        mean=scales.odds @ np.stack([fit.theta[unknowns.weights] for fit in fits]),
         draws=np.concatenate([fit.weight_draws for fit in fits]),
         residual=scales.residual,
     )
-    n_without_shared_errors = d + n + problem.n_annotators
-    likeliest_mode = fits[0].theta[:n_without_shared_errors]
+    likeliest_mode = fits[0].theta[: unknowns.biases.stop]  # without shared errors
     fitted = Fitted(_mix(problem, fits, rng), likeliest_mode, weights)
     return fitted, np.concatenate([fit.weight_shifts for fit in fits])
 
@@ -269,59 +267,122 @@ def _extend_to_all_items(
         rng: the generator of the residuals.
     """
     n, d = features.shape
-    n_annotators = len(scales.annotators.side)
     posterior = fit_of_judged.posterior
     weights = fit_of_judged.weights
-    # In `mean` and in each draw, n scores are followed by the biases, and by the shared errors if
-    # models have answered.
-    first_error = n + n_annotators
-    n_errors = 0 if posterior.errors is None else n
-    biases = np.arange(n, first_error)
-    scores_and_biases = np.concatenate((judged, biases))  # the positions that were fitted
-    fitted_positions = scores_and_biases
-    if n_errors:
-        fitted_positions = np.concatenate((scores_and_biases, first_error + judged))
+    n_annotators = len(scales.annotators.side)
+    has_shared_errors = posterior.errors is not None
+    slices = slice_values(n, n_annotators, has_shared_errors=has_shared_errors)
+    # The positions of the fitted values among the values of all items.
+    biases = np.arange(slices.biases.start, slices.biases.stop)
+    fitted_positions = np.concatenate((judged, biases))
+    if has_shared_errors:
+        fitted_positions = np.concatenate((fitted_positions, slices.errors.start + judged))
 
-    # All items get predicted scores and random errors first. Then the fitted values overwrite the
-    # values of the judged items.
-    draws = np.empty((len(weight_shifts), first_error + n_errors), np.float32)
-    prior_of_draw = _allot_priors(len(draws), scales).tolist()
+    # All items get predicted values. Then the fitted values overwrite the values of judged items.
     drawn_weights = weights.draws + weight_shifts
-    for draw, w, number in zip(draws, drawn_weights, prior_of_draw, strict=True):
-        prior = scales.priors[number]
-        draw[:n] = features @ w + np.sqrt(prior.residual) * rng.standard_normal(n)
-        spread_of_errors = np.sqrt(scales.shared * prior.total(d))
-        draw[first_error:] = spread_of_errors * rng.standard_normal(n_errors)
+    draws = _draw_predictions(features, drawn_weights, scales, slices, rng)
     draws[:, fitted_positions] = posterior.draws
-
-    mean = np.zeros(first_error + n_errors)
-    mean[:n] = features @ weights.mean
+    mean = np.zeros(draws.shape[1])
+    mean[slices.scores] = features @ weights.mean
     mean[fitted_positions] = posterior.mean
 
-    theta = np.zeros(d + first_error)  # d weights, n residuals, then the biases
-    theta[:d] = fit_of_judged.theta[:d]
-    theta[d + scores_and_biases] = fit_of_judged.theta[d:]
+    theta = _unknowns_of_all(fit_of_judged.theta, judged, n, d)
     return Fitted(_posterior(mean, None, draws, n, rng, scales), theta, weights)
+
+
+def _draw_predictions(
+    features: F64, drawn_weights: F64, scales: Scales, slices: ValueSlices, rng: np.random.Generator
+) -> F32:
+    """Draw scores and shared errors as if no item had answers, once for each draw of weights.
+
+    Args:
+        features: (n, d) the features of the items.
+        drawn_weights: (k, d) k draws of the weights of the features.
+        scales: the hyperparameters.
+        slices: the slices of scores, side biases and shared errors in a draw.
+        rng: the generator of residuals and shared errors.
+
+    Returns:
+        (k, values) the draws. The side biases are not set.
+    """
+    n, d = features.shape
+    n_values = slices.errors.stop
+    n_errors = n_values - slices.errors.start
+    draws = np.empty((len(drawn_weights), n_values), np.float32)
+    prior_of_draw = _allot_priors(len(draws), scales).tolist()
+    for draw, weights, number in zip(draws, drawn_weights, prior_of_draw, strict=True):
+        prior = scales.priors[number]
+        residuals = np.sqrt(prior.residual) * rng.standard_normal(n)
+        draw[slices.scores] = features @ weights + residuals
+        sd_of_errors = np.sqrt(scales.shared * prior.total(d))
+        draw[slices.errors] = sd_of_errors * rng.standard_normal(n_errors)
+    return draws
+
+
+def _unknowns_of_judged(theta: F64, judged: I64, n: int, d: int) -> F64:
+    """Select the unknowns of a fit of the judged items from the unknowns of a fit of all items.
+
+    Args:
+        theta: (d + n + a,) d weights, the residuals of all n items, and a side biases.
+        judged: the judged items.
+        n: the number of items.
+        d: the number of features.
+
+    Returns:
+        (d + j + a,) the weights, the residuals of the j judged items, and the side biases.
+    """
+    weights, residuals, biases = np.split(theta, [d, d + n])
+    return np.concatenate((weights, residuals[judged], biases))
+
+
+def _unknowns_of_all(theta: F64, judged: I64, n: int, d: int) -> F64:
+    """Extend the unknowns of a fit of the judged items to all items; other residuals are 0.
+
+    This undoes `_unknowns_of_judged`, where the arguments are described.
+
+    Returns:
+        (d + n + a,) the weights, the residuals of all n items, and the side biases.
+    """
+    weights, residuals_of_judged, biases = np.split(theta, [d, d + len(judged)])
+    residuals = np.zeros(n)
+    residuals[judged] = residuals_of_judged
+    return np.concatenate((weights, residuals, biases))
 
 
 def _mix(problem: Problem, fits: Sequence[PriorFit], rng: np.random.Generator) -> Posterior:
     """Mix the posteriors under the likely priors, weighted by the priors' probabilities.
 
-    The result is a Gaussian with the mean and the covariance of the mixture. Without covariances,
-    because there are too many unknowns, the result has none either.
+    The result is a Gaussian with the mean and the covariance of the mixture.
     """
-    n = len(problem.features)
     scales = problem.scales
     mean = scales.odds @ np.stack([fit.mean for fit in fits])
+    covariance = _mixture_covariance(fits, scales.odds, mean)
     draws = np.concatenate([fit.draws for fit in fits])
-    covariance = None
-    for odds, fit in zip(scales.odds, fits, strict=True):
+    return _posterior(mean, covariance, draws, len(problem.features), rng, scales)
+
+
+def _mixture_covariance(fits: Sequence[PriorFit], odds: F64, mean: F64) -> F64 | None:
+    """Compute the covariance of a mixture of Gaussians.
+
+    It is the sum over the fits of p (C + (μ - μ_mixture)(μ - μ_mixture)ᵀ), with the probability p,
+    the mean μ and the covariance C of each fit.
+
+    Args:
+        fits: the fits, one under each prior.
+        odds: the probability of each prior.
+        mean: the mean of the mixture.
+
+    Returns:
+        The covariance; None if the fits have none, because there are too many unknowns.
+    """
+    covariance: F64 | None = None
+    for p, fit in zip(odds, fits, strict=True):
         if fit.covariance is None:
-            continue
+            return None
         deviation = fit.mean - mean
-        component = odds * (fit.covariance + np.outer(deviation, deviation))
+        component = p * (fit.covariance + np.outer(deviation, deviation))
         covariance = component if covariance is None else covariance + component
-    return _posterior(mean, covariance, draws, n, rng, scales)
+    return covariance
 
 
 def _posterior(
@@ -361,13 +422,20 @@ def choose_scales(features: F64, votes: Votes, n_annotators: int, *, seed: int =
         features = features[judged]
         votes = votes.renumbered(judged)
     shared = _expected_shared_variance(features, votes, n_annotators, seed)
-    match = _match(features, votes, n_annotators, seed, shared)
-    in_words = _annotators_in_words(match, features, votes, n_annotators, seed, shared)
+
+    def match(votes_to_match: Votes) -> Mode:
+        """Match prior, scales and mode to votes."""
+        return _match(features, votes_to_match, n_annotators, seed, shared)
+
+    mode = match(votes)
+    in_words: list[int] = []
+    if len(mode.problem.measured):
+        in_words = _annotators_in_words(mode, match(votes.in_words()))
     if in_words:
-        match = _match(features, votes.in_words(in_words), n_annotators, seed, shared)
-    scales = match.problem.scales
+        mode = match(votes.in_words(in_words))
+    scales = mode.problem.scales
     if len(votes):
-        priors, odds = likely_priors(match.problem, match.theta, match.prior)
+        priors, odds = likely_priors(mode)
         scales = replace(scales, priors=priors, odds=odds)
     if in_words:
         scale_of_measurements = scales.annotators.scale.copy()
@@ -390,22 +458,6 @@ def _sample_votes(votes: Votes, seed: int) -> Votes:
     return votes.where(is_kept)
 
 
-class _Match(NamedTuple):
-    """Scales, mode and prior that are matched to the answers.
-
-    Attributes:
-        problem: the problem with the matched scales.
-        theta: the unknowns at the mode.
-        root: a matrix R; the covariance of scores, biases and shared errors is RᵀR.
-        prior: the matched prior.
-    """
-
-    problem: Problem
-    theta: F64
-    root: F64
-    prior: Prior
-
-
 def _match(
     features: F64,
     votes: Votes,
@@ -413,15 +465,12 @@ def _match(
     seed: int,
     shared: float,
     first_shared: float | None = None,
-) -> _Match:
+) -> Mode:
     """Match the prior, the scales and the mode to the answers, in rounds, until they settle.
 
     A round moves the mode under the present scales, and then matches the scales to the mode. In
     every third round the reliabilities of the annotators are matched, too. After this, the rounds
     end if the variance of the scores hardly changed; there are twelve rounds at most.
-
-    Answers of people and known answers measure the errors that models share. If only models have
-    answered, the variance of these errors stays as it is at the start.
 
     Args:
         features: (n, d) the features of the items.
@@ -430,99 +479,118 @@ def _match(
         seed: the seed of random estimates of variances.
         shared: the expected variance of shared errors, relative to the variance of the scores.
         first_shared: the variance of shared errors in the first round. If None, it is `shared`.
+
+    Returns:
+        The mode, with the matched prior and a problem with the matched scales.
     """
-    n, d = features.shape
     rng = np.random.default_rng(seed)
-    prior = first_guess(d)
+    d = features.shape[1]
     if first_shared is None:
         first_shared = shared
-    problem = _first_problem(features, votes, n_annotators, prior, first_shared)
-    theta = np.zeros(problem.n_unknowns)
+    mode = _first_mode(features, votes, n_annotators, first_shared)
     if not len(votes):
-        return _Match(problem, theta, theta[None], prior)
-    unjudged = np.setdiff1d(np.arange(n), [votes.left, votes.right])
-    residuals_of_unjudged = d + unjudged  # positions in `theta`, where d weights come first
+        return mode
     for n_rounds in range(1, _ROUNDS + 1):
-        theta = problem.newton(theta, prior, steps=_STEPS_OF_ROUND)
-        solver = problem.solver(problem.likelihood(theta).weight, prior)
-        root = solver.root(rng)
-        variance = np.einsum("ij,ij->j", root, root)
-        if problem.large:
-            # The variances are estimates, but the variance of an item without answers is known.
-            variance[residuals_of_unjudged] = prior.residual
-        prior_before = prior
-        prior = matched_prior(problem, prior, theta, solver, root, variance)
-        new_shared = matched_shared(problem, theta, variance, prior_before, shared)
-        scales = replace(matched_scales(problem, theta, variance), shared=new_shared)
-        problem = replace(problem, scales=scales)
-        if len(problem.measured):
-            problem, theta, prior = _match_measurements(problem, theta, root, prior)
+        score_variance_before = mode.prior.total(d)
+        mode = _match_prior_and_scales(mode, shared, rng)
+        if len(mode.problem.measured):
+            mode = _match_measurements(mode)
         is_check_due = n_rounds % _CHECK_EVERY == 0
         if not is_check_due:
             continue
-        if problem.compares_annotators:
-            problem, theta, root = _match_reliabilities(problem, theta, root, prior, rng)
-        change = abs(np.log(prior.total(d) / prior_before.total(d)))
+        compares_annotators = mode.problem.compares_annotators
+        if compares_annotators:
+            mode = _match_reliabilities(mode, rng)
+        change = abs(np.log(mode.prior.total(d) / score_variance_before))
         # Rounds never end right after the first match of reliabilities, because scores depend on
         # reliabilities.
-        may_end = n_rounds > _CHECK_EVERY or not problem.compares_annotators
+        may_end = n_rounds > _CHECK_EVERY or not compares_annotators
         if may_end and change < _SETTLED:
             break
-    return _Match(problem, theta, problem.to_scores(root), prior)
+    return mode
 
 
-def _match_measurements(
-    problem: Problem, theta: F64, root: F64, prior: Prior
-) -> tuple[Problem, F64, Prior]:
-    """Match the scales of the annotators' measurements to the answers.
+def _first_mode(features: F64, votes: Votes, n_annotators: int, shared: float) -> Mode:
+    """Make the start of matching: average annotators, the first guess of the prior, unknowns 0.
 
     Args:
-        problem: the problem with the present scales of measurements.
-        theta: the unknowns at the mode.
-        root: a matrix R; the covariance of the unknowns is RᵀR.
-        prior: the present prior.
+        features: (n, d) the features of the items.
+        votes: the answers.
+        n_annotators: the number of annotators.
+        shared: the variance of shared errors, relative to the variance of the scores.
+    """
+    prior = first_guess(features.shape[1])
+    is_tie = votes.target == 0.5
+    ties = float(np.mean(is_tie[votes.first])) if len(votes) else 0.0
+    tie = _FIRST_TIE if is_tie[votes.of_pairs].any() else 0.0
+    average = Annotators.average(n_annotators)
+    scales = Scales((prior,), np.ones(1), average, tie=tie, ties=ties, shared=shared)
+    problem = Problem(features, votes, n_annotators, scales)
+    zeros = np.zeros(problem.n_unknowns)
+    return Mode(problem, prior, theta=zeros, root=zeros[None])
+
+
+def _match_prior_and_scales(mode: Mode, shared: float, rng: np.random.Generator) -> Mode:
+    """Move to the mode; then match the prior, the tie threshold, side biases and shared errors.
+
+    Args:
+        mode: the mode of the round before.
+        shared: the expected variance of shared errors, relative to the variance of the scores.
+        rng: the generator of random estimates of variances.
+    """
+    mode, solver = _move_to_mode(mode, rng)
+    scales = replace(matched_scales(mode), shared=matched_shared(mode, shared))
+    prior = matched_prior(mode, solver)
+    return replace(mode, problem=replace(mode.problem, scales=scales), prior=prior)
+
+
+def _move_to_mode(mode: Mode, rng: np.random.Generator) -> tuple[Mode, Precision]:
+    """Move to the mode under the present prior and scales, in a few Newton steps.
 
     Returns:
-        The problem with the new scales of measurements, `theta` and `prior`. If the error of a
-        single annotator's measurements is the unit of the scores, `theta` and `prior` are converted
-        to the new unit.
+        The mode; and the precision of the posterior at the mode.
     """
-    annotators = matched_measurements(problem, theta, problem.to_scores(root))
+    problem = mode.problem
+    theta = problem.newton(mode.theta, mode.prior, steps=_STEPS_OF_ROUND)
+    solver = problem.solver(problem.likelihood(theta).weight, mode.prior)
+    return Mode(problem, mode.prior, theta, solver.root(rng)), solver
+
+
+def _match_measurements(mode: Mode) -> Mode:
+    """Match the scales of the annotators' measurements to the answers.
+
+    If the error of a single annotator's measurements is the unit of the scores, the mode and the
+    prior are converted to the new unit. `root` keeps the old unit until the mode is moved.
+    """
+    problem = mode.problem
+    annotators = matched_measurements(mode)
     if measures_alone(problem):
-        theta, prior = _convert_units(theta, prior, problem, annotators)
-    return _replace_annotators(problem, annotators), theta, prior
+        number = problem.votes.annotator[problem.measured[0]]
+        factor = float(problem.scales.annotators.scale[number] / annotators.scale[number])
+        prior = Prior(mode.prior.weight * factor**2, mode.prior.residual * factor**2)
+        mode = replace(mode, theta=mode.theta * factor, prior=prior)
+    return _replace_annotators(mode, annotators)
 
 
-def _match_reliabilities(
-    problem: Problem, theta: F64, root: F64, prior: Prior, rng: np.random.Generator
-) -> tuple[Problem, F64, F64]:
+def _match_reliabilities(mode: Mode, rng: np.random.Generator) -> Mode:
     """Match the reliabilities of the annotators to the answers.
 
     Args:
-        problem: the problem with the present reliabilities.
-        theta: the unknowns at the mode.
-        root: a matrix R; the covariance of the unknowns is RᵀR.
-        prior: the present prior.
+        mode: the mode with the present reliabilities.
         rng: the generator of random estimates of variances.
-
-    Returns:
-        The problem with the new reliabilities, `theta` and `root`. With measurements, `theta` and
-        `root` are new, too.
     """
-    if len(problem.measured):
+    if len(mode.problem.measured):
         # The scales of measurements have just changed, and with them the slopes and weights of the
         # answers. The next step leaves answers out of the mode and the covariance, so both are
         # computed again with the new slopes and weights.
-        theta = problem.newton(theta, prior, steps=_STEPS_OF_ROUND)
-        root = problem.solver(problem.likelihood(theta).weight, prior).root(rng)
-    scores_root = problem.to_scores(root)
-    annotators = matched_annotators(problem, theta, scores_root, prior, rng)
-    return _replace_annotators(problem, annotators), theta, root
+        mode, _ = _move_to_mode(mode, rng)
+    return _replace_annotators(mode, matched_annotators(mode, rng))
 
 
-def _replace_annotators(problem: Problem, annotators: Annotators) -> Problem:
-    """Return the problem with other parameters of the annotators."""
-    return replace(problem, scales=replace(problem.scales, annotators=annotators))
+def _replace_annotators(mode: Mode, annotators: Annotators) -> Mode:
+    """Return the mode with other parameters of the annotators in its problem."""
+    scales = replace(mode.problem.scales, annotators=annotators)
+    return replace(mode, problem=replace(mode.problem, scales=scales))
 
 
 def _expected_shared_variance(features: F64, votes: Votes, n_annotators: int, seed: int) -> float:
@@ -558,7 +626,7 @@ def _variance_between_models(
         share = _MOST_ANSWERS_OF_MODELS / len(model_votes)
         is_drawn = model_votes.drawn(share, np.random.default_rng(seed))
         model_votes = model_votes.where(is_drawn)
-    match = _match(
+    mode = _match(
         features,
         model_votes.busiest_as_person(),
         n_annotators,
@@ -566,7 +634,7 @@ def _variance_between_models(
         shared=_LEAST_SHARED,
         first_shared=_FIRST_DIFFERENCE,
     )
-    return match.problem.scales.shared
+    return mode.problem.scales.shared
 
 
 def _assumed_shared_variance(votes: Votes) -> float:
@@ -579,60 +647,19 @@ def _assumed_shared_variance(votes: Votes) -> float:
     return max(SHARED * n_outside / (n_outside + _OUTSIDE_ANSWERS), _LEAST_SHARED)
 
 
-def _first_problem(
-    features: F64, votes: Votes, n_annotators: int, prior: Prior, shared: float
-) -> Problem:
-    """Make the problem of the first round of matching, in which all annotators are average.
-
-    Args:
-        features: (n, d) the features of the items.
-        votes: the answers.
-        n_annotators: the number of annotators.
-        prior: the first guess of the prior.
-        shared: the variance of shared errors, relative to the variance of the scores.
-    """
-    is_tie = votes.target == 0.5
-    ties = float(np.mean(is_tie[votes.first])) if len(votes) else 0.0
-    tie = _FIRST_TIE if is_tie[votes.of_pairs].any() else 0.0
-    average = Annotators.average(n_annotators)
-    scales = Scales((prior,), np.ones(1), average, tie=tie, ties=ties, shared=shared)
-    return Problem(features, votes, n_annotators, scales)
-
-
-def _convert_units(
-    theta: F64, prior: Prior, problem: Problem, annotators: Annotators
-) -> tuple[F64, Prior]:
-    """Convert the mode and the prior to units of the new scale of measurements.
-
-    Scores are in units of the error of the only annotator's measurements, and `annotators` has a
-    new estimate of this error.
-    """
-    number = problem.votes.annotator[problem.measured[0]]
-    factor = float(problem.scales.annotators.scale[number] / annotators.scale[number])
-    return theta * factor, Prior(prior.weight * factor**2, prior.residual * factor**2)
-
-
-def _annotators_in_words(
-    match: _Match, features: F64, votes: Votes, n_annotators: int, seed: int, shared: float
-) -> list[int]:
+def _annotators_in_words(mode: Mode, mode_in_words: Mode) -> list[int]:
     """Find the annotators whose measurements are to count as words, left or right.
 
     These are annotators whose left-out answers are predicted better from words, and annotators who
     are always as sure as possible.
 
     Args:
-        match: the match that uses the measurements.
-        features: (n, d) the features of the items.
-        votes: the answers.
-        n_annotators: the number of annotators.
-        seed: the seed of the match in words.
-        shared: the expected variance of shared errors, relative to the variance of the scores.
+        mode: the mode that is matched to the measurements.
+        mode_in_words: the mode that is matched to the same answers as words.
     """
-    rows = match.problem.measured
-    if not len(rows):
-        return []
-    match_in_words = _match(features, votes.in_words(), n_annotators, seed, shared)
-    gain = _left_out_log_p(match_in_words, rows) - _left_out_log_p(match, rows)
+    votes = mode.problem.votes
+    rows = mode.problem.measured
+    gain = _left_out_log_p(mode_in_words, rows) - _left_out_log_p(mode, rows)
     annotator = votes.annotator[rows]
     assert votes.probit is not None
     is_unsure = np.abs(votes.probit[rows]) < MOST_PROBIT  # the probability is between .01 and .99
@@ -646,12 +673,12 @@ def _annotators_in_words(
     return in_words
 
 
-def _left_out_log_p(match: _Match, rows: I64) -> F64:
+def _left_out_log_p(mode: Mode, rows: I64) -> F64:
     """Compute the log-probability of the words of answers, each predicted from all other answers.
 
     The word of an answer is left or right; `rows` are the rows of the answers.
     """
-    mean, variance = leave_one_out(match.problem, match.theta, match.root, rows)
-    sign = np.sign(match.problem.votes.target[rows] - 0.5)  # 1 for left, -1 for right
+    mean, variance = leave_one_out(mode, rows)
+    sign = np.sign(mode.problem.votes.target[rows] - 0.5)  # 1 for left, -1 for right
     log_p: F64 = log_ndtr(sign * mean / np.sqrt(1 + variance))
     return log_p

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import log_ndtr, ndtri
 
-from sortnet.core import F64
+from sortnet.core import F64, I64, Bool
 
 # The probit of .99. A probability of .99 or more is no measurement: it only says that the
 # difference is large.
@@ -36,6 +36,12 @@ class Likelihood(NamedTuple):
     slope: F64
     weight: F64
 
+    def replace_rows(self, rows: Bool | I64, likelihood: Likelihood) -> None:
+        """Replace the values of the answers that `rows` selects, in place."""
+        self.log_p[rows] = likelihood.log_p
+        self.slope[rows] = likelihood.slope
+        self.weight[rows] = likelihood.weight
+
 
 def genuine(z: F64, target: F64, tie: float | F64) -> Likelihood:
     """Compute the likelihood of answers that depend on the items.
@@ -55,29 +61,20 @@ def genuine(z: F64, target: F64, tie: float | F64) -> Likelihood:
     (array([0.309, 0.383, 0.309]), 1.0)
     """
     # First all answers count as left or right. Then the values of ties and of probabilities are
-    # replaced in the same arrays.
+    # replaced.
     sign = np.where(target > 0, 1.0, -1.0)
     likelihood = _side_likelihood(sign * z - tie)
-    log_p, slope, weight = likelihood
-    slope *= sign
+    likelihood = likelihood._replace(slope=sign * likelihood.slope)  # the derivative in z
+    threshold = np.broadcast_to(tie, z.shape)
     is_tie = target == 0.5
     if is_tie.any():
-        threshold = np.broadcast_to(tie, z.shape)[is_tie]
-        if np.all(threshold):
-            tie_likelihood = _tie_likelihood(z[is_tie], threshold)
-        else:
-            tie_likelihood = _half_and_half(z[is_tie])
-        for column, values in zip(likelihood, tie_likelihood, strict=True):
-            column[is_tie] = values
+        likelihood.replace_rows(is_tie, _tie_likelihood(z[is_tie], threshold[is_tie]))
     is_probability = (target > 0) & (target < 1) & ~is_tie
     if is_probability.any():
-        p = target[is_probability]
-        threshold = np.broadcast_to(tie, z.shape)[is_probability]
-        left = _side_likelihood(z[is_probability] - threshold)
-        right = _side_likelihood(-z[is_probability] - threshold)
-        log_p[is_probability] = p * left.log_p + (1 - p) * right.log_p
-        slope[is_probability] = p * left.slope - (1 - p) * right.slope
-        weight[is_probability] = p * left.weight + (1 - p) * right.weight
+        mixed = _mixed_likelihood(
+            z[is_probability], target[is_probability], threshold[is_probability]
+        )
+        likelihood.replace_rows(is_probability, mixed)
     return likelihood
 
 
@@ -168,22 +165,35 @@ def _side_likelihood(u: F64) -> Likelihood:
     return Likelihood(log_p, ratio, ratio * (u + ratio))
 
 
-def _half_and_half(z: F64) -> Likelihood:
-    """Compute the likelihood of ties that count as half an answer left and half one right."""
-    left = _side_likelihood(z)
-    right = _side_likelihood(-z)
+def _mixed_likelihood(z: F64, p: F64, tie: F64) -> Likelihood:
+    """Compute the likelihood of answers that count as p answers left and 1 - p answers right.
+
+    Args:
+        z: (m,) the difference of two scores, in units of the noise.
+        p: (m,) the probability of left.
+        tie: (m,) the tie threshold.
+    """
+    left = _side_likelihood(z - tie)
+    right = _side_likelihood(-z - tie)
     return Likelihood(
-        (left.log_p + right.log_p) / 2,
-        (left.slope - right.slope) / 2,
-        (left.weight + right.weight) / 2,
+        log_p=p * left.log_p + (1 - p) * right.log_p,
+        slope=p * left.slope - (1 - p) * right.slope,
+        weight=p * left.weight + (1 - p) * right.weight,
     )
 
 
 def _tie_likelihood(z: F64, tie: F64) -> Likelihood:
-    """Compute the log-likelihood of ties with a threshold, and its derivatives.
+    """Compute the log-likelihood of ties, with the derivatives in z.
 
-    It is log(Φ(τ - z) - Φ(-τ - z)), with the tie threshold τ above 0; the derivatives are in z.
+    A tie has the probability Φ(τ - z) - Φ(-τ - z), with the tie threshold τ. If a threshold is 0,
+    all ties count as half an answer left and half an answer right.
+
+    Args:
+        z: (m,) the difference of two scores, in units of the noise.
+        tie: (m,) the tie threshold τ.
     """
+    if not np.all(tie):
+        return _mixed_likelihood(z, np.full(len(z), 0.5), np.zeros(len(z)))
     # The formula is symmetric in z, and numerically stable for z > 0 only.
     sign = np.where(z < 0, -1.0, 1.0)
     distance = np.abs(z)

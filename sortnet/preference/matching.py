@@ -1,11 +1,13 @@
 """Match hyperparameters to the answers: one function updates each kind, given the present mode.
 
-In shapes, m is the number of answers, and a of annotators.
+In shapes, m is the number of answers, n of items, d of features, and a of annotators.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 from scipy.optimize import minimize_scalar
@@ -44,121 +46,183 @@ _STEPS_TO_MODE = 10  # Newton steps of a fit without the models, at most
 _STEPS_UNDER_PRIOR = 2  # Newton steps from the matched prior's mode to the mode of a prior near it
 
 
-def matched_prior(
-    problem: Problem, prior: Prior, theta: F64, solver: Precision, root: F64, variance: F64
-) -> Prior:
-    """Update the variances of the prior by MacKay's rule.
+@dataclass(frozen=True, eq=False)
+class Mode:
+    """The mode of the posterior, to which the hyperparameters are matched.
 
-    A new variance is the sum of the squared unknowns / the number of determined unknowns. This
-    number is the sum of 1 - (posterior variance / present prior variance). The first guess of the
-    variance counts as `_BELIEF` more determined unknowns.
-
-    The rule leaves out a part of the evidence's slope. With many unknowns `lost_weights` adds this
-    part; with few unknowns `likely_priors` corrects the prior.
-
-    Args:
-        problem: the problem, with the answers.
+    Attributes:
+        problem: the likelihood of the answers, with the present scales.
         prior: the present prior.
         theta: the unknowns at the mode.
-        solver: the precision of the posterior at the mode.
-        root: a matrix R; the covariance of the unknowns is RᵀR.
-        variance: the posterior variance of each unknown.
+        root: a matrix R; the covariance of the unknowns is RᵀR, or with many unknowns about RᵀR.
     """
-    n, d = problem.features.shape
-    guess = first_guess(d)
-    lost_by_weights = 0.0
-    lost_by_residuals = 0.0
-    largest_ratio = 1.0  # of posterior variance / prior variance
-    if problem.large:
-        scores_root = problem.to_scores(root)
-        lost_by_weights, lost_by_residuals = lost_weights(
-            problem, theta, scores_root, prior, solver
-        )
-        # Variances estimated from draws are too large as often as too small. If only the large
-        # variances were cut, items with few answers would count as determined, and their residuals
-        # would vanish.
-        largest_ratio = np.inf
 
-    def match_variance(
-        unknowns: slice, prior_variance: float, guessed_variance: float, lost: float
-    ) -> float:
-        """Update the prior variance of some unknowns; `lost` is from `lost_weights`."""
-        ratio = np.minimum(variance[unknowns] / prior_variance, largest_ratio)
-        n_determined = max(np.sum(1 - ratio), 0.0)
-        sum_of_squares = theta[unknowns] @ theta[unknowns] + prior_variance * lost
-        sum_with_guess = sum_of_squares + _BELIEF * guessed_variance
-        return float(sum_with_guess / (n_determined + _BELIEF))
+    problem: Problem
+    prior: Prior
+    theta: F64
+    root: F64
 
+    @property
+    def values(self) -> F64:
+        """The scores, side biases and shared errors at the mode, see `Problem.to_scores`."""
+        return self.problem.to_scores(self.theta)
+
+    @property
+    def root_of_values(self) -> F64:
+        """A matrix R; the covariance of scores, side biases and shared errors is RᵀR."""
+        return self.problem.to_scores(self.root)
+
+    @cached_property
+    def variance(self) -> F64:
+        """Posterior variance of each unknown.
+
+        With many unknowns the variances are estimates. But an item without answers has the prior
+        variance.
+        """
+        problem = self.problem
+        variance: F64 = np.einsum("ij,ij->j", self.root, self.root)
+        if problem.large:
+            is_unjudged = np.ones(len(problem.features), np.bool_)
+            is_unjudged[problem.votes.left] = False
+            is_unjudged[problem.votes.right] = False
+            residual_variance = variance[problem.unknown_slices.residuals]  # a view
+            residual_variance[is_unjudged] = self.prior.residual
+        return variance
+
+
+def matched_prior(mode: Mode, solver: Precision) -> Prior:
+    """Update the variances of the prior by MacKay's rule, see `_mackay_variance`.
+
+    The rule leaves out a part of the evidence's slope. With many unknowns `lost_information` adds
+    this part; with few unknowns `likely_priors` corrects the prior.
+
+    Args:
+        mode: the mode under the present prior.
+        solver: the precision of the posterior at the mode.
+    """
+    problem = mode.problem
+    prior = mode.prior
+    n_features = problem.features.shape[1]
+    guess = first_guess(n_features)
+    lost = lost_information(mode, solver) if problem.large else LostInformation(0.0, 0.0)
+    unknowns = problem.unknown_slices
     weight = prior.weight
-    if d:
-        weight = match_variance(slice(d), prior.weight, guess.weight, lost_by_weights)
-    residual = match_variance(slice(d, d + n), prior.residual, guess.residual, lost_by_residuals)
+    if n_features:
+        weight = _matched_variance(
+            mode, unknowns.weights, prior.weight, guess=guess.weight, lost=lost.by_weights
+        )
+    residual = _matched_variance(
+        mode, unknowns.residuals, prior.residual, guess=guess.residual, lost=lost.by_residuals
+    )
     return Prior(weight, residual)
 
 
-def lost_weights(
-    problem: Problem, theta: F64, root: F64, prior: Prior, solver: Precision
-) -> tuple[float, float]:
-    """Compute how fast the answers lose weight when a prior variance grows.
+def _matched_variance(
+    mode: Mode, unknowns: slice, prior_variance: float, *, guess: float, lost: float
+) -> float:
+    """Update the prior variance of some unknowns by MacKay's rule.
 
-    The weight w of an answer is minus the second derivative of its log-likelihood in z. If the
-    logarithm of a prior variance grows by 1, the mode θ moves by H⁻¹ Λ θ, with the posterior's
-    precision H and the prior's precision Λ. There the weights are smaller. The loss is the sum over
-    the answers of -dw / d log(prior variance) times the variance of z.
+    Args:
+        mode: the mode under the present prior.
+        unknowns: the slice of the unknowns in `theta`.
+        prior_variance: their present prior variance.
+        guess: the first guess of the prior variance.
+        lost: the information lost by this prior variance, see `LostInformation`.
+    """
+    theta = mode.theta[unknowns]
+    ratios = mode.variance[unknowns] / prior_variance
+    if not mode.problem.large:
+        # With many unknowns the variances are estimated from draws, too large as often as too
+        # small. If only the large variances were cut, items with few answers would count as
+        # determined, and their residuals would vanish.
+        ratios = np.minimum(ratios, 1.0)
+    sum_of_squares = float(theta @ theta + prior_variance * lost)
+    return _mackay_variance(sum_of_squares, ratios, expected=guess, belief=_BELIEF)
+
+
+def _mackay_variance(
+    sum_of_squares: float, ratios: F64, *, expected: float, belief: float
+) -> float:
+    """Estimate the prior variance of some unknowns, whose mean is 0, by MacKay's rule.
+
+        variance = (sum_of_squares + belief * expected) / (n_determined + belief)
+        n_determined = sum of (1 - ratio) over the unknowns
+
+    An unknown counts as determined as far as the answers have reduced its variance.
+
+    Args:
+        sum_of_squares: the sum of the squared unknowns at the mode.
+        ratios: the posterior variance of each unknown / its present prior variance.
+        expected: the variance expected before any answer.
+        belief: the number of determined unknowns that `expected` counts as.
+    """
+    n_determined = max(float(np.sum(1 - ratios)), 0.0)
+    return float((sum_of_squares + belief * expected) / (n_determined + belief))
+
+
+class LostInformation(NamedTuple):
+    """How fast the answers lose information when a prior variance grows.
+
+    Attributes:
+        by_weights: the loss if the variance of the feature weights grows.
+        by_residuals: the loss if the variance of the residuals grows.
+    """
+
+    by_weights: float
+    by_residuals: float
+
+
+def lost_information(mode: Mode, solver: Precision) -> LostInformation:
+    """Compute how fast the answers lose information when a prior variance grows.
+
+    The information w of an answer is minus the second derivative of its log-likelihood in z:
+
+        loss = - Σ_answers dw / d log(prior variance) * variance of z
+
+    If the logarithm of a prior variance grows by 1, the mode θ moves by H⁻¹ Λ θ, with the
+    posterior's precision H and the prior's precision Λ. There the answers have less information.
 
     Half of the loss belongs to the slope of the evidence, and MacKay's rule leaves it out: with
     three answers to an item, the rule alone finds a third of the variance.
 
     Args:
-        problem: the problem, with the answers.
-        theta: the unknowns at the mode.
-        root: a matrix R; the covariance of scores and biases is RᵀR.
-        prior: the present prior.
-        solver: the precision of the posterior at the mode.
-
-    Returns:
-        The loss for the variance of the feature weights, and for the variance of the residuals.
+        mode: the mode under the present prior.
+        solver: the precision H of the posterior at the mode.
     """
-    n, d = problem.features.shape
-    weight = problem.likelihood(theta).weight
-    variance = problem.variance(root, np.arange(len(problem.votes)))
-    weights = slice(d)
-    residuals = slice(d, d + n)
+    problem = mode.problem
+    theta = mode.theta
+    information = problem.likelihood(theta).weight
+    variance = problem.variance(mode.root_of_values, np.arange(len(problem.votes)))
+    weights = problem.unknown_slices.weights
+    residuals = problem.unknown_slices.residuals
     slope_changes = np.zeros((2, len(theta)))  # Λ θ, for each of the two prior variances
-    slope_changes[0, weights] = theta[weights] / prior.weight
-    slope_changes[1, residuals] = theta[residuals] / prior.residual
+    slope_changes[0, weights] = theta[weights] / mode.prior.weight
+    slope_changes[1, residuals] = theta[residuals] / mode.prior.residual
     step_of_weights, step_of_residuals = _STEP * solver.solve(slope_changes.T).T
 
     def loss_by(step: F64) -> float:
         """Compute the loss as a difference quotient, if the mode moves by a step."""
-        new_weight = problem.likelihood(theta + step).weight
-        return float((weight - new_weight) @ variance / _STEP)
+        information_after = problem.likelihood(theta + step).weight
+        return float((information - information_after) @ variance / _STEP)
 
-    return loss_by(step_of_weights), loss_by(step_of_residuals)
+    return LostInformation(loss_by(step_of_weights), loss_by(step_of_residuals))
 
 
-def matched_scales(problem: Problem, theta: F64, variance: F64) -> Scales:
-    """Match the tie threshold and the prior spreads of the side biases; return the new scales.
-
-    Args:
-        problem: the problem, with the answers and the present scales.
-        theta: the unknowns at the mode.
-        variance: the posterior variance of each unknown.
-    """
+def matched_scales(mode: Mode) -> Scales:
+    """Match the tie threshold and the prior spreads of the side biases; return the new scales."""
+    problem = mode.problem
     scales = problem.scales
     if scales.tie:  # without ties the threshold is 0
-        scales = replace(scales, tie=_likeliest_tie(problem, theta))
-    n, d = problem.features.shape
-    first_bias = d + n  # the unknowns before the biases are d weights and n residuals
-    biases = slice(first_bias, first_bias + problem.n_annotators)
-    expected_squares = (theta**2 + variance)[biases]
-    side_sd = side_spread(expected_squares)
-    return replace(scales, annotators=replace(scales.annotators, side_sd=side_sd))
+        scales = replace(scales, tie=_likeliest_tie(problem, mode.theta))
+    biases = problem.unknown_slices.biases
+    expected_squares = mode.theta[biases] ** 2 + mode.variance[biases]
+    annotators = replace(scales.annotators, side_sd=side_spread(expected_squares))
+    return replace(scales, annotators=annotators)
 
 
 def _likeliest_tie(problem: Problem, theta: F64) -> float:
     """Find the tie threshold with the highest likelihood, given the unknowns at the mode."""
-    # Only annotators' words about pairs can be ties.
+    # The threshold matters for annotators' answers about pairs that are words, not probabilities.
     is_word = (problem.by_annotator > 0) & problem.votes.of_pairs
     is_word[problem.measured] = False
     z = problem.z(theta)[is_word]
@@ -172,91 +236,68 @@ def _likeliest_tie(problem: Problem, theta: F64) -> float:
     return float(np.exp(likeliest.x))
 
 
-def matched_shared(
-    problem: Problem, theta: F64, variance: F64, prior: Prior, expected: float
-) -> float:
+def matched_shared(mode: Mode, expected: float) -> float:
     """Update the variance of the errors that models share, relative to the scores' variance.
 
-    The update is MacKay's rule, see `matched_prior`. Without answers that measure the errors, the
-    variance stays near `expected`. If annotators never contradict each other, the scores get larger
-    than their prior expects. The errors get larger by the same factor, which says nothing about the
-    models, so the squared errors are divided by the factor.
+    The update is MacKay's rule, see `_mackay_variance`. Without answers that measure the errors,
+    the variance stays near `expected`.
+
+    If annotators never contradict each other, the scores grow beyond what their prior expects. The
+    errors grow by the same factor, which says nothing about the models. So the squared errors are
+    divided by the factor.
 
     Args:
-        problem: the problem, with the answers and the present scales.
-        theta: the unknowns at the mode.
-        variance: the posterior variance of each unknown.
-        prior: the prior under which the mode was found.
+        mode: the mode under the present prior.
         expected: the variance expected before any answer, relative to the scores' variance.
     """
+    problem = mode.problem
     if not problem.has_shared_errors or problem.votes.only_of_models:
-        return problem.scales.shared
-    # The first d + n unknowns, weights and residuals, make the scores. The last d + n unknowns make
-    # the shared errors in the same way.
-    n, d = problem.features.shape
-    of_scores = slice(d + n)
-    of_errors = slice(-(d + n), None)
-    precision = problem.precision(prior)[of_scores]
-    score_squares = float(precision @ theta[of_scores] ** 2)
-    score_ratio = precision * variance[of_scores]
-    factor = _matched_variance(score_squares, score_ratio, expected=1.0)
-    error_squares = float(precision @ theta[of_errors] ** 2) / factor
-    error_ratio = precision * variance[of_errors] / problem.scales.shared
-    return _matched_variance(error_squares, error_ratio, expected)
+        return problem.scales.shared  # no answers of people or known answers measure the errors
+    # Weights and residuals make the scores. The errors have weights and residuals of their own,
+    # with the same prior variances times the factor `shared`.
+    shared = problem.scales.shared
+    scores = problem.unknown_slices.scores
+    errors = problem.unknown_slices.errors
+    precision = problem.precision(mode.prior)[scores]  # inverse prior variances
+    growth_of_scores = _mackay_variance(
+        sum_of_squares=float(precision @ mode.theta[scores] ** 2),
+        ratios=np.minimum(precision * mode.variance[scores], 1.0),
+        expected=1.0,  # the scores are as large as their prior expects
+        belief=_SHARED_BELIEF,
+    )
+    sum_of_squared_errors = float(precision @ mode.theta[errors] ** 2)
+    return _mackay_variance(
+        sum_of_squares=sum_of_squared_errors / growth_of_scores,
+        ratios=np.minimum(precision * mode.variance[errors] / shared, 1.0),
+        expected=expected,
+        belief=_SHARED_BELIEF,
+    )
 
 
-def _matched_variance(sum_of_squares: float, ratio: F64, expected: float) -> float:
-    """Estimate the variance of unknowns by MacKay's rule, see `matched_prior`.
-
-    The variance is in units of the prior variance of the scores.
-
-    Args:
-        sum_of_squares: the sum of the squared unknowns.
-        ratio: the posterior variance of each unknown / its present prior variance.
-        expected: the variance expected before any answer, which counts as a few unknowns.
-    """
-    n_determined = float(np.sum(1 - np.minimum(ratio, 1.0)))
-    return (sum_of_squares + _SHARED_BELIEF * expected) / (n_determined + _SHARED_BELIEF)
-
-
-def matched_annotators(
-    problem: Problem, theta: F64, root: F64, prior: Prior, rng: np.random.Generator
-) -> Annotators:
+def matched_annotators(mode: Mode, rng: np.random.Generator) -> Annotators:
     """Estimate each annotator's reliability from scores fitted without the annotator's answers.
 
     A person's answers are compared with scores fitted without this person's answers; a model's
     answers with scores fitted without the answers of all models.
 
     Args:
-        problem: the problem, with the answers and the present annotators.
-        theta: the unknowns at the mode.
-        root: a matrix R; the covariance of scores and biases is RᵀR.
-        prior: the present prior.
+        mode: the mode under the present prior and with the present annotators.
         rng: the generator of draws, needed with many unknowns.
     """
+    problem = mode.problem
     votes = problem.votes
-    scores = problem.to_scores(theta)
     by_model = votes.of_kind(MODEL)
     by_person = votes.of_kind(PERSON)
-    # The mean and the variance of the score difference, the variance of the noise, and the number
-    # of independent answers, for each answer; see `AnswerGaps`.
-    gap = np.zeros(len(votes))
-    variance = np.zeros(len(votes))
-    noise = np.ones(len(votes))
-    n_answers = np.ones(len(votes))
-    gap[by_person], variance[by_person] = _gaps_without_annotator(problem, theta, root, by_person)
+    gaps = AnswerGaps.unknown(len(votes))
+    gaps.replace_rows(by_person, _gaps_of_people(mode, by_person))
     if problem.has_shared_errors:
-        gap[by_model], variance[by_model] = _gaps_without_models(problem, prior, rng)
-        noise[by_model] += _variance_of_shared_errors(problem, by_model, prior)
-        shares = _independent_shares(problem, gap, noise, prior)
-        n_answers[by_model] = shares[votes.annotator[by_model]]
+        gaps.replace_rows(by_model, _gaps_of_models(mode, by_model, rng))
+    bias_of_annotator = mode.values[problem.value_slices.biases]
+    gaps = gaps._replace(bias=problem.side * bias_of_annotator[votes.annotator])
     # One tie threshold holds for all annotators, but some annotators answer with ties more often
     # than others. A model's ties are left out, because only the order of its answers is measured.
+    # Known answers to gold pairs are left out, because they have no annotator.
     is_used = by_person | (by_model & (votes.target != 0.5))
-    first_bias = len(problem.features)  # in `scores` the biases follow the scores of the items
-    bias_of_annotator = scores[first_bias : first_bias + problem.n_annotators]
-    bias = problem.side * bias_of_annotator[votes.annotator]
-    gaps = AnswerGaps(gap, variance, bias, noise, n_answers)
     scales = problem.scales
     tie = np.where(by_model, 0.0, scales.tie)
     return reliabilities(
@@ -264,36 +305,20 @@ def matched_annotators(
     )
 
 
-def _variance_of_shared_errors(problem: Problem, rows: Bool, prior: Prior) -> F64:
-    """Compute the prior variance of the difference of two items' shared errors.
-
-    The items are the left and the right item of each selected answer.
-    """
-    votes = problem.votes
-    difference = problem.features[votes.left[rows]] - problem.features[votes.right[rows]]
-    score_variance = prior.weight * np.sum(difference**2, axis=1) + 2 * prior.residual
-    variance: F64 = problem.scales.shared * score_variance
-    return variance
-
-
 def measures_alone(problem: Problem) -> bool:
     """Tell whether the error of a single annotator's measurements is the unit of the scores."""
     return not problem.compares_annotators and bool(len(problem.measured))
 
 
-def matched_measurements(problem: Problem, theta: F64, root: F64) -> Annotators:
+def matched_measurements(mode: Mode) -> Annotators:
     """Match the scales of the annotators' measurements to all answers; return the annotators.
 
     A scale is the standard deviation of the errors. By MacKay's rule, the variance of the errors is
     the sum of squared errors / the number of measurements less the number of unknowns that the
     measurements determine. A person's scale is skipped if annotators are compared, because
     `reliabilities` estimates it from the other annotators' answers.
-
-    Args:
-        problem: the problem, with the answers and the present annotators.
-        theta: the unknowns at the mode.
-        root: a matrix R; the covariance of scores and biases is RᵀR.
     """
+    problem = mode.problem
     votes = problem.votes
     annotators = problem.scales.annotators
     rows = problem.measured
@@ -302,11 +327,12 @@ def matched_measurements(problem: Problem, theta: F64, root: F64) -> Annotators:
     if votes.probit is None or not len(rows):
         return annotators
     annotator = votes.annotator[rows]
+    z = problem.z(mode.theta)[rows]
+    squares = squared_error(z, votes.probit[rows], annotators.scale[annotator])
+    # A measurement determines a part of one unknown.
+    weight = problem.likelihood(mode.theta).weight[rows]
+    n_determined = np.minimum(weight * problem.variance(mode.root_of_values, rows), 1.0)
     scale = annotators.scale.copy()
-    z = problem.z(theta)[rows]
-    weight = problem.likelihood(theta).weight[rows]
-    n_determined = np.minimum(weight * problem.variance(root, rows), 1.0)  # by each measurement
-    squares = squared_error(z, votes.probit[rows], scale[annotator])
     for number in np.unique(annotator).tolist():
         is_own = annotator == number
         sum_of_squares = float(np.sum(squares[is_own]))
@@ -315,126 +341,177 @@ def matched_measurements(problem: Problem, theta: F64, root: F64) -> Annotators:
     return replace(annotators, scale=scale)
 
 
-def leave_one_out(problem: Problem, theta: F64, root: F64, rows: I64) -> tuple[F64, F64]:
+def leave_one_out(mode: Mode, rows: I64) -> tuple[F64, F64]:
     """Predict each answer from the other answers: return the mean and the variance of its z.
 
     Args:
-        problem: the problem, with all answers.
-        theta: the unknowns at the mode.
-        root: a matrix R; the covariance of scores and biases is RᵀR.
+        mode: the mode, given all answers.
         rows: the rows of the answers that are left out, one at a time.
     """
-    _, slope, weight = problem.likelihood(theta)
-    variance = problem.variance(root, rows)
-    return unseen(problem.z(theta)[rows], variance, slope[rows], weight[rows])
+    problem = mode.problem
+    likelihood = problem.likelihood(mode.theta)
+    variance = problem.variance(mode.root_of_values, rows)
+    z = problem.z(mode.theta)[rows]
+    return unseen(z, variance, likelihood.slope[rows], likelihood.weight[rows])
 
 
-def _gaps_without_annotator(problem: Problem, theta: F64, root: F64, rows: Bool) -> tuple[F64, F64]:
-    """Predict each selected answer's score difference without the answers of its annotator.
+def _gaps_of_people(mode: Mode, rows: Bool) -> AnswerGaps:
+    """Predict the score difference of each selected answer without the answers of its annotator.
 
     The score difference is s_left - s_right, with the scores s of the answer's two items. The
     scores are approximated as if the answer's annotator had not answered at all; with many
     unknowns, as if the annotator had not given this answer.
 
     Args:
-        problem: the problem, with all answers.
-        theta: the unknowns at the mode.
-        root: a matrix R; the covariance of scores and biases is RᵀR.
-        rows: a mask that selects the answers.
-
-    Returns:
-        The mean and the variance of each score difference.
+        mode: the mode, given all answers.
+        rows: a mask that selects people's answers.
     """
+    problem = mode.problem
     votes = problem.votes.where(rows)
-    scores = problem.to_scores(theta)
+    values = mode.values
+    gap = values[votes.left] - values[votes.right]
+    if not len(votes):
+        return AnswerGaps.of_person(gap, gap)
     reliability = problem.reliability[rows]
-    likelihood = problem.likelihood(theta)
+    likelihood = problem.likelihood(mode.theta)
     slope = likelihood.slope[rows]
     weight = likelihood.weight[rows]
-    gap = scores[votes.left] - scores[votes.right]
-    if not len(votes):
-        return gap, gap
     if problem.large:
-        # Convert derivatives in z to derivatives in the score difference. z contains the score
-        # difference times the reliability.
+        # z contains the score difference times the reliability. So these are the derivatives in
+        # the score difference.
         slope = reliability * slope
         weight = reliability**2 * weight
         for sets in votes.sets:
             slope[sets.rows], weight[sets.rows] = summed_over_answers(
                 sets.layout, slope[sets.rows], weight[sets.rows]
             )
-        return unseen(gap, _variance_of_gaps(root, votes), slope, weight)
-    n_items = len(problem.features)
+        variance = _variance_of_gaps(mode.root_of_values, votes)
+        return AnswerGaps.of_person(*unseen(gap, variance, slope, weight))
+    root = mode.root_of_values
     covariance = root.T @ root
     side = problem.side[rows]
-    return unseen_in_blocks(gap, covariance, votes, (slope, weight), reliability, side, n_items)
+    n_items = len(problem.features)
+    return AnswerGaps.of_person(
+        *unseen_in_blocks(gap, covariance, votes, (slope, weight), reliability, side, n_items)
+    )
 
 
-def _gaps_without_models(
-    problem: Problem, prior: Prior, rng: np.random.Generator
-) -> tuple[F64, F64]:
+def _gaps_of_models(mode: Mode, by_model: Bool, rng: np.random.Generator) -> AnswerGaps:
     """Predict the score difference of each answer of a model without the answers of all models.
 
-    The score difference is s_left - s_right. The scores s are fitted to people's answers and gold
-    pairs only.
+    Args:
+        mode: the mode, given all answers.
+        by_model: a mask of the answers of models.
+        rng: the generator of draws, needed with many unknowns.
+    """
+    problem = mode.problem
+    votes = problem.votes.where(by_model)
+    without_models = replace(problem, votes=problem.votes.where(~by_model))
+    mean, variance = _score_differences(without_models, mode.prior, votes, rng)
+    noise = 1 + _variance_of_shared_errors(problem, votes, mode.prior)
+    shares = _independent_shares(problem, votes, mean, noise, mode.prior)
+    return AnswerGaps(
+        mean,
+        variance,
+        bias=np.zeros(len(votes)),
+        noise=noise,
+        n_answers=shares[votes.annotator],
+    )
+
+
+def _score_differences(
+    problem: Problem, prior: Prior, votes: Votes, rng: np.random.Generator
+) -> tuple[F64, F64]:
+    """Fit scores, and compute the difference s_left - s_right for each of the given votes.
+
+    Args:
+        problem: the problem with the answers to which the scores are fitted.
+        prior: the prior of the scores.
+        votes: votes of which only the items matter.
+        rng: the generator of draws, needed with many unknowns.
 
     Returns:
         The mean and the variance of each score difference.
     """
-    by_model = problem.votes.of_kind(MODEL)
-    votes = problem.votes.where(by_model)
-    without_models = replace(problem, votes=problem.votes.where(~by_model))
-    start = np.zeros(without_models.n_unknowns)
-    theta = without_models.newton(start, prior, steps=_STEPS_TO_MODE)
-    solver = without_models.solver(without_models.likelihood(theta).weight, prior)
-    scores = without_models.to_scores(theta)
-    gap = scores[votes.left] - scores[votes.right]
-    covariance = solver.covariance()
-    if covariance is None:
-        root = without_models.to_scores(solver.root(rng))
-        return gap, _variance_of_gaps(root, votes)
-    variance = covariance[votes.left, votes.left] + covariance[votes.right, votes.right]
-    return gap, variance - 2 * covariance[votes.left, votes.right]
+    start = np.zeros(problem.n_unknowns)
+    theta = problem.newton(start, prior, steps=_STEPS_TO_MODE)
+    solver = problem.solver(problem.likelihood(theta).weight, prior)
+    values = problem.to_scores(theta)
+    mean = values[votes.left] - values[votes.right]
+    C = solver.covariance()
+    if C is None:  # with many unknowns
+        root = problem.to_scores(solver.root(rng))
+        return mean, _variance_of_gaps(root, votes)
+    left = votes.left
+    right = votes.right
+    return mean, C[left, left] + C[right, right] - 2 * C[left, right]
 
 
-def _independent_shares(problem: Problem, gap: F64, noise: F64, prior: Prior) -> F64:
+def _variance_of_shared_errors(problem: Problem, votes: Votes, prior: Prior) -> F64:
+    """Compute the prior variance of e_left - e_right for each vote, with the shared errors e.
+
+    An error is a product of features and weights, plus a residual, as a score is. Its prior
+    variance is the variance of a score times the factor `problem.scales.shared`.
+    """
+    difference = problem.features[votes.left] - problem.features[votes.right]
+    score_variance = prior.weight * np.sum(difference**2, axis=1) + 2 * prior.residual
+    variance: F64 = problem.scales.shared * score_variance
+    return variance
+
+
+def _independent_shares(problem: Problem, votes: Votes, gap: F64, noise: F64, prior: Prior) -> F64:
     """Compute, for each annotator, the number of independent answers that one answer is worth.
 
     The number is 1 for a person. It is smaller for a model, because all answers of a model have
     errors in common, such as the model's taste for long texts.
 
-    It is the ratio of two amounts of information on the model's reliability. The first is
-    gᵀ (W⁻¹ + E)⁻¹ g, with the gaps g = s_left - s_right of the model's answers, the diagonal matrix
-    W of the answers' weights at z = 0, which are 2 / π for a pair, and the covariance E of the
-    errors. The second is the sum of W g² / noise, for independent errors, which `reliabilities`
-    assumes.
-
     Args:
-        problem: the problem, with all answers.
+        problem: the problem, with the features and the present scales.
+        votes: the m answers of all models.
         gap: (m,) the mean of s_left - s_right for each answer.
         noise: (m,) the variance of z given the gap, which includes the variance of the errors.
         prior: the prior of the scores.
+
+    Returns:
+        (a,) the number for each annotator.
     """
-    by_model = problem.votes.of_kind(MODEL)
     shares = np.ones(problem.n_annotators)
-    ratio = problem.scales.shared
-    prior_of_errors = Prior(ratio * prior.weight, ratio * prior.residual)
-    average = replace(problem.scales, annotators=Annotators.average(problem.n_annotators))
-    for number in np.unique(problem.votes.annotator[by_model]).tolist():
-        is_own = by_model & (problem.votes.annotator == number)
-        own_votes = replace(problem.votes.where(is_own), kind=None)
-        own_gap = gap[is_own]
-        # In this problem the errors take the place of the scores.
-        problem_of_errors = replace(problem, votes=own_votes, scales=average)
-        weight = _weights_at_zero(own_votes)
-        # By Woodbury's identity the first amount is gᵀ W g, less what the errors may explain.
-        slope = problem_of_errors.pull_back(problem_of_errors.summed(weight * own_gap))
-        explained = slope @ problem_of_errors.solver(weight, prior_of_errors).solve(slope)
-        information = weight @ own_gap**2 - explained
-        information_if_independent = weight @ (own_gap**2 / noise[is_own])
-        if information_if_independent > 0:
-            shares[number] = np.clip(information / information_if_independent, 0, 1)
+    for number in np.unique(votes.annotator).tolist():
+        is_own = votes.annotator == number
+        shares[number] = _independent_share(
+            problem, votes.where(is_own), gap[is_own], noise[is_own], prior
+        )
     return shares
+
+
+def _independent_share(problem: Problem, votes: Votes, gap: F64, noise: F64, prior: Prior) -> float:
+    """Compute the number of independent answers that one answer of a model is worth, 0 to 1.
+
+    It is the ratio of two amounts of information on the model's reliability:
+
+        share = gᵀ (W⁻¹ + E)⁻¹ g / Σ_i w_i g_i² / noise_i,
+
+    with the gaps g, the diagonal matrix W of the answers' weights w at z = 0, and the covariance E
+    of the errors of the answers. The denominator, for independent errors, is what `reliabilities`
+    assumes.
+
+    The arguments are those of `_independent_shares`, for the answers of one model.
+    """
+    weight = _weights_at_zero(votes)
+    # In this problem the shared errors take the place of the scores: e = Φ w + u.
+    shared = problem.scales.shared
+    prior_of_errors = Prior(shared * prior.weight, shared * prior.residual)
+    average = replace(problem.scales, annotators=Annotators.average(problem.n_annotators))
+    problem_of_errors = replace(problem, votes=replace(votes, kind=None), scales=average)
+    # By Woodbury's identity the numerator is gᵀ W g - bᵀ H⁻¹ b. Here b is the slope in the unknowns
+    # of the errors, and H the precision of these unknowns, given the answers.
+    slope = problem_of_errors.pull_back(problem_of_errors.summed(weight * gap))
+    precision = problem_of_errors.solver(weight, prior_of_errors)
+    information = weight @ gap**2 - slope @ precision.solve(slope)
+    information_if_independent = weight @ (gap**2 / noise)
+    if information_if_independent > 0:
+        return float(np.clip(information / information_if_independent, 0, 1))
+    return 1.0  # no answer has any information
 
 
 def _weights_at_zero(votes: Votes) -> F64:
@@ -450,56 +527,63 @@ def _weights_at_zero(votes: Votes) -> F64:
     return weight
 
 
-def likely_priors(problem: Problem, theta: F64, matched: Prior) -> tuple[tuple[Prior, ...], F64]:
+def likely_priors(mode: Mode) -> tuple[tuple[Prior, ...], F64]:
     """Compute the evidence of priors near the matched prior, and choose the likeliest.
 
     With many unknowns the matched prior is the only one.
 
     Args:
-        problem: the problem, with the answers.
-        theta: the unknowns at the mode under the matched prior.
-        matched: the matched prior.
+        mode: the mode under the matched prior.
 
     Returns:
         The priors, the likeliest first; and their probabilities.
     """
+    problem = mode.problem
     if problem.large:
-        return (matched,), np.ones(1)
-    d = problem.features.shape[1]
-    candidates = _priors_near(matched, d)
-    log_p = np.array([evidence(problem, theta, prior) for prior in candidates])
-    if d:
-        # The candidates are ordered by share, and each share comes with all factors.
-        odds_of_shares = list(_SHARES.values())
-        log_p += np.log(np.repeat(odds_of_shares, len(_FACTORS)))
+        return (mode.prior,), np.ones(1)
+    candidates = _priors_near(mode.prior, problem.features.shape[1])
+    priors = [candidate.prior for candidate in candidates]
+    log_p = np.array([evidence(problem, mode.theta, prior) for prior in priors])
+    log_p += np.log([candidate.odds for candidate in candidates])
     odds = np.exp(log_p - log_p.max())
     odds /= odds.sum()
-    likeliest = np.argsort(-odds)[:_MOST_PRIORS]
-    likely = [k for k in likeliest if odds[k] >= _LIKELY * odds.max()]
-    return tuple(candidates[k] for k in likely), odds[likely] / odds[likely].sum()
+    least_odds = _LIKELY * odds.max()
+    likeliest_first = np.argsort(-odds)
+    likely = [k for k in likeliest_first[:_MOST_PRIORS] if odds[k] >= least_odds]
+    return tuple(priors[k] for k in likely), odds[likely] / odds[likely].sum()
 
 
-def _priors_near(matched: Prior, d: int) -> list[Prior]:
-    """List priors for d features whose total variance is about the matched prior's.
+class _Candidate(NamedTuple):
+    """A prior of the scores, and its odds before any answer."""
+
+    prior: Prior
+    odds: float
+
+
+def _priors_near(matched: Prior, d: int) -> list[_Candidate]:
+    """List priors for d features, whose total variance is about the matched prior's.
 
     For each share of the features in the variance, there is a prior for each of `_FACTORS`.
     """
-    shares = [*_SHARES] if d else [0.0]
-    priors = []
-    for share in shares:
+    odds_of_shares = _SHARES if d else {0.0: 1.0}
+    candidates = []
+    for share, odds in odds_of_shares.items():
         for factor in _FACTORS:
             total = matched.total(d) * factor
             # Without features the variance of weights does not matter, but it must not be 0.
             weight = total * share / d if d else 1.0
-            priors.append(Prior(weight, total * (1 - share)))
-    return priors
+            candidates.append(_Candidate(Prior(weight, total * (1 - share)), odds))
+    return candidates
 
 
 def evidence(problem: Problem, theta: F64, prior: Prior) -> float:
     """Compute the log-evidence of a prior by Laplace's approximation, up to a constant.
 
-    It is log p(answers | θ) + log p(θ | prior) - log det(H) / 2 at the mode θ, with the precision H
-    of the posterior, plus the log-density of the prior's total variance.
+    At the mode θ, with the precision H of the posterior, the log-evidence is
+
+        log p(answers | θ) + log p(θ | prior) - log det(H) / 2.
+
+    The log-density of the prior's total variance, which is lognormal, is added.
 
     Args:
         problem: the problem, with the answers.
@@ -507,13 +591,16 @@ def evidence(problem: Problem, theta: F64, prior: Prior) -> float:
         prior: the prior.
     """
     theta = problem.newton(theta, prior, steps=_STEPS_UNDER_PRIOR)
-    precision = problem.precision(prior)
     likelihood = problem.likelihood(theta)
-    log_p = likelihood.log_p.sum() - 0.5 * precision @ theta**2 + 0.5 * np.log(precision).sum()
-    log_p -= 0.5 * Dense(problem, likelihood.weight, precision).log_determinant()
+    log_evidence = likelihood.log_p.sum()
+    # The log-density of the unknowns, which are independent and normal under the prior.
+    precision = problem.precision(prior)
+    log_evidence -= 0.5 * precision @ theta**2
+    log_evidence += 0.5 * np.log(precision).sum()
+    log_evidence -= 0.5 * Dense(problem, likelihood.weight, precision).log_determinant()
     d = problem.features.shape[1]
     log_scale = np.log(prior.total(d) / first_guess(d).total(d))
-    return float(log_p - 0.5 * (log_scale / _HYPER) ** 2)
+    return float(log_evidence - 0.5 * (log_scale / _HYPER) ** 2)
 
 
 def _variance_of_gaps(root: F64, votes: Votes) -> F64:

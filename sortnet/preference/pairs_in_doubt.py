@@ -51,16 +51,18 @@ def in_doubt(posterior: Posterior, judgements: Judgements, most: int) -> list[Do
     high = votes.high[votes.starts]
     mean, variance = posterior.difference(low, high)
     p_low = ndtr(mean / np.sqrt(variance))  # probability that the lower number is better
+    high_is_better = p_low < 0.5
+    better = np.where(high_is_better, high, low)
+    worse = np.where(high_is_better, low, high)
+    p = np.where(high_is_better, 1 - p_low, p_low)
     disagreement_of_pair = disagreement(votes)
     most_doubtful_first = np.lexsort((np.abs(p_low - 0.5), -disagreement_of_pair))
-    doubts = []
-    for number in most_doubtful_first[:most].tolist():
-        pair = int(low[number]), int(high[number])
-        p = float(p_low[number])
-        if p < 0.5:
-            pair = pair[::-1]
-            p = 1 - p
-        is_disputed = bool(disagreement_of_pair[number] > 0)
-        answers = votes.answers(judgements, number)
-        doubts.append(Doubt(pair, p, is_disputed, answers))
-    return doubts
+    return [
+        Doubt(
+            pair=(int(better[number]), int(worse[number])),
+            p=float(p[number]),
+            disputed=bool(disagreement_of_pair[number] > 0),
+            answers=votes.answers(judgements, number),
+        )
+        for number in most_doubtful_first[:most].tolist()
+    ]

@@ -119,14 +119,14 @@ class Posterior:
         scale = annotators.scale[annotator]
         known_biases = self.mean[self.n_items : self.n_items + n_annotators]
         bias = np.append(known_biases, 0.0)[annotator]
-        mean, variance = self._gaps(votes, annotators.reliability[annotator])
+        mean_without_bias, variance = self._z_without_bias(votes, annotators.reliability[annotator])
         if left_out:
-            slope, weight = self._slope_and_weight(mean + bias, votes, blind, scale)
-            mean, variance = unseen(mean, variance, slope, weight)
-        z = mean + bias
-        spread = np.sqrt(1 + variance)
-        p_left = blind / 2 + (1 - blind) * ndtr((z - self.tie) / spread)
-        p_right = blind / 2 + (1 - blind) * ndtr((-z - self.tie) / spread)
+            slope, weight = self._slope_and_weight(mean_without_bias + bias, votes, blind, scale)
+            mean_without_bias, variance = unseen(mean_without_bias, variance, slope, weight)
+        mean = mean_without_bias + bias
+        spread = np.sqrt(1 + variance)  # of z plus the noise of an answer
+        p_left = blind / 2 + (1 - blind) * ndtr((mean - self.tie) / spread)
+        p_right = blind / 2 + (1 - blind) * ndtr((-mean - self.tie) / spread)
         p: F64 = p_left / np.maximum(p_left + p_right, _LEAST_P)
         return p
 
@@ -139,18 +139,16 @@ class Posterior:
             blind: (m,) the share of blind answers of each vote's annotator.
             scale: (m,) the scale of measurements of each vote's annotator.
         """
-        _, slope, weight = answers(z, votes.target, self.tie, blind, self.ties)
+        likelihood = answers(z, votes.target, self.tie, blind, self.ties)
         rows = np.flatnonzero(votes.is_measured & (scale > 0))
         if votes.probit is not None and len(rows):
-            likelihood = measured(z[rows], votes.probit[rows], scale[rows])
-            slope[rows] = likelihood.slope
-            weight[rows] = likelihood.weight
-        return slope, weight
+            likelihood.replace_rows(rows, measured(z[rows], votes.probit[rows], scale[rows]))
+        return likelihood.slope, likelihood.weight
 
-    def _gaps(self, votes: Votes, reliability: F64) -> tuple[F64, F64]:
-        """Return the mean and the variance of each vote's gap, both (m,).
+    def _z_without_bias(self, votes: Votes, reliability: F64) -> tuple[F64, F64]:
+        """Return the mean and the variance of each vote's z without the side bias, both (m,).
 
-        The gap is c (s_left - s_right), with the reliability c and the scores s. For an answer of a
+        This is c (s_left - s_right), with the reliability c and the scores s. For an answer of a
         model the errors e that models share are added: c (s_left - s_right) + e_left - e_right.
         """
         score_mean, score_variance = self.difference(votes.left, votes.right)
@@ -161,7 +159,7 @@ class Posterior:
             return mean, variance
         left = votes.left[model_rows]
         right = votes.right[model_rows]
-        # The gap is the sum of four terms, each a factor times the value at a position of `mean`.
+        # z is the sum of four terms. Each term is a factor times the value at a position of `mean`.
         terms: list[tuple[I64, F64 | float]] = [
             (left, reliability[model_rows]),
             (right, -reliability[model_rows]),
@@ -174,6 +172,9 @@ class Posterior:
 
     def _variance_of_sum(self, terms: list[tuple[I64, F64 | float]], m: int) -> F64:
         """Compute the variance of each of m sums; a summand is a value of `mean` times a factor.
+
+        With the factors f and the covariance C of the values, the variance of a sum is
+        Σ_i Σ_j f_i f_j C_ij. Without a covariance, it is the variance of the sum among the draws.
 
         Args:
             terms: a pair for each summand, with (m,) positions in `mean` and the factors.
@@ -208,8 +209,10 @@ class Posterior:
     ) -> None:
         """Update the posterior in place by one answer about a pair (assumed density filtering).
 
-        The updated Gaussian has the mean and the variance of the exact posterior. Without a
-        covariance nothing changes before the next fit.
+        The updated Gaussian has the mean and the variance of the exact posterior. With the gain g,
+        the covariance of z with each value, the mean changes by g shift, and the covariance by
+        -g gᵀ shrink, see `_shift_and_shrink`. Without a covariance nothing changes before the next
+        fit.
 
         Args:
             left, right: the items of the pair.
@@ -223,8 +226,8 @@ class Posterior:
         """
         if self.covariance is None:
             return
-        x = self._factors_of_pair(left, right, annotator, kind)
-        gain = self.covariance @ x  # the covariance of z with each value
+        x = self._factors_of_pair(left, right, annotator, kind)  # z is the sum of x * values
+        gain = self.covariance @ x
         mean = float(self.mean @ x)
         variance = max(float(gain @ x), _LEAST_VARIANCE)
         shift, shrink = self._shift_and_shrink(mean, variance, target, annotator, probit)
@@ -271,10 +274,17 @@ class Posterior:
     def observe_set(self, votes: Votes) -> None:
         """Update the posterior in place by one answer about a set (Laplace's approximation).
 
-        The approximation is a Gaussian in z, the differences of utility between the best item and
-        each other item. With the precision P of the answer, the variance V of z before the answer,
-        and the gain G, the covariance of z with all values, the covariance changes by
-        -Gᵀ (I + P V)⁻¹ P G. Without a covariance nothing changes before the next fit.
+        The answer depends on z, the differences of utility between the best item and each other
+        item: z = x v, with the values v of the posterior (scores, biases and errors) and the
+        matrix x of their factors. As a function of z, the likelihood is approximated by a Gaussian,
+        with the slope g and the precision P at the mode. The values have the mean μ and the
+        covariance C, and z has the variance V before the answer. Then:
+
+            G = x C,    V = G xᵀ
+            new μ = μ + Gᵀ g
+            new C = C - Gᵀ (I + P V)⁻¹ P G
+
+        Without a covariance nothing changes before the next fit.
 
         Args:
             votes: the rows of the answer, ordered as `Layout` describes.
@@ -284,26 +294,24 @@ class Posterior:
         if self.covariance is None:
             return
         (sets,) = votes.sets
-        layout = sets.layout
         # The first rows of the answer compare the best item with each other item, so they are the
         # rows of z. The other rows are differences of these rows.
-        n_others = layout.n_items - 1
+        n_others = sets.layout.n_items - 1
         x = self._factors(votes)[:n_others]
         gain = x @ self.covariance
         mean = x @ self.mean
         variance = gain @ x.T
         blind = self.annotators.blind[votes.annotator[0]]
-        shift, precision = observed_set(layout, mean, variance, blind, self.ties)
-        inverse = np.linalg.inv(np.eye(len(mean)) + precision @ variance)
-        # The draws get the same observation of z, with drawn noise (Matheron's rule). The product
-        # of `root` and its transpose is the precision.
-        eigenvalues, eigenvectors = np.linalg.eigh(precision)
-        root = eigenvectors * np.sqrt(np.maximum(eigenvalues, 0))
-        noise = self.rng.standard_normal((len(self.draws), n_others)) @ root.T
-        mode = shift @ variance + mean
-        pull = noise + shift + (mode - self.draws @ x.T) @ precision
+        slope, precision = observed_set(sets.layout, mean, variance, blind, self.ties)
+        inverse = np.linalg.inv(np.eye(n_others) + precision @ variance)
+        # The answer acts like an observation y of z, with noise ε of the covariance P⁻¹ and with
+        # P (y - mode) = g. The draws get the same observation, with drawn noise (Matheron's rule).
+        # They are pulled by P (y + ε - z).
+        mode = slope @ variance + mean
+        noise = self.rng.standard_normal((len(self.draws), n_others)) @ _square_root(precision).T
+        pull = noise + slope + (mode - self.draws @ x.T) @ precision
         self.draws += pull @ inverse.T @ gain
-        self.mean += shift @ gain
+        self.mean += slope @ gain
         self.covariance -= gain.T @ (inverse @ precision) @ gain
 
     def _factors_of_pair(self, left: int, right: int, annotator: int, kind: int) -> F64:
@@ -339,6 +347,16 @@ class Posterior:
             x[rows, self.errors + votes.left] += 1
             x[rows, self.errors + votes.right] -= 1
         return x
+
+
+def _square_root(precision: F64) -> F64:
+    """Return a square root R of a positive semi-definite precision P, such that R Rᵀ = P.
+
+    Eigenvalues that rounding errors have made negative count as 0.
+    """
+    eigenvalues, eigenvectors = np.linalg.eigh(precision)
+    root: F64 = eigenvectors * np.sqrt(np.maximum(eigenvalues, 0))
+    return root
 
 
 def information(mean: F64, variance: F64) -> F64:

@@ -43,6 +43,9 @@ class Answers(Protocol):
 class Dense:
     """The precision matrix of the posterior, stored and factorised (Cholesky).
 
+    The precision is H = Aᵀ C A + Λ, with the matrix A of `Problem.to_scores`, the curvature C of
+    the answers in scores, biases and errors, and the diagonal prior precision Λ.
+
     Args:
         problem: the likelihood of the answers.
         weight: (m,) minus the second derivative of each answer's log-likelihood.
@@ -95,20 +98,9 @@ class Large:
     """
 
     def __init__(self, problem: Answers, weight: F64, precision: F64) -> None:
-        size = problem.size
         self._problem = problem
         self._weight = weight
-        self._curvature = sparse.csr_array((size, size))
-        # The second derivatives are added up block by block, because all of them would need
-        # gigabytes.
-        for start in range(0, len(problem.votes), _VOTES):
-            rows, columns, values = problem.curvature(weight, slice(start, start + _VOTES))
-            entries = sparse.coo_array((values, (rows, columns)), shape=(size, size))
-            curvature_of_block = sparse.csr_array(entries)
-            if start == 0:
-                self._curvature = curvature_of_block
-            else:
-                self._curvature = self._curvature + curvature_of_block
+        self._curvature = _sparse_curvature(problem, weight)
         self._precision = precision
         self._diagonal = self._precision + problem.diagonal(self._curvature.diagonal())
 
@@ -184,6 +176,24 @@ class Large:
 
 
 Precision: TypeAlias = Dense | Large
+
+
+def _sparse_curvature(problem: Answers, weight: F64) -> sparse.csr_array:
+    """Compute the curvature of the log-likelihood in scores, biases and errors: (size, size).
+
+    The second derivatives are added up block by block, because all of them would need gigabytes.
+
+    Args:
+        problem: the likelihood of the answers.
+        weight: (m,) minus the second derivative of each answer's log-likelihood.
+    """
+    shape = problem.size, problem.size
+    curvature = sparse.csr_array(shape)
+    for start in range(0, len(problem.votes), _VOTES):
+        rows, columns, values = problem.curvature(weight, slice(start, start + _VOTES))
+        block = sparse.csr_array(sparse.coo_array((values, (rows, columns)), shape=shape))
+        curvature = block if start == 0 else curvature + block
+    return curvature
 
 
 def _products_of_rows(a: F64, b: F64) -> F64:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import product
 from typing import NamedTuple
 
 import numpy as np
@@ -55,16 +56,83 @@ class PriorFit(NamedTuple):
     weight_shifts: F64
 
 
+@dataclass(frozen=True)
+class UnknownSlices:
+    """The slice of each kind of unknown in the array `theta` of all unknowns.
+
+    Attributes:
+        weights: the d weights of the features.
+        residuals: the n residuals of the items.
+        biases: the a side biases of the annotators.
+        error_weights: the d weights of the features in the shared errors; empty if no models have
+            answered.
+        error_residuals: the n residuals of the shared errors; empty if no models have answered.
+    """
+
+    weights: slice
+    residuals: slice
+    biases: slice
+    error_weights: slice
+    error_residuals: slice
+
+    @property
+    def scores(self) -> slice:
+        """Slice of the unknowns that make the scores: weights and residuals."""
+        return slice(self.weights.start, self.residuals.stop)
+
+    @property
+    def errors(self) -> slice:
+        """Slice of the unknowns that make the shared errors: their weights and residuals."""
+        return slice(self.error_weights.start, self.error_residuals.stop)
+
+
+class ValueSlices(NamedTuple):
+    """The slice of each kind of value in the arrays that `Problem.to_scores` returns.
+
+    Attributes:
+        scores: the scores of the n items.
+        biases: the side biases of the a annotators.
+        errors: the n shared errors; empty if no models have answered.
+    """
+
+    scores: slice
+    biases: slice
+    errors: slice
+
+
+def slice_values(n: int, n_annotators: int, *, has_shared_errors: bool) -> ValueSlices:
+    """Divide an array of values into n scores, side biases, and n shared errors if there are any.
+
+    >>> slice_values(5, 2, has_shared_errors=True)
+    ValueSlices(scores=slice(0, 5, None), biases=slice(5, 7, None), errors=slice(7, 12, None))
+    """
+    n_errors = n if has_shared_errors else 0
+    return ValueSlices(*_consecutive_slices(n, n_annotators, n_errors))
+
+
+def _consecutive_slices(*lengths: int) -> list[slice]:
+    """Make slices of the given lengths; the first starts at 0, each next where the last ends."""
+    ends = np.cumsum(lengths).tolist()
+    return [slice(end - length, end) for length, end in zip(lengths, ends, strict=True)]
+
+
 class Term(NamedTuple):
     """One of the terms whose sum is z, the argument of the likelihood: a value times a factor.
 
     Attributes:
         position: (m,) the position of each value in the array of scores, biases and shared errors.
         factor: (m,) the factor of each value.
+        factor_slope: the derivative of the factor in the reliability of the answer's annotator: 1
+            for the left score, -1 for the right score, 0 for a bias or shared error.
     """
 
     position: I64
     factor: F64
+    factor_slope: float = 0.0
+
+    def where(self, rows: I64 | slice) -> Term:
+        """Select answers by row numbers or by a slice."""
+        return Term(self.position[rows], self.factor[rows], self.factor_slope)
 
 
 def _curvature_values(weight: F64, terms: list[Term]) -> F64:
@@ -76,13 +144,27 @@ def _curvature_values(weight: F64, terms: list[Term]) -> F64:
 
     Returns:
         (k * k * m,) products: the m products of the first pair, then the m of the second, and so
-        on.
+        on. The pairs are in the order of `itertools.product`.
     """
     products: list[F64] = []
     for first in terms:
         weighted = weight * first.factor
         products += [weighted * second.factor for second in terms]
     return np.concatenate(products)
+
+
+class _Point(NamedTuple):
+    """A point that Newton's method has reached, with the loss at the point.
+
+    Attributes:
+        theta: the unknowns.
+        loss: minus the logarithm of the posterior at `theta`, up to a constant.
+        likelihood: the likelihood of the answers at `theta`.
+    """
+
+    theta: F64
+    loss: float
+    likelihood: Likelihood
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,19 +197,28 @@ class Problem:
         """Whether models have answered, so that shared errors of the models are estimated."""
         return bool(self.votes.of_kind(MODEL).any())
 
+    @cached_property
+    def value_slices(self) -> ValueSlices:
+        """Slices of scores, side biases and shared errors in the arrays of `to_scores`."""
+        n = len(self.features)
+        return slice_values(n, self.n_annotators, has_shared_errors=self.has_shared_errors)
+
+    @cached_property
+    def unknown_slices(self) -> UnknownSlices:
+        """Slice of each kind of unknown (weights, residuals, biases) in the array `theta`."""
+        n, d = self.features.shape
+        error_lengths = (d, n) if self.has_shared_errors else (0, 0)
+        return UnknownSlices(*_consecutive_slices(d, n, self.n_annotators, *error_lengths))
+
     @property
     def size(self) -> int:
         """Length of the array of scores, side biases and shared errors that `to_scores` returns."""
-        n_items = len(self.features)
-        n_errors = n_items if self.has_shared_errors else 0
-        return n_items + self.n_annotators + n_errors
+        return int(self.value_slices.errors.stop)
 
     @property
     def n_unknowns(self) -> int:
-        """Number of weights, residuals and side biases that are estimated."""
-        n_weights = int(self.features.shape[1])
-        n_weights_of_errors = n_weights if self.has_shared_errors else 0
-        return self.size + n_weights + n_weights_of_errors
+        """Number of unknowns, including the unknowns of shared errors."""
+        return int(self.unknown_slices.errors.stop)
 
     def solver(self, weight: F64, prior: Prior) -> Precision:
         """Return the precision matrix of the posterior, in a form that solves linear systems.
@@ -162,55 +253,60 @@ class Problem:
         Returns:
             (..., n + a) scores and biases, followed by the n shared errors if models have answered.
         """
-        n, d = self.features.shape
-        first_of_errors = d + n + self.n_annotators
-        unknowns = theta[..., :first_of_errors]
-        unknowns_of_errors = theta[..., first_of_errors:]
-        weights = unknowns[..., :d]
-        residuals_and_biases = unknowns[..., d:]
-        weights_of_errors = unknowns_of_errors[..., :d]
-        residuals_of_errors = unknowns_of_errors[..., d:]
-        scores: F64 = np.concatenate((residuals_and_biases, residuals_of_errors), axis=-1)
-        scores[..., :n] += weights @ self.features.T
+        unknowns = self.unknown_slices
+        residuals = theta[..., unknowns.residuals]
+        biases = theta[..., unknowns.biases]
+        error_residuals = theta[..., unknowns.error_residuals]
+        values: F64 = np.concatenate((residuals, biases, error_residuals), axis=-1)
+        scores = values[..., self.value_slices.scores]  # a view, to which the products are added
+        scores += theta[..., unknowns.weights] @ self.features.T
         if self.has_shared_errors:
-            first_error = n + self.n_annotators
-            scores[..., first_error:] += weights_of_errors @ self.features.T
-        return scores
+            errors = values[..., self.value_slices.errors]
+            errors += theta[..., unknowns.error_weights] @ self.features.T
+        return values
 
     def pull_back(self, slope: F64) -> F64:
         """Turn derivatives in scores, biases and errors into derivatives in the unknowns.
 
-        This is the transpose of the linear map `to_scores`.
+        This is the transpose of the linear map `to_scores`: if `to_scores` multiplies by a matrix
+        A, the result is Aᵀ slope.
+
+        Args:
+            slope: (..., n + a) a derivative in each value that `to_scores` returns.
+
+        Returns:
+            (..., d + n + a) a derivative in each unknown.
         """
-        return self._apply_transpose(slope, self.features)
+        return self._transpose_to_scores(slope, self.features)
 
     def diagonal(self, curvature: F64) -> F64:
         """Approximate the diagonal of the curvature in the unknowns.
 
-        Args:
-            curvature: the diagonal of the curvature in scores, biases and shared errors.
-        """
-        return self._apply_transpose(curvature, self.features**2)
+        If `to_scores` multiplies by a matrix A, the result is the diagonal of Aᵀ C A, for a
+        diagonal matrix C. The squares of A's entries are multiplied by the diagonal of C.
 
-    def _apply_transpose(self, slope: F64, X: F64) -> F64:
+        Args:
+            curvature: the diagonal of C, the curvature in scores, biases and shared errors.
+        """
+        return self._transpose_to_scores(curvature, self.features**2)
+
+    def _transpose_to_scores(self, numbers: F64, X: F64) -> F64:
         """Apply the transpose of `to_scores`, with the (n, d) matrix X in place of the features.
 
         Args:
-            slope: (..., n + a) a value for each score and each bias, followed by a value for each
-                of the n shared errors if models have answered.
+            numbers: (..., n + a) a number for each score and each bias, followed by a number for
+                each of the n shared errors if models have answered.
             X: (n, d) the matrix in place of the features.
 
         Returns:
-            (..., d + n + a) a value for each unknown.
+            (..., d + n + a) a number for each unknown.
         """
-        n = len(X)
-        first_error = n + self.n_annotators
-        slope_of_scores_and_biases = slope[..., :first_error]
-        slope_of_errors = slope[..., first_error:]
-        slope_of_scores = slope_of_scores_and_biases[..., :n]
-        columns = [slope_of_scores @ X, slope_of_scores_and_biases]
+        of_scores = numbers[..., self.value_slices.scores]
+        of_biases = numbers[..., self.value_slices.biases]
+        columns = [of_scores @ X, of_scores, of_biases]
         if self.has_shared_errors:
-            columns += [slope_of_errors @ X, slope_of_errors]
+            of_errors = numbers[..., self.value_slices.errors]
+            columns += [of_errors @ X, of_errors]
         return np.concatenate(columns, axis=-1)
 
     @cached_property
@@ -222,12 +318,12 @@ class Problem:
 
     @cached_property
     def by_annotator(self) -> F64:
-        """1 for an annotator's answer, 0 for the known answer to a gold pair, (m,); a factor."""
+        """Factor, (m,), which is 1 for an annotator's answer and 0 for a known answer."""
         return (~self.votes.of_kind(GOLD)).astype(np.float64)
 
     @cached_property
     def by_model(self) -> F64:
-        """1 for an answer of a model, 0 for any other answer, (m,); a factor."""
+        """Factor of the shared errors in each answer, (m,): 1 for an answer of a model, else 0."""
         return self.votes.of_kind(MODEL).astype(np.float64)
 
     @cached_property
@@ -271,12 +367,12 @@ class Problem:
         the answer of a model the term e_left - e_right is added, with the shared errors e.
         """
         votes = self.votes
-        scores = self.to_scores(theta)
-        n = len(self.features)
-        bias = scores[n + votes.annotator]
+        values = self.to_scores(theta)
+        scores = values[self.value_slices.scores]
+        bias = values[self.value_slices.biases][votes.annotator]
         z: F64 = self.reliability * (scores[votes.left] - scores[votes.right]) + self.side * bias
         if self.has_shared_errors:
-            errors = scores[n + self.n_annotators :]
+            errors = values[self.value_slices.errors]
             z += self.by_model * (errors[votes.left] - errors[votes.right])
         return z
 
@@ -297,8 +393,7 @@ class Problem:
         if votes.probit is not None and len(rows):
             scale = scales.annotators.scale[votes.annotator[rows]]
             likelihood_of_measurements = measured(z[rows], votes.probit[rows], scale)
-            for column, values in zip(likelihood, likelihood_of_measurements, strict=True):
-                column[rows] = values
+            likelihood.replace_rows(rows, likelihood_of_measurements)
         for sets in self.sets:
             first = sets.first
             likelihood_of_sets = set_likelihood(
@@ -327,32 +422,49 @@ class Problem:
             The unknowns after the last step.
         """
         precision = self.precision(prior)
-
-        def loss_at(unknowns: F64) -> tuple[float, Likelihood]:
-            """Return the loss at the given unknowns, and the likelihood of the answers."""
-            likelihood = self.likelihood(unknowns)
-            return float(0.5 * precision @ unknowns**2 - likelihood.log_p.sum()), likelihood
-
-        loss, likelihood = loss_at(theta)
+        point = self._point_at(theta, precision)
         for _ in range(steps):
-            slope = self.pull_back(self.summed(likelihood.slope)) - precision * theta
+            likelihood = point.likelihood
+            slope = self.pull_back(self.summed(likelihood.slope)) - precision * point.theta
             step = self.solver(likelihood.weight, prior).solve(slope)
-            share = 1.0
-            next_theta = theta + step
-            next_loss, next_likelihood = loss_at(next_theta)
-            while next_loss > loss and share > _SMALLEST_STEP:
-                share /= 2
-                next_theta = theta + share * step
-                next_loss, next_likelihood = loss_at(next_theta)
-            is_lower = next_loss <= loss
+            next_point = self._step_down(point, step, precision)
+            is_lower = next_point.loss <= point.loss
             if not is_lower:
-                return theta
-            theta = next_theta
-            if loss - next_loss <= _FLAT * (1 + abs(loss)):
-                return theta
-            loss = next_loss
-            likelihood = next_likelihood
-        return theta
+                break
+            is_flat = point.loss - next_point.loss <= _FLAT * (1 + abs(point.loss))
+            point = next_point
+            if is_flat:
+                break
+        return point.theta
+
+    def _point_at(self, theta: F64, precision: F64) -> _Point:
+        """Compute the loss and the likelihood at the unknowns `theta`.
+
+        Args:
+            theta: the unknowns.
+            precision: the inverse variance of each unknown under the prior.
+        """
+        likelihood = self.likelihood(theta)
+        loss = float(0.5 * precision @ theta**2 - likelihood.log_p.sum())
+        return _Point(theta, loss, likelihood)
+
+    def _step_down(self, point: _Point, step: F64, precision: F64) -> _Point:
+        """Take a step from a point; halve the step until it does not raise the loss.
+
+        Args:
+            point: the point to start from.
+            step: the whole step.
+            precision: the inverse variance of each unknown under the prior.
+
+        Returns:
+            The point after the step. Its loss is higher if even a tiny step raises the loss.
+        """
+        share = 1.0
+        next_point = self._point_at(point.theta + step, precision)
+        while next_point.loss > point.loss and share > _SMALLEST_STEP:
+            share /= 2
+            next_point = self._point_at(point.theta + share * step, precision)
+        return next_point
 
     def summed(self, slope: F64) -> F64:
         """Compute the derivatives of the log-likelihood in scores, biases and shared errors.
@@ -387,14 +499,14 @@ class Problem:
         answered, the shared errors of both items are further terms.
         """
         votes = self.votes
-        n = len(self.features)
+        first_bias = self.value_slices.biases.start
         terms = [
-            Term(votes.left, self.reliability),
-            Term(votes.right, -self.reliability),
-            Term(n + votes.annotator, self.side),
+            Term(votes.left, self.reliability, factor_slope=1.0),
+            Term(votes.right, -self.reliability, factor_slope=-1.0),
+            Term(first_bias + votes.annotator, self.side),
         ]
         if self.has_shared_errors:
-            first_error = n + self.n_annotators
+            first_error = self.value_slices.errors.start
             terms.append(Term(first_error + votes.left, self.by_model))
             terms.append(Term(first_error + votes.right, -self.by_model))
         return terms
@@ -413,13 +525,16 @@ class Problem:
             Rows, columns and values of the entries of a square matrix; values of the same row and
             column are to be added up.
         """
-        terms = [Term(position[block], factor[block]) for position, factor in self.terms()]
-        rows = np.concatenate([first.position for first in terms for _ in terms])
-        columns = np.concatenate([second.position for _ in terms for second in terms])
+        terms = [term.where(block) for term in self.terms()]
+        pairs_of_terms = [*product(terms, repeat=2)]
+        rows = np.concatenate([first.position for first, _ in pairs_of_terms])
+        columns = np.concatenate([second.position for _, second in pairs_of_terms])
         return rows, columns, _curvature_values(weight[block], terms)
 
     def summed_curvature(self, weight: F64) -> F64:
-        """Add up the entries that `curvature` lists to a matrix, (size, size).
+        """Compute minus the second derivatives of the log-likelihood as a matrix, (size, size).
+
+        The derivatives are in scores, biases and shared errors, as in `curvature`.
 
         Args:
             weight: (m,) minus the second derivative of each answer's log-likelihood in z.
@@ -431,45 +546,52 @@ class Problem:
 
     @cached_property
     def _places_of_curvature(self) -> tuple[I64, list[Term]]:
-        """Indices of `_curvature_values` in the flattened matrix of curvature; and the terms.
+        """Position of each of `_curvature_values` in the flattened matrix; and the terms of z.
 
         Both are the same in every step of Newton's method, so they are computed once.
         """
         terms = self.terms()
-        positions = [np.asarray(term.position) for term in terms]
-        places = [row * self.size + column for row in positions for column in positions]
+        places = [
+            first.position * self.size + second.position
+            for first, second in product(terms, repeat=2)
+        ]
         return np.concatenate(places), terms
 
     def variance(self, root: F64, rows: I64) -> F64:
         """Compute the posterior variance of z, the argument of the likelihood, of some answers.
 
+        If z is a sum of terms with the factors f_i, the variance is the sum of f_i * f_j * C_ij
+        over all ordered pairs of terms, with the covariance C of the terms' values.
+
         Args:
             root: a matrix R; the covariance of scores, biases and shared errors is RᵀR.
             rows: the rows of the answers.
         """
-        terms = [Term(position[rows], factor[rows]) for position, factor in self.terms()]
+        terms = [term.where(rows) for term in self.terms()]
         if self.large:
             # The matrix RᵀR would be too large. R has only a few rows, which are draws, so z is
             # computed in each draw.
-            z_root = np.zeros((len(root), len(rows)))
-            for position, factor in terms:
-                z_root += root[:, position] * factor
-            sums_of_squares: F64 = np.einsum("ij,ij->j", z_root, z_root)
+            z_in_draws = np.zeros((len(root), len(rows)))
+            for term in terms:
+                z_in_draws += root[:, term.position] * term.factor
+            sums_of_squares: F64 = np.einsum("ij,ij->j", z_in_draws, z_in_draws)
             return sums_of_squares
         covariance = root.T @ root
         variance = np.zeros(len(rows))
-        for first in terms:
-            for second in terms:
-                product = first.factor * second.factor
-                variance += product * covariance[first.position, second.position]
-        return np.maximum(variance, 0)
+        for first, second in product(terms, repeat=2):
+            factors = first.factor * second.factor
+            variance += factors * covariance[first.position, second.position]
+        return np.maximum(variance, 0)  # rounding errors may make it negative
 
     def fit_under(
         self, prior: Prior, theta: F64, n_draws: int, rng: np.random.Generator
     ) -> PriorFit:
         """Approximate the posterior around its mode by a Gaussian (Laplace's approximation).
 
-        The uncertainty of the reliabilities, which are fixed during the fit, is added.
+        The reliabilities are fixed during the fit, but they are uncertain. Let the mode shift by
+        δ_j if the reliability of annotator j grows by its standard deviation. Then the sum of
+        δ_j δ_jᵀ over the annotators is added to the covariance. The same covariance is added to
+        the draws: each draw is shifted by the sum of ε_j δ_j, with standard normal numbers ε_j.
 
         Args:
             prior: the prior of the unknowns.
@@ -477,32 +599,28 @@ class Problem:
             n_draws: the number of draws.
             rng: the generator of the draws.
         """
-        d = self.features.shape[1]
         solver = self.solver(self.likelihood(theta).weight, prior)
+        covariance = solver.covariance()  # None if there are too many unknowns
         drawn_unknowns = theta + solver.draw(n_draws, rng)
         draws = self.to_scores(drawn_unknowns)
-        covariance = solver.covariance()
         shifts = np.zeros_like(drawn_unknowns)
         if self.compares_annotators and len(self.votes):
-            # The mode shifts if an annotator's reliability grows by its standard deviation. Each
-            # draw is shifted by the sum of all annotators' shifts, each times a random number. This
-            # adds the same covariance to the draws as `shifts_by_annotator` adds to the exact
-            # covariance, which does not exist if there are many unknowns.
             slope_changes = self.slope_changes_by_annotator(theta)
             noise = rng.standard_normal((n_draws, self.n_annotators))
             shifts = self.shifts_of_mode(noise @ slope_changes, solver)
             draws += self.to_scores(shifts)
             if covariance is not None:
-                shifts_of_unknowns = self.shifts_of_mode(slope_changes.toarray(), solver)
-                shifts_by_annotator = self.to_scores(shifts_of_unknowns)
-                covariance = covariance + shifts_by_annotator.T @ shifts_by_annotator
+                shifts_by_annotator = self.shifts_of_mode(slope_changes.toarray(), solver)
+                value_shifts = self.to_scores(shifts_by_annotator)
+                covariance = covariance + value_shifts.T @ value_shifts
+        weights = self.unknown_slices.weights
         return PriorFit(
             theta,
             self.to_scores(theta),
             covariance,
             draws,
-            weight_draws=drawn_unknowns[:, :d],
-            weight_shifts=shifts[:, :d],
+            weight_draws=drawn_unknowns[:, weights],
+            weight_shifts=shifts[:, weights],
         )
 
     def shifts_of_mode(self, slope_changes: F64, solver: Precision) -> F64:
@@ -521,9 +639,13 @@ class Problem:
         """Compute how the slope of the log-likelihood changes with each annotator's reliability.
 
         The slope is the derivative of the log-likelihood in scores, biases and shared errors, at
-        the mode. For an answer with the slope g and the weight w in z, each term of z with the
-        factor f adds g f to the slope. If the reliability c grows by one standard deviation sd, the
-        product g f changes by sd (g df/dc - w (s_left - s_right) f), with the scores s.
+        the mode. An answer with the slope g in z adds g f to the slope in the value of each term of
+        z, with the term's factor f. If the reliability c grows by its standard deviation sd, the
+        product changes by
+
+            sd * d(g f)/dc = sd * (g * df/dc - w * (s_left - s_right) * f),
+
+        with the scores s and w = -dg/dz.
 
         Args:
             theta: the unknowns at the mode.
@@ -534,15 +656,17 @@ class Problem:
         votes = self.votes
         scores = self.to_scores(theta)
         gap = scores[votes.left] - scores[votes.right]
-        _, slope, weight = self.likelihood(theta)
-        terms = self.terms()
-        at_left, at_right, *at_bias_and_errors = [-weight * gap * factor for _, factor in terms]
-        # Only the factors of the left and the right score depend on the reliability: they are c and
-        # -c, with the derivatives 1 and -1.
-        changes = [at_left + slope, at_right - slope, *at_bias_and_errors]
+        likelihood = self.likelihood(theta)
         sd = self.scales.annotators.reliability_sd[votes.annotator] * self.by_annotator
-        values = np.concatenate([change * sd for change in changes])
+        terms = self.terms()
+        changes = [
+            sd * (likelihood.slope * term.factor_slope - likelihood.weight * gap * term.factor)
+            for term in terms
+        ]
+        # One entry for each answer and term: in the row of the annotator, in the column of the
+        # value. Entries at the same position are added up.
+        rows = np.tile(votes.annotator, len(terms))
         columns = np.concatenate([term.position for term in terms])
-        annotators = np.tile(votes.annotator, len(terms))
+        entries = np.concatenate(changes), (rows, columns)
         shape = self.n_annotators, self.size
-        return sparse.csr_array(sparse.coo_array((values, (annotators, columns)), shape=shape))
+        return sparse.csr_array(sparse.coo_array(entries, shape=shape))

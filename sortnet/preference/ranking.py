@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from math import ceil, comb
+from typing import NamedTuple
 
 import numpy as np
 
@@ -37,6 +38,32 @@ from sortnet.preference.study import Study
 # If a session still goes on after the forecast number of answers, it makes a new forecast each time
 # there are 5 % more events.
 _LATER = 1.05
+
+
+class _SessionState(NamedTuple):
+    """The state of a session at one moment, copied while the session's lock is held.
+
+    Attributes:
+        posterior: the posterior of the scores, from the last fit.
+        check: the check of the model by unseen answers.
+        last_forecast: the last forecast; None before the first.
+        n_votes: the number of votes so far.
+        n_free: the number of questions that can still be asked.
+        n_answers: (n,) the number of answers about each item.
+        component: (n,) the number of each item's connected component in the graph of answers.
+        n_models: the number of models that have answered.
+        has_people: whether people have answered, too.
+    """
+
+    posterior: Posterior
+    check: Check
+    last_forecast: Forecast | None
+    n_votes: int
+    n_free: int
+    n_answers: I64
+    component: I64
+    n_models: int
+    has_people: bool
 
 
 class SessionRanking:
@@ -95,60 +122,83 @@ class SessionRanking:
 
     def remaining(self) -> Remaining:
         """Measure the distance from the goal, by the last fit and the last forecast."""
-        with self._lock:
-            posterior = self._fitting.fits.all.posterior
-            answered = self._history.n_votes
-            check = self._check_holdout()
-            n_free = self._n_free_questions()
-            components = self._history.all_components()
-            n_answers = self._history.seen.copy()
-            n_models = len(self._fitting.models())
-            has_people = n_models < len(self._history.annotators)
-            last_forecast = self._forecast
-        # The lock is free from here on, so that no question waits for the computations below.
-        state = progress(posterior, self._groups, self._goal, seed=self._seed)
-        n_left_by_forecast = questions_left(last_forecast, answered, n_free)
-        stop, why = whether_to_stop(state, self._goal, n_free, check, n_left_by_forecast)
-        n_left = n_left_by_forecast
+        state = self._state()
+        # The lock is free again, so that no question waits for the computations below.
+        distance = progress(state.posterior, self._groups, self._goal, seed=self._seed)
+        n_left_by_forecast = questions_left(state.last_forecast, state.n_votes, state.n_free)
+        stop, why = whether_to_stop(
+            distance, self._goal, state.n_free, state.check, n_left_by_forecast
+        )
         if stop:
             n_left = Left(0, 0, 0)
-        elif _is_contradicted(state, check):
+        elif _is_contradicted(distance, state.check):
             # Nobody knows how many answers it takes until the check agrees with the model.
             n_left = Left(None, None, None)
-        standings = self._standings_of_groups(posterior, n_answers, passed=check.passed)
-        models_are_measured = has_people or bool(self._study.gold)
-        # A sentence is empty if it has nothing to tell.
-        sentences = [
-            state.details,
-            _groups_in_words(standings),
-            about_models(n_models, models_are_measured),
-        ]
-        has_features = self._fitting.has_features
+        else:
+            n_left = n_left_by_forecast
+        standings = self._standings_of_groups(state)
         return Remaining(
             questions=n_left.questions,
             fewest=n_left.fewest,
             most=n_left.most,
-            wrong=state.wrong,
-            reached=state.reached,
-            holdout_n=check.n,
-            holdout_right=check.right,
-            holdout_expected=check.expected,
-            left_out=check.left_out,
+            wrong=distance.wrong,
+            reached=distance.reached,
+            holdout_n=state.check.n,
+            holdout_right=state.check.right,
+            holdout_expected=state.check.expected,
+            left_out=state.check.left_out,
             stop=stop,
             why=why,
             groups=standings,
-            details=tuple(sentence for sentence in sentences if sentence),
-            apart=parts_apart(components, n_answers > 0, self._groups, features=has_features),
+            details=self._details(state, distance, standings),
+            apart=parts_apart(
+                state.component,
+                state.n_answers > 0,
+                self._groups,
+                features=self._fitting.has_features,
+            ),
         )
 
-    def _standings_of_groups(
-        self, posterior: Posterior, n_answers: I64, *, passed: bool
-    ) -> tuple[GroupStanding, ...]:
+    def _state(self) -> _SessionState:
+        """Copy the state of the session that `remaining` needs, while the lock is held."""
+        with self._lock:
+            n_models = len(self._fitting.models())
+            return _SessionState(
+                posterior=self._fitting.fits.all.posterior,
+                check=self._check_holdout(),
+                last_forecast=self._forecast,
+                n_votes=self._history.n_votes,
+                n_free=self._n_free_questions(),
+                n_answers=self._history.seen.copy(),
+                component=self._history.all_components(),
+                n_models=n_models,
+                has_people=n_models < len(self._history.annotators),
+            )
+
+    def _details(
+        self, state: _SessionState, distance: Progress, standings: tuple[GroupStanding, ...]
+    ) -> tuple[str, ...]:
+        """Write further sentences on the distance from the goal, the groups and the models."""
+        models_are_measured = state.has_people or bool(self._study.gold)
+        sentences = (
+            distance.details,
+            _groups_in_words(standings),
+            about_models(state.n_models, models_are_measured),
+        )
+        # A sentence is empty if it has nothing to tell.
+        return tuple(sentence for sentence in sentences if sentence)
+
+    def _standings_of_groups(self, state: _SessionState) -> tuple[GroupStanding, ...]:
         """Measure the distance of each group from the goal; nothing if there is only one group."""
         if len(self._groups) == 1:
             return ()
         return group_standings(
-            posterior, self._groups, n_answers, self._goal, passed=passed, seed=self._seed
+            state.posterior,
+            self._groups,
+            state.n_answers,
+            self._goal,
+            passed=state.check.passed,
+            seed=self._seed,
         )
 
     def _n_free_questions(self) -> int:
@@ -170,9 +220,10 @@ class SessionRanking:
             if self._forecast is None or milestone(n_fitted) != milestone(self._forecast_at):
                 return True
             forecast_answers = self._forecast.middle
-            if forecast_answers is None or self._history.n_votes < forecast_answers:
-                return False
-            return n_fitted > _LATER * self._forecast_at
+            is_later_than_forecast = (
+                forecast_answers is not None and self._history.n_votes >= forecast_answers
+            )
+            return is_later_than_forecast and n_fitted > _LATER * self._forecast_at
 
     def renew_forecast(self) -> None:
         """Forecast how many questions are left, if a forecast is due.
@@ -212,7 +263,7 @@ class SessionRanking:
         predicted from all other answers instead.
         """
         votes = self._history.decided(holdout=True)
-        posterior = self._fitting.fits.choosing.posterior
+        posterior = self._fitting.fits.choosing.posterior  # the fit without the hold-out
         left_out = not len(votes) and self._history.n_votes >= NO_HOLDOUT
         if left_out:
             votes = self._history.decided(holdout=False)
@@ -224,9 +275,9 @@ class SessionRanking:
         return holdout_check(p_of_expected_answer, is_right, left_out=left_out)
 
 
-def _is_contradicted(state: Progress, check: Check) -> bool:
+def _is_contradicted(distance: Progress, check: Check) -> bool:
     """Tell whether the goal seems to be reached, but the check of the model has failed."""
-    return state.reached and check.n >= ENOUGH_CHECKS and not check.passed
+    return distance.reached and check.n >= ENOUGH_CHECKS and not check.passed
 
 
 def _groups_in_words(standings: tuple[GroupStanding, ...]) -> str:

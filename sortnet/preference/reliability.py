@@ -110,8 +110,18 @@ class AnswerGaps(NamedTuple):
     @classmethod
     def of_person(cls, mean: F64, variance: F64) -> AnswerGaps:
         """Make the gaps of a person's answers, without a side bias."""
-        ones = np.ones(len(mean))
-        return cls(mean, variance, bias=np.zeros(len(mean)), noise=ones, n_answers=ones)
+        m = len(mean)
+        return cls(mean, variance, bias=np.zeros(m), noise=np.ones(m), n_answers=np.ones(m))
+
+    @classmethod
+    def unknown(cls, m: int) -> AnswerGaps:
+        """Make placeholders for the gaps of m answers, which `replace_rows` replaces."""
+        return cls.of_person(np.zeros(m), np.zeros(m))
+
+    def replace_rows(self, rows: Bool, gaps: AnswerGaps) -> None:
+        """Replace the values of the answers that the mask `rows` selects, in place."""
+        for column, values in zip(self, gaps, strict=True):
+            column[rows] = values
 
     def where(self, rows: Bool | I64 | slice) -> AnswerGaps:
         """Select answers by a mask, by row numbers or by a slice."""
@@ -142,35 +152,32 @@ def reliabilities(
         tie: the tie threshold, perhaps a different threshold for each answer.
         ties: the share of ties among blind answers.
     """
-    n_annotators = len(before.side)
-    annotator = votes.annotator
-    is_measured = votes.is_measured & (before.scale[annotator] > 0)
-    c = np.append(CANDIDATES, _VERY_RELIABLE) if is_measured.any() else CANDIDATES
+    is_measured = votes.is_measured & (before.scale[votes.annotator] > 0)
     is_word = ~is_measured
-    tie_of_word = np.broadcast_to(tie, len(votes))[is_word]
+    c = np.append(CANDIDATES, _VERY_RELIABLE) if is_measured.any() else CANDIDATES
     # The arrays on the grid are (blind shares, candidate reliabilities, annotators).
     log_posterior = _log_likelihood_of_words(
-        c, gaps.where(is_word), votes.where(is_word), tie_of_word, ties, n_annotators
+        c,
+        gaps.where(is_word),
+        votes.where(is_word),
+        np.broadcast_to(tie, len(votes))[is_word],
+        ties,
+        n_annotators=len(before.side),
     )
-    log_prior = _log_prior_of_reliability(c)
-    log_prior_of_blind = _BLIND_POWER * np.log1p(-BLIND)
-    log_posterior += log_prior[:, None] + log_prior_of_blind[:, None, None]
+    log_posterior += _log_prior(c)[:, :, None]
     scale = before.scale.copy()
-    for number in np.unique(annotator[is_measured]).tolist():
-        rows = np.flatnonzero(is_measured & (annotator == number))
+    for number in np.unique(votes.annotator[is_measured]).tolist():
+        rows = np.flatnonzero(is_measured & (votes.annotator == number))
         is_person = votes.of_kind(PERSON)[rows[0]]
-        known_scales = None if is_person else before.scale[[number]]
-        log_likelihood, scale[number] = _learn_from_measurements(
-            c, gaps.where(rows), _probits(votes, rows), known_scales
+        known_scale = None if is_person else float(before.scale[number])
+        measurements = _learn_from_measurements(
+            c, gaps.where(rows), _probits(votes, rows), known_scale
         )
-        log_posterior[:, :, number] += log_likelihood
-    # The maximum of each annotator is subtracted, so that exp does not overflow.
-    odds = np.exp(log_posterior - log_posterior.max(axis=(0, 1)))
-    odds /= odds.sum(axis=(0, 1))
-    odds_of_reliability = odds.sum(axis=0)
-    odds_of_blind = odds.sum(axis=1)
-    reliability, reliability_sd = _mean_and_sd(c, odds_of_reliability)
-    blind, blind_sd = _mean_and_sd(BLIND, odds_of_blind)
+        log_posterior[:, :, number] += measurements.log_likelihood
+        scale[number] = measurements.scale
+    odds = _odds_on_grid(log_posterior)
+    reliability, reliability_sd = _mean_and_sd(c, odds.sum(axis=0))
+    blind, blind_sd = _mean_and_sd(BLIND, odds.sum(axis=1))
     mean_reliability = _mean_absolute(reliability, votes)
     return replace(
         before,
@@ -180,6 +187,27 @@ def reliabilities(
         blind_sd=blind_sd,
         scale=scale,
     )
+
+
+def _odds_on_grid(log_posterior: F64) -> F64:
+    """Turn log-probabilities on the grid into probabilities, which add up to 1 for each annotator.
+
+    Both are (blind shares, candidate reliabilities, annotators).
+    """
+    # The maximum of each annotator is subtracted, so that exp does not overflow.
+    odds: F64 = np.exp(log_posterior - log_posterior.max(axis=(0, 1)))
+    odds /= odds.sum(axis=(0, 1))
+    return odds
+
+
+def _log_prior(c: F64) -> F64:
+    """Compute the prior log-probability of each point of the grid, (blind shares, candidates).
+
+    The blind share and the reliability, with the candidates c, are independent.
+    """
+    log_prior_of_blind = _BLIND_POWER * np.log1p(-BLIND)
+    log_prior: F64 = _log_prior_of_reliability(c) + log_prior_of_blind[:, None]
+    return log_prior
 
 
 def _log_prior_of_reliability(c: F64) -> F64:
@@ -197,12 +225,15 @@ def _log_prior_of_reliability(c: F64) -> F64:
 def _mean_absolute(reliability: F64, votes: Votes) -> float:
     """Compute the mean absolute reliability, by which all reliabilities are divided.
 
-    The reliability and the score difference influence an answer only by their product. So the next
+    An answer depends on the product of the reliability and the score difference only. So the next
     fit of the scores makes up for the division.
 
-    A reliability c is negative for inverted answers, so the mean is over |c|. Its weights are
-    n_answers |c|, so that annotators with random answers, whose c is near 0, hardly count. If
-    people have answered, models do not count.
+    It is the mean of |c|, because the reliability c is negative for inverted answers. The weights
+    are n_answers |c|, so that annotators with random answers, whose c is near 0, hardly count:
+
+        mean = Σ n_answers c² / Σ n_answers |c|
+
+    If people have answered, models do not count.
 
     Args:
         reliability: (a,) the reliability of each annotator.
@@ -213,8 +244,8 @@ def _mean_absolute(reliability: F64, votes: Votes) -> float:
     if is_by_person.any():
         is_counted = is_counted & is_by_person
     n_answers = np.bincount(votes.annotator[is_counted], minlength=len(reliability))
+    weighted_sum = n_answers @ reliability**2
     sum_of_weights = n_answers @ np.abs(reliability)
-    weighted_sum = n_answers @ reliability**2  # of |c| with the weights n_answers |c|
     return float(weighted_sum / sum_of_weights)
 
 
@@ -264,88 +295,98 @@ def _log_likelihood_of_words(
         p_blind = p_blind[first]
         n_answers = n_answers[first]
         annotator = annotator[first]
-    # A row of the matrix (answers, a) has the number of answers that an answer counts for, in the
-    # column of its annotator. So the product with the matrix sums over the annotator's answers.
+    # A row of this sparse matrix (annotators, answers) has the number of answers that each answer
+    # of the annotator counts for. So a product with the matrix sums over the annotator's answers.
     rows = np.arange(len(annotator))
     shape = len(annotator), n_annotators
-    counts = sparse.csr_array((n_answers, (rows, annotator)), shape=shape)
+    sum_by_annotator = sparse.csr_array((n_answers, (rows, annotator)), shape=shape).T
     log_likelihoods = []
     for blind in BLIND:
-        log_p = np.log(blind * p_blind + (1 - blind) * p_genuine + _LEAST_P)
-        log_likelihoods.append((counts.T @ log_p.T).T)
+        p = blind * p_blind + (1 - blind) * p_genuine  # (candidates, answers)
+        log_likelihoods.append((sum_by_annotator @ np.log(p + _LEAST_P).T).T)
     return np.stack(log_likelihoods)
 
 
+class _Measurements(NamedTuple):
+    """What an annotator's measurements tell about the reliability and the scale.
+
+    Attributes:
+        log_likelihood: (candidates,) the log-likelihood of each candidate reliability, averaged
+            over the scales.
+        scale: the scale of the measurements.
+    """
+
+    log_likelihood: F64
+    scale: float
+
+
 def _learn_from_measurements(
-    c: F64, gaps: AnswerGaps, probit: F64, known_scales: F64 | None
-) -> tuple[F64, float]:
-    """Compute what an annotator's measurements say about the reliability and the scale.
+    c: F64, gaps: AnswerGaps, probit: F64, known_scale: float | None
+) -> _Measurements:
+    """Compute what an annotator's measurements tell about the reliability and the scale.
 
     Args:
         c: the candidate reliabilities.
         gaps: the score differences of the answers' items.
         probit: (m,) the measurements.
-        known_scales: the scale, if it is known. If None, the scale is estimated.
-
-    Returns:
-        (candidates,) the log-likelihoods of the reliabilities, averaged over the scales; and the
-        scale.
+        known_scale: the scale, if it is known. If None, the scale is estimated.
     """
     # With thousands of measurements only every second, or every third, ... measurement is used. It
     # also counts for the measurements that are left out.
     step = len(probit) // _MOST_MEASUREMENTS + 1
     sample = slice(None, None, step)
-    sampled_gaps = gaps.where(sample)
-    sampled_probit = probit[sample]
-    n_answers_per_measurement = sampled_gaps.n_answers.mean() * len(probit) / len(sampled_probit)
-    log_likelihood, scales = _log_likelihood_of_measurements(
-        c, sampled_gaps, sampled_probit, known_scales
-    )
-    log_odds = n_answers_per_measurement * log_likelihood + _log_prior_of_scale(scales)
-    averaged_over_scales = logsumexp(log_odds, axis=1)
-    log_odds += _log_prior_of_reliability(c)[:, None]
-    odds = np.exp(log_odds - log_odds.max())  # (candidates, scales)
+    used_gaps = gaps.where(sample)
+    used_probit = probit[sample]
+    n_answers_per_measurement = used_gaps.n_answers.mean() * len(probit) / len(used_probit)
+    is_known = known_scale is not None
+    scales = np.array([known_scale]) if is_known else _likely_scales(c, used_gaps, used_probit)
+    log_likelihood = _log_likelihood_of_measurements(c, used_gaps, used_probit, scales)
+    # The log-probabilities are (candidates, scales).
+    log_p = n_answers_per_measurement * log_likelihood + _log_prior_of_scale(scales)
+    averaged_over_scales = logsumexp(log_p, axis=1)
+    log_p += _log_prior_of_reliability(c)[:, None]
+    odds = np.exp(log_p - log_p.max())
     mean_log_scale = odds.sum(axis=0) @ np.log(scales) / odds.sum()
-    return averaged_over_scales, float(np.exp(mean_log_scale))
+    return _Measurements(averaged_over_scales, scale=float(np.exp(mean_log_scale)))
 
 
-def _log_likelihood_of_measurements(
-    c: F64, gaps: AnswerGaps, probit: F64, scales: F64 | None
-) -> tuple[F64, F64]:
+def _likely_scales(c: F64, gaps: AnswerGaps, probit: F64) -> F64:
+    """List scales of measurements: a fine grid around the likeliest scale of a coarse grid.
+
+    Args:
+        c: the candidate reliabilities.
+        gaps: the score differences of the answers' items.
+        probit: (m,) the measurements.
+    """
+    log_likelihood = _log_likelihood_of_measurements(c, gaps, probit, _COARSE_SCALES)
+    log_posterior = log_likelihood + _log_prior_of_scale(_COARSE_SCALES)
+    likeliest = np.argmax(log_posterior.max(axis=0))
+    likeliest_scale = float(_COARSE_SCALES[likeliest])
+    return likeliest_scale * _FINE_FACTORS
+
+
+def _log_likelihood_of_measurements(c: F64, gaps: AnswerGaps, probit: F64, scales: F64) -> F64:
     """Compute the log-likelihood of an annotator's measurements on a grid, see `measured`.
 
     Args:
         c: the candidate reliabilities.
         gaps: the score differences of the answers' items.
         probit: (m,) the measurements.
-        scales: the scales of the grid. If None, a fine grid around the likeliest scale of a coarse
-            grid is used.
+        scales: the scales of the grid.
 
     Returns:
-        (candidates, scales) the log-likelihoods; and the scales of the grid.
+        (candidates, scales) the log-likelihoods.
     """
-    mean, spread = gaps.z(c)
+    mean, spread = gaps.z(c)  # (candidates, m)
     sign = np.sign(probit)
     is_bound = np.abs(probit) >= MOST_PROBIT
-
-    def log_likelihood(scale: float) -> F64:
-        """Compute the log-likelihood of all measurements for each candidate reliability."""
+    log_likelihoods = []
+    for scale in scales:
         error = (probit / scale - mean) / spread
         log_density = -0.5 * error**2 - np.log(scale * spread)
         log_p_beyond = log_ndtr(sign * (mean - sign * MOST_PROBIT / scale) / spread)
-        total: F64 = np.where(is_bound, log_p_beyond, log_density).sum(axis=1)
-        return total
-
-    def log_likelihoods(scales: F64) -> F64:
-        """Compute the log-likelihoods (candidates, scales) for the scales of a grid."""
-        return np.stack([log_likelihood(scale) for scale in scales], axis=1)
-
-    if scales is not None:
-        return log_likelihoods(scales), scales
-    log_posterior = log_likelihoods(_COARSE_SCALES) + _log_prior_of_scale(_COARSE_SCALES)
-    likeliest = np.argmax(log_posterior.max(axis=0))
-    fine_scales = _COARSE_SCALES[likeliest] * _FINE_FACTORS
-    return log_likelihoods(fine_scales), fine_scales
+        log_likelihoods.append(np.where(is_bound, log_p_beyond, log_density).sum(axis=1))
+    return np.stack(log_likelihoods, axis=1)
 
 
 def _probits(votes: Votes, rows: NDArray[np.intp]) -> F64:

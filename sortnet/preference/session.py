@@ -277,13 +277,13 @@ class Session:
     def remaining(self, *, fresh: bool = True) -> Remaining:
         """Measure the distance from the goal, and decide whether the session may stop.
 
-        The session may stop if the goal is reached, and the hold-out does not show that the model
-        is overconfident. Imported votes have no hold-out, so each vote is predicted from all other
-        votes instead.
+        The session may stop if the goal is reached by the model's estimate, and the model predicts
+        unseen answers as well as it expects. The unseen answers are the hold-out. Imported votes
+        have no hold-out, so each vote is predicted from all other votes instead.
 
         Args:
-            fresh: whether to fit all events and to renew the forecast first. If not, the last fit
-                and the last forecast are used.
+            fresh: whether to fit all events and to renew the forecast of the questions left first.
+                If not, the last fit and the last forecast are used.
         """
         if fresh:
             self.refit()

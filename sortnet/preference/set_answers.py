@@ -19,6 +19,7 @@ In shapes, q is the number of answers, r the number of rows of an answer, k of i
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -101,15 +102,25 @@ class Layout:
         """Rows of the pairs of items whose order follows from the answer.
 
         These are the pairs with the best item, and the pairs with the worst item, if it is named.
+        If all items are equally good, these are all pairs.
         """
         if self.is_alike:
             return np.arange(self.n_rows)
-        rows_with_best = np.arange(self.n_items - 1)
         if not self.has_worst:
-            return rows_with_best
-        # The pair of the best and the worst item is among the rows with the best item.
-        n_further_with_worst = self.n_items - 2
-        return np.append(rows_with_best, self.rows_of_worst[:n_further_with_worst])
+            return self._rows_with_best
+        return np.append(self._rows_with_best, self._further_rows_with_worst)
+
+    @property
+    def _rows_with_best(self) -> I64:
+        """Rows of the pairs with the best item, which is the left item of the first rows."""
+        return np.arange(self.n_items - 1)
+
+    @property
+    def _further_rows_with_worst(self) -> I64:
+        """Rows of the pairs of the worst item and any item except the best item."""
+        best_position = 0
+        worst_position = self.n_items - 1
+        return np.flatnonzero((self.left != best_position) & (self.right == worst_position))
 
     @property
     def rows_of_worst(self) -> I64:
@@ -117,12 +128,9 @@ class Layout:
 
         The worst item is chosen from the items of these pairs.
         """
-        best_position = 0
-        worst_position = self.n_items - 1
-        without_best = self.left != best_position
-        with_worst = self.right == worst_position
-        rows_with_worst = np.flatnonzero(without_best & with_worst)
-        rows_of_others = np.flatnonzero(without_best & ~with_worst)
+        rows_with_worst = self._further_rows_with_worst
+        rows_with_best_or_worst = np.append(self._rows_with_best, rows_with_worst)
+        rows_of_others = np.setdiff1d(np.arange(self.n_rows), rows_with_best_or_worst)
         return np.append(rows_with_worst, rows_of_others)
 
     @property
@@ -176,10 +184,11 @@ def rows_by_layout(answer: I64, layout: I64) -> list[SetRows]:
     layout_of_answer = layout[first_rows]
     sets = []
     for layout_index in np.unique(layout_of_answer).tolist():
-        layout_of_rows = LAYOUTS[layout_index]
-        first_rows_of_layout = first_rows[layout_of_answer == layout_index]
-        rows = first_rows_of_layout[:, None] + np.arange(layout_of_rows.n_rows)
-        sets.append(SetRows(layout_of_rows, rows))
+        answer_layout = LAYOUTS[layout_index]
+        first_row = first_rows[layout_of_answer == layout_index]
+        # The r rows of an answer follow each other: the sum of (q, 1) and (r,) numbers is (q, r).
+        rows = first_row[:, None] + np.arange(answer_layout.n_rows)
+        sets.append(SetRows(answer_layout, rows))
     return sets
 
 
@@ -249,45 +258,61 @@ def _best_and_worst(z: F64, layout: Layout) -> _GenuineLikelihood:
         layout: the layout of the answers.
     """
     n_items = layout.n_items
-    factor = BEST_FACTOR[n_items]
-    best = _choice(factor * z, n_items)
-    slope = factor * best.slope
-    weight = factor**2 * best.weight
+    best = _choice(z, n_items, BEST_FACTOR[n_items])
     if not layout.has_worst:
-        return _GenuineLikelihood(best.log_p, slope, weight, best.excess)
+        return best
+    # The worst item is chosen from the items except the best item.
     rows = layout.rows_of_worst
-    factor = WORST_FACTOR[n_items]
-    worst = _choice(factor * z[..., rows], n_items - 1)
-    slope[..., rows] += factor * worst.slope
-    weight[..., rows] += factor**2 * worst.weight
-    return _GenuineLikelihood(best.log_p + worst.log_p, slope, weight, best.excess + worst.excess)
+    worst = _choice(z[..., rows], n_items - 1, WORST_FACTOR[n_items])
+    best.slope[..., rows] += worst.slope
+    best.weight[..., rows] += worst.weight
+    return _GenuineLikelihood(
+        best.log_p + worst.log_p, best.slope, best.weight, best.excess + worst.excess
+    )
 
 
-def _choice(z: F64, n_items: int) -> _GenuineLikelihood:
-    """Compute the likelihood that a softmax chooses an item from a set of items.
+def _choice(z: F64, n_items: int, factor: float) -> _GenuineLikelihood:
+    """Compute the likelihood that a softmax of factor * utility chooses an item from a set.
+
+    With the probabilities p of the items, the chosen item c and the factor f, a row of c and
+    another item j has the slope f p_j. A row of two items i and j has the weight f² p_i p_j. See
+    the formulas at the top of the module.
 
     Args:
-        z: (..., r) the log odds of two items in each row. The first rows compare the chosen item
-            with each other item; the further rows compare the other items with each other.
+        z: (..., r) the difference of two utilities in each row. The first rows compare the chosen
+            item with each other item; the further rows compare the other items with each other.
         n_items: the number of items of the set.
+        factor: the factor f of the utilities.
     """
-    # The utility of the chosen item counts as 0, so the utilities of the other items are minus the
-    # log odds. The largest utility is subtracted before exp, so that exp does not overflow.
-    utility = -z[..., : n_items - 1]
-    largest = np.maximum(utility.max(axis=-1, keepdims=True), 0)
-    sum_of_exp = np.exp(-largest[..., 0]) + np.exp(utility - largest).sum(axis=-1)
-    log_sum = largest[..., 0] + np.log(sum_of_exp)
-    p_of_others = np.exp(utility - log_sum[..., None])
-    p_of_chosen = np.exp(-log_sum)
+    n_others = n_items - 1
+    log_p, p_of_others = _softmax(-(factor * z[..., :n_others]))
+    p_of_chosen = np.exp(log_p)
     # The rows with the chosen item are followed by the rows of two other items.
-    first, second = np.triu_indices(n_items - 1, 1)
+    first, second = np.triu_indices(n_others, 1)
     weight_of_others = p_of_others[..., first] * p_of_others[..., second]
     weight_of_chosen = p_of_chosen[..., None] * p_of_others
     weight = np.concatenate((weight_of_chosen, weight_of_others), axis=-1)
     slope = np.concatenate((p_of_others, np.zeros_like(weight_of_others)), axis=-1)
     # For a softmax, gᵀ H⁻¹ g is (1 - p) / p, with the probability p of the chosen item.
     excess = p_of_others.sum(axis=-1) / np.maximum(p_of_chosen, _LEAST_P)
-    return _GenuineLikelihood(-log_sum, slope, weight, excess)
+    return _GenuineLikelihood(log_p, factor * slope, factor**2 * weight, excess)
+
+
+def _softmax(utility_of_others: F64) -> tuple[F64, F64]:
+    """Compute the softmax of the utilities of a set in which the chosen item has the utility 0.
+
+    Args:
+        utility_of_others: (..., k - 1) the utility of each other item.
+
+    Returns:
+        The log probability of the chosen item, (...,), and the probabilities of the other items,
+        (..., k - 1).
+    """
+    # The largest utility is subtracted before exp, so that exp does not overflow.
+    largest = np.maximum(utility_of_others.max(axis=-1, keepdims=True), 0)
+    sum_of_exp = np.exp(-largest[..., 0]) + np.exp(utility_of_others - largest).sum(axis=-1)
+    log_sum = largest[..., 0] + np.log(sum_of_exp)
+    return -log_sum, np.exp(utility_of_others - log_sum[..., None])
 
 
 def _all_alike(z: F64, n_items: int) -> _GenuineLikelihood:
@@ -295,6 +320,9 @@ def _all_alike(z: F64, n_items: int) -> _GenuineLikelihood:
 
     Each pair counts as half an answer for the left item and half an answer for the right item. All
     n (n - 1) / 2 pairs of n items together count as n - 1 answers, so a pair has the share 2 / n.
+    With the sigmoid σ and the factor f = 1.7:
+
+        log p = Σ_rows (2 / n) (log σ(f z) + log σ(-f z)) / 2
 
     Args:
         z: (..., r) the difference of two utilities in each row.
@@ -311,6 +339,93 @@ def _all_alike(z: F64, n_items: int) -> _GenuineLikelihood:
     # `_with_blind_answers`.
     excess = np.sum(slope**2 / np.maximum(weight, _LEAST_P), axis=-1)
     return _GenuineLikelihood(log_p.sum(axis=-1), slope, weight, excess)
+
+
+class _SearchPoint(NamedTuple):
+    """A point in the search for the mode of a posterior, see `_SetPosterior`.
+
+    Attributes:
+        pull: (k - 1,) the point g, which stands for the differences of utility z = mean + V g.
+        loss: minus the logarithm of the posterior, up to a constant.
+        slope: (k - 1,) the slope of the log-likelihood in z.
+        precision: (k - 1, k - 1) minus the second derivative of the log-likelihood in z.
+    """
+
+    pull: F64
+    loss: float
+    slope: F64
+    precision: F64
+
+
+@dataclass(frozen=True, eq=False)
+class _SetPosterior:
+    """The posterior of the utilities of a set's k items, given one answer about the set.
+
+    The unknowns z are the differences of utility between the best item and each other item. Their
+    posterior has its mode where
+
+        loss = gᵀ V g / 2 - log p(answer | z),   z = mean + V g
+
+    is smallest, with the covariance V of z before the answer. The search is for the pull g, so that
+    V need not be inverted. At the mode, g is the slope of the log-likelihood.
+
+    Attributes:
+        layout: the layout of the answer.
+        mean: (k - 1,) the mean of z before the answer.
+        variance: (k - 1, k - 1) the covariance V of z before the answer.
+        blind: the share of blind answers.
+        ties: the share of blind answers that call all items equally good.
+    """
+
+    layout: Layout
+    mean: F64
+    variance: F64
+    blind: float
+    ties: float
+
+    @cached_property
+    def _differences(self) -> F64:
+        """Matrix D, (r, k - 1): D z are the differences of two utilities, one for each row."""
+        # The utility of the best item counts as 0, so the utilities of the other items are -z.
+        n_others = self.layout.n_items - 1
+        utilities = np.concatenate((np.zeros((1, n_others)), -np.eye(n_others)))
+        return utilities[self.layout.left] - utilities[self.layout.right]
+
+    def point(self, pull: F64) -> _SearchPoint:
+        """Compute the loss and the derivatives of the log-likelihood at a pull."""
+        z = self.mean + self.variance @ pull
+        differences = self._differences
+        likelihood = set_likelihood(
+            self.layout, (differences @ z)[None], np.array([self.blind]), self.ties
+        )
+        loss = float(0.5 * pull @ self.variance @ pull) - float(likelihood.log_p[0])
+        slope = differences.T @ likelihood.slope[0]
+        precision = (differences.T * likelihood.weight[0]) @ differences
+        return _SearchPoint(pull, loss, slope, precision)
+
+    def newton_step(self, point: _SearchPoint) -> F64:
+        """Compute Newton's step d for the pull g: (I + P V) d = slope - g.
+
+        P is the precision at the point.
+        """
+        identity = np.eye(len(self.mean))
+        matrix = identity + point.precision @ self.variance
+        return np.asarray(np.linalg.solve(matrix, point.slope - point.pull), np.float64)
+
+    def take(self, step: F64, point: _SearchPoint) -> tuple[_SearchPoint, F64]:
+        """Take a step from a point; while the step raises the loss, halve the step.
+
+        A tiny step is taken even if it raises the loss.
+
+        Returns:
+            The new point, and the step that leads to it.
+        """
+        share = 1.0
+        new_point = self.point(point.pull + step)
+        while new_point.loss > point.loss + _ROUNDING and share >= _SMALLEST_STEP:
+            share /= 2
+            new_point = self.point(point.pull + share * step)
+        return new_point, share * step
 
 
 def observed_set(
@@ -331,52 +446,28 @@ def observed_set(
         The slope of the log-likelihood at the mode, (k - 1,), and minus the second derivative,
         (k - 1, k - 1). The mode is z = mean + variance @ slope.
     """
-    n_others = layout.n_items - 1
-    # The utility of the best item counts as 0, so the utilities of the other items are -z. The
-    # products `utilities @ z` are the utilities of the items, and the products `differences @ z`
-    # are the differences of two utilities, one for each row.
-    utilities = np.concatenate((np.zeros((1, n_others)), -np.eye(n_others)))
-    differences = utilities[layout.left] - utilities[layout.right]
-    blind_share = np.array([blind])
-
-    def likelihood_at(z: F64) -> tuple[float, F64, F64]:
-        """Return log p of the answer at z, the slope in z, and minus the second derivative."""
-        likelihood = set_likelihood(layout, (differences @ z)[None], blind_share, ties)
-        precision = (differences.T * likelihood.weight[0]) @ differences
-        return float(likelihood.log_p[0]), differences.T @ likelihood.slope[0], precision
-
-    def loss(pull: F64, log_p: float) -> float:
-        """Return minus the logarithm of the posterior at z = mean + variance @ pull."""
-        return float(0.5 * pull @ variance @ pull) - log_p
-
-    # The search is for `pull`, with z = mean + variance @ pull, so that the variance need not be
-    # inverted. At the mode the pull is the slope.
-    pull = np.zeros(n_others)
-    log_p, slope, precision = likelihood_at(mean)
+    posterior = _SetPosterior(layout, mean, variance, blind, ties)
+    point = posterior.point(np.zeros(len(mean)))
     for _ in range(_NEWTON_STEPS):
-        step = np.linalg.solve(np.eye(n_others) + precision @ variance, slope - pull)
-        largest_loss = loss(pull, log_p) + _ROUNDING
-        new_pull = pull + step
-        log_p, slope, precision = likelihood_at(mean + variance @ new_pull)
-        # A step that raises the loss is halved, unless it is tiny already.
-        share = 1.0
-        while loss(new_pull, log_p) > largest_loss and share >= _SMALLEST_STEP:
-            share /= 2
-            new_pull = pull + share * step
-            log_p, slope, precision = likelihood_at(mean + variance @ new_pull)
-        pull = new_pull
-        if np.abs(share * step).max() < _SETTLED:
+        step = posterior.newton_step(point)
+        point, taken_step = posterior.take(step, point)
+        if np.abs(taken_step).max() < _SETTLED:
             break
-    return pull, precision
+    return point.pull, point.precision
 
 
 def summed_over_answers(layout: Layout, slope: F64, weight: F64) -> tuple[F64, F64]:
     """Compute the slope and the weight of whole answers about sets, for each row's difference.
 
-    The answer has the slope g and the curvature H in the utilities. Along the difference x, a
-    vector with 1 for the left item and -1 for the right item, the slope is g · x / 2 and the weight
-    xᵀ H x / 4, as if the utilities had the same variance and were independent. For an answer about
-    a pair the result is exact.
+    The difference x of a row is a vector with 1 for the left item and -1 for the right item. With
+    the slopes a and the weights b of the rows, the whole answer has the slope g = Σ_r a_r x_r and
+    the curvature H = Σ_r b_r x_r x_rᵀ in the utilities. Along the difference x the answer has
+
+        slope  = g · x / 2  = Σ_r a_r (x_r · x) / 2
+        weight = xᵀ H x / 4 = Σ_r b_r (x_r · x)² / 4
+
+    as if the utilities had the same variance and were independent. For an answer about a pair the
+    result is exact.
 
     Args:
         layout: the layout of the answers.
@@ -412,30 +503,41 @@ class SetColumns(NamedTuple):
     bias: F64
 
 
-def rows_of_choices(items: I64, chosen: I64, event: I64) -> list[SetColumns]:
+def rows_of_choices(items: I64, best: I64, worst: I64, event: I64) -> list[SetColumns]:
     """Make the rows of answers that name the best item, and perhaps the worst item.
 
     Args:
         items: (q, 6) the items of each answer in the order of their places, filled up with -1.
-        chosen: (q, 2) the best and the worst item; -1 if no worst item is named.
+        best: (q,) the best item of each answer.
+        worst: (q,) the worst item of each answer; -1 if none is named.
         event: (q,) the number of each answer among the events.
     """
     n_items = np.count_nonzero(items >= 0, axis=1)
-    best, worst = chosen.T
     columns = []
     for layout in CHOICES:
         has_layout = (n_items == layout.n_items) & ((worst >= 0) == layout.has_worst)
-        if not has_layout.any():
-            continue
-        shown = items[has_layout, : layout.n_items]
-        # A stable sort by this rank puts the best item first and the worst item last.
-        rank = np.zeros(shown.shape, np.int64)
-        rank[shown == best[has_layout, None]] = -1
-        rank[shown == worst[has_layout, None]] = 1
-        places = np.argsort(rank, axis=1, kind="stable")
-        ordered = np.take_along_axis(shown, places, axis=1)
-        columns.append(_columns_of(layout, ordered, places, event[has_layout]))
+        if has_layout.any():
+            shown = items[has_layout, : layout.n_items]
+            places = _places_best_first(shown, best[has_layout], worst[has_layout])
+            columns.append(_columns_of(layout, shown, places, event[has_layout]))
     return columns
+
+
+def _places_best_first(items: I64, best: I64, worst: I64) -> I64:
+    """Order the places of each question: the best item's first, the worst item's last.
+
+    Args:
+        items: (q, k) the items of each answer in the order of their places.
+        best: (q,) the best item of each answer.
+        worst: (q,) the worst item of each answer; -1 if none is named.
+
+    Returns:
+        (q, k) the places, numbered from 0. Places between the first and the last ascend.
+    """
+    rank = np.zeros(items.shape, np.int64)
+    rank[items == best[:, None]] = -1
+    rank[items == worst[:, None]] = 1
+    return np.argsort(rank, axis=1, kind="stable")
 
 
 def rows_of_alike(items: I64, event: I64) -> list[SetColumns]:
@@ -449,23 +551,23 @@ def rows_of_alike(items: I64, event: I64) -> list[SetColumns]:
     columns = []
     for layout in ALIKE:
         has_layout = n_items == layout.n_items
-        if not has_layout.any():
-            continue
-        shown = items[has_layout, : layout.n_items]
-        places = np.tile(np.arange(layout.n_items), (len(shown), 1))
-        columns.append(_columns_of(layout, shown, places, event[has_layout]))
+        if has_layout.any():
+            shown = items[has_layout, : layout.n_items]
+            places = np.tile(np.arange(layout.n_items), (len(shown), 1))
+            columns.append(_columns_of(layout, shown, places, event[has_layout]))
     return columns
 
 
-def _columns_of(layout: Layout, ordered: I64, places: I64, event: I64) -> SetColumns:
+def _columns_of(layout: Layout, items: I64, places: I64, event: I64) -> SetColumns:
     """Make the rows of answers with the same layout.
 
     Args:
         layout: the layout of the answers.
-        ordered: (q, k) the items of each answer in the order of the layout.
-        places: (q, k) the place of each ordered item in the question.
+        items: (q, k) the items of each answer in the order of their places in the question.
+        places: (q, k) the places of the items in the order of the layout.
         event: (q,) the number of each answer among the events.
     """
+    ordered = np.take_along_axis(items, places, axis=1)
     bias = place_bias(places[:, layout.left], places[:, layout.right], layout.n_items)
     return SetColumns(
         left=ordered[:, layout.left].ravel(),

@@ -12,7 +12,7 @@ from sortnet.errors import JudgementError
 from sortnet.preference.base import MOST_ITEMS, Pair
 from sortnet.preference.posterior import Draws
 from sortnet.preference.set_answers import BEST_FACTOR, WORST_FACTOR
-from sortnet.preference.strategies import Free, View
+from sortnet.preference.strategies import Free, View, draw_in_proportion
 
 _CANDIDATES = 64  # approximate number of items that are considered
 _RANDOM_ITEMS = 8  # number of random items that are considered in a large group
@@ -83,7 +83,7 @@ def grown_set(view: View, pair: Pair, size: int, rng: np.random.Generator) -> tu
     if size <= 2:
         return items
     every_nth = max(len(view.posterior.draws) // _DRAWS, 1)
-    draws = view.posterior.draws[::every_nth]
+    draws = view.posterior.draws[::every_nth]  # about 64 draws, to save time
     candidates = _candidates(view, pair, rng)
     while len(items) < size:
         candidates = [item for item in candidates if _extends(items, item, view.free)]
@@ -130,16 +130,23 @@ def _candidates(view: View, pair: Pair, rng: np.random.Generator) -> list[int]:
     members = view.groups.members[group]
     if len(members) <= _CANDIDATES:
         return [int(item) for item in members]
-    sample = members[rng.integers(len(members), size=_SAMPLE)]
-    random_items = sample[:_RANDOM_ITEMS]
-    fewest_answers_first = np.argsort(view.seen[sample], kind="stable")
-    rare_items = sample[fewest_answers_first[:_RARE_ITEMS]]
-    parts = [random_items, rare_items, *(_neighbours(view, item) for item in pair)]
+    parts = [
+        _random_and_rare_items(view, members, rng),
+        _neighbours(view, pair[0]),
+        _neighbours(view, pair[1]),
+    ]
     if view.among_top is not None:
         parts.append(_draw_for_top(view.among_top[members], members, rng))
     candidates = np.concatenate(parts)
-    is_within = view.groups.of[candidates] == group
+    is_within = view.groups.of[candidates] == group  # neighbours may be of other groups
     return [int(item) for item in np.unique(candidates[is_within])]
+
+
+def _random_and_rare_items(view: View, members: I64, rng: np.random.Generator) -> I64:
+    """Draw 8 random members of a group, and the 8 with the fewest answers in a random sample."""
+    sample = members[rng.integers(len(members), size=_SAMPLE)]
+    fewest_answers_first = sample[np.argsort(view.seen[sample], kind="stable")]
+    return np.concatenate((sample[:_RANDOM_ITEMS], fewest_answers_first[:_RARE_ITEMS]))
 
 
 def _neighbours(view: View, item: int) -> I64:
@@ -156,12 +163,7 @@ def _draw_for_top(q: F64, members: I64, rng: np.random.Generator) -> I64:
         members: (m,) the items of the group.
         rng: draws the members.
     """
-    n_drawn = _CANDIDATES // 2
-    # Gumbel-top-k: the members with the largest log(worth) + Gumbel noise are a draw without
-    # replacement.
-    with np.errstate(divide="ignore"):
-        key = np.log(_worth_of_items(q)) + rng.gumbel(size=len(q))
-    return members[np.argpartition(-key, n_drawn)[:n_drawn]]
+    return members[draw_in_proportion(_worth_of_items(q), _CANDIDATES // 2, rng)]
 
 
 def _worth_of_items(q: F64) -> F64:
@@ -180,13 +182,9 @@ def _worth_of_items(q: F64) -> F64:
 def set_information(draws: Draws, sets: I64) -> F64:
     """Compute the mutual information, in bits, between the scores and the answer about each set.
 
-    An answer names the best and the worst item of the set. Its probability, given the scores s, is
-
-        P(best) = exp(f s_best) / Σ exp(f s)                    over all items
-        P(worst, given best) = exp(-g s_worst) / Σ exp(-g s)    over all items except the best
-
-    with the factors f and g of `set_answers`. The information is the entropy of the mean
-    probabilities minus the mean entropy of the probabilities, over the draws (BALD).
+    An answer names the best and the worst item of the set. The information is the entropy of the
+    mean probabilities of the answers minus the mean entropy of the probabilities, over the draws
+    (BALD).
 
     Args:
         draws: (k, n) scores of all items, drawn from the posterior.
@@ -195,19 +193,35 @@ def set_information(draws: Draws, sets: I64) -> F64:
     Returns:
         (m,) the information of each set.
     """
-    size = sets.shape[1]
-    scores = np.asarray(draws[:, sets], np.float64)  # (k, m, size)
-    centred = scores - scores.mean(axis=2, keepdims=True)  # so that exp does not overflow
-    p_best = np.exp(BEST_FACTOR[size] * centred)
-    p_best /= p_best.sum(axis=2, keepdims=True)
-    exp_worst = np.exp(-WORST_FACTOR[size] * centred)
-    sum_without_best = np.maximum(exp_worst @ (1 - np.eye(size)), _LEAST_P)
-    # The shape is (k, m, size, size): the third axis is the best item, the fourth the worst.
-    p_square = p_best[..., :, None] * exp_worst[..., None, :] / sum_without_best[..., :, None]
-    best_is_not_worst = ~np.eye(size, dtype=np.bool_)
-    p = p_square[..., best_is_not_worst]
+    p = _p_of_answers(np.asarray(draws[:, sets], np.float64))
     bits: F64 = _entropy(p.mean(axis=0)) - _entropy(p).mean(axis=0)
     return bits
+
+
+def _p_of_answers(scores: F64) -> F64:
+    """Compute the probability of each answer about sets, given the scores s of the items.
+
+        P(best) = exp(f s_best) / Σ exp(f s)                    over all items
+        P(worst, given best) = exp(-g s_worst) / Σ exp(-g s)    over all items except the best
+
+    The factors f and g are those of `set_answers`.
+
+    Args:
+        scores: (..., size) the scores of the items of each set.
+
+    Returns:
+        (..., size (size - 1)) the probability of each choice of a best and another worst item.
+    """
+    size = scores.shape[-1]
+    centred = scores - scores.mean(axis=-1, keepdims=True)  # so that exp does not overflow
+    p_best = np.exp(BEST_FACTOR[size] * centred)
+    p_best /= p_best.sum(axis=-1, keepdims=True)
+    exp_worst = np.exp(-WORST_FACTOR[size] * centred)
+    is_other = ~np.eye(size, dtype=np.bool_)  # (best item, worst item): they differ
+    sum_without_best = np.maximum(exp_worst @ is_other.astype(np.float64), _LEAST_P)
+    # The last two axes are the best item and the worst item.
+    p: F64 = p_best[..., :, None] * exp_worst[..., None, :] / sum_without_best[..., :, None]
+    return p[..., is_other]
 
 
 def _entropy(p: F64) -> F64:

@@ -51,34 +51,73 @@ def set_comparisons(judgements: Judgements, rows: I64) -> SetComparisons:
         judgements: a table of judgements.
         rows: the rows of the answers about sets.
     """
-    items = judgements.items(rows).astype(np.int64)
-    # All arrays are (answers, places); -1 means that an answer has no item at the place, or names
-    # no best or worst item. The best and the worst item of an answer are repeated for each place.
-    best = np.broadcast_to(judgements.best[rows].astype(np.int64)[:, None], items.shape)
-    worst = np.broadcast_to(judgements.worst[rows].astype(np.int64)[:, None], items.shape)
-
-    def select(is_compared: Bool, better: I64, worse: I64, *, target: float) -> SetComparisons:
-        """Make comparisons of `better` and `worse` at the selected places."""
-        answer, _ = np.nonzero(is_compared)
-        return SetComparisons(
-            row=rows[answer],
-            better=better[is_compared],
-            worse=worse[is_compared],
-            target=np.full(len(answer), target),
-        )
-
-    is_not_best = (items >= 0) & (items != best)
-    is_between = is_not_best & (items != worst)
-    with_best = select(is_not_best & (best >= 0), best, items, target=1.0)
-    with_worst = select(is_between & (worst >= 0), items, worst, target=1.0)
-    first, second = np.triu_indices(items.shape[1], 1)
-    left = items[:, first]
-    right = items[:, second]
-    # Items fill the first places of a row. So if the second item of a pair exists, both exist.
-    is_tie = (best[:, first] < 0) & (right >= 0)
-    ties = select(is_tie, left, right, target=0.5)
-    columns = zip(with_best, with_worst, ties, strict=True)
+    names_best = judgements.best[rows] >= 0
+    names_worst = judgements.worst[rows] >= 0
+    parts = (
+        _comparisons_with_best(judgements, rows[names_best]),
+        _comparisons_with_worst(judgements, rows[names_worst]),
+        _ties_of_all_items(judgements, rows[~names_best]),
+    )
+    columns = zip(*parts, strict=True)
     return SetComparisons(*(np.concatenate(column_parts) for column_parts in columns))
+
+
+def _comparisons_with_best(judgements: Judgements, rows: I64) -> SetComparisons:
+    """Compare the best item of each answer with each other item; see `set_comparisons`.
+
+    Args:
+        judgements: a table of judgements.
+        rows: the rows of answers that name a best item.
+    """
+    items = judgements.items(rows).astype(np.int64)
+    best = judgements.best[rows].astype(np.int64)
+    is_other = (items >= 0) & (items != best[:, None])  # -1 is an empty place
+    answer, place = np.nonzero(is_other)
+    return SetComparisons(
+        row=rows[answer],
+        better=best[answer],
+        worse=items[answer, place],
+        target=np.ones(len(answer)),
+    )
+
+
+def _comparisons_with_worst(judgements: Judgements, rows: I64) -> SetComparisons:
+    """Compare the worst item of each answer with each other item except the best item.
+
+    Args:
+        judgements: a table of judgements.
+        rows: the rows of answers that name a worst item, and so a best item, too.
+    """
+    items = judgements.items(rows).astype(np.int64)
+    best = judgements.best[rows].astype(np.int64)
+    worst = judgements.worst[rows].astype(np.int64)
+    is_between = (items >= 0) & (items != best[:, None]) & (items != worst[:, None])
+    answer, place = np.nonzero(is_between)
+    return SetComparisons(
+        row=rows[answer],
+        better=items[answer, place],
+        worse=worst[answer],
+        target=np.ones(len(answer)),
+    )
+
+
+def _ties_of_all_items(judgements: Judgements, rows: I64) -> SetComparisons:
+    """Make a tie of each pair of items in answers that call all items equally good.
+
+    Args:
+        judgements: a table of judgements.
+        rows: the rows of these answers.
+    """
+    items = judgements.items(rows).astype(np.int64)
+    first, second = np.triu_indices(items.shape[1], 1)  # the two places of each pair
+    # Items fill the first places of a row. So if the second item of a pair exists, both exist.
+    answer, pair = np.nonzero(items[:, second] >= 0)
+    return SetComparisons(
+        row=rows[answer],
+        better=items[answer, first[pair]],
+        worse=items[answer, second[pair]],
+        target=np.full(len(answer), 0.5),
+    )
 
 
 class _VoteColumns(NamedTuple):

@@ -27,6 +27,7 @@ _CANDIDATES = 4_000  # size of the sample of pairs, if there are too many pairs 
 _MANY_ITEMS = 20_000  # of more items, a sample is searched for the items with the fewest answers
 _NEAR = 10  # two items are neighbours if their ranks differ by at most 10
 _TRIES = 100  # number of random pairs that are drawn before all pairs are listed
+_RANDOM_WORTH = 1e-9  # random differences between pairs of equal worth
 _FIRST_PAIRS = 32  # number of best pairs that are sorted first; the rest is rarely needed
 
 
@@ -262,12 +263,8 @@ def _neighbours_among_drawn(view: View, weight: F64, rng: np.random.Generator) -
         weight: (n,) the weight of each item.
         rng: draws the items.
     """
-    # Gumbel-top-k: the items with the largest log(weight) + Gumbel noise are a draw without
-    # replacement.
-    with np.errstate(divide="ignore"):
-        key = np.log(weight) + rng.gumbel(size=len(weight))
-    n_drawn = min(_CANDIDATES // _NEAR, len(key) - 1)  # `argpartition` needs fewer than all
-    drawn = np.argpartition(-key, n_drawn)[:n_drawn]
+    n_drawn = min(_CANDIDATES // _NEAR, len(weight) - 1)
+    drawn = draw_in_proportion(weight, n_drawn, rng)
     by_group_and_score = np.lexsort((view.posterior.scores[drawn], view.groups.of[drawn]))
     in_order = drawn[by_group_and_score]
     # Each item is paired with the next item, with the item after the next, and so on.
@@ -275,6 +272,22 @@ def _neighbours_among_drawn(view: View, weight: F64, rng: np.random.Generator) -
     i = np.concatenate([in_order[:-step] for step in steps])
     j = np.concatenate([in_order[step:] for step in steps])
     return _within_groups(view, i, j)
+
+
+def draw_in_proportion(weight: F64, n_drawn: int, rng: np.random.Generator) -> I64:
+    """Draw different indices of an array of weights, in proportion to the weights.
+
+    This is Gumbel-top-k: the indices with the largest log(weight) + Gumbel noise are a draw without
+    replacement.
+
+    Args:
+        weight: (n,) the weights, at least 0.
+        n_drawn: the number of indices to draw, below n.
+        rng: draws the noise.
+    """
+    with np.errstate(divide="ignore"):
+        key = np.log(weight) + rng.gumbel(size=len(weight))
+    return np.argpartition(-key, n_drawn)[:n_drawn]
 
 
 def committee(view: View, rng: np.random.Generator) -> Pair | None:
@@ -331,7 +344,6 @@ def _candidates(view: View, rng: np.random.Generator) -> CandidatePairs:
     """Return the pairs to choose from: all pairs if they are few, else a sample, see `bald`."""
     if view.every is not None:
         return _sampled(view.every, rng)
-    n = len(view.seen)
     # Half of the candidates are neighbours, an eighth have an item with few answers, and the rest
     # are random pairs.
     n_neighbours = _CANDIDATES // 2
@@ -339,15 +351,23 @@ def _candidates(view: View, rng: np.random.Generator) -> CandidatePairs:
     n_random = _CANDIDATES - n_neighbours - n_rare
     # Items with the fewest answers are always candidates, so that no item is forgotten.
     rare_items = _draw_items_with_few_answers(view, n_rare, rng)
-    first = np.concatenate((rng.integers(n, size=n_random), rare_items))
+    random_items = rng.integers(len(view.seen), size=n_random)
+    first = np.concatenate((random_items, rare_items))
     second = view.groups.partners(first, rng)
     # Neighbours in the ranking are often the most informative pairs.
-    rank = rng.integers(n - 1, size=n_neighbours)
-    distance = rng.integers(1, _NEAR + 1, size=n_neighbours)
-    later_rank = np.minimum(rank + distance, n - 1)
-    i = np.concatenate((first, view.order[rank]))
-    j = np.concatenate((second, view.order[later_rank]))
+    better, worse = _draw_neighbours(view, n_neighbours, rng)
+    i = np.concatenate((first, better))
+    j = np.concatenate((second, worse))
     return _within_groups(view, i, j)
+
+
+def _draw_neighbours(view: View, size: int, rng: np.random.Generator) -> CandidatePairs:
+    """Draw pairs of items whose ranks differ by at most 10; they may be of different groups."""
+    last_rank = len(view.seen) - 1
+    rank = rng.integers(last_rank, size=size)
+    distance = rng.integers(1, _NEAR + 1, size=size)
+    later_rank = np.minimum(rank + distance, last_rank)
+    return view.order[rank], view.order[later_rank]
 
 
 def _draw_items_with_few_answers(view: View, size: int, rng: np.random.Generator) -> I64:
@@ -386,8 +406,8 @@ def _worthiest_pair(
     Pairs of equal worth are in random order.
     """
     first, second = pairs
-    worth_in_random_order = worth + 1e-9 * rng.random(len(worth))
-    for k in _descending(worth_in_random_order):
+    random_differences = _RANDOM_WORTH * rng.random(len(worth))
+    for k in _descending(worth + random_differences):
         i = int(first[k])
         j = int(second[k])
         if i != j and view.free(i, j):

@@ -318,29 +318,34 @@ def study_of(decisions: Iterable[Decision], before: Study | None = None) -> Stud
         before: the state that the decisions change. If None, it is the state without any decision.
     """
     study = Study() if before is None else before
-    # The decisions in force, by the name of the field of `Study` and by the subject.
-    decisions_in_force: dict[str, Any] = {
-        switch.field: dict(getattr(study, switch.field)) for switch in _SWITCHES.values()
-    }
-    quotas = dict(study.quotas)
-    probabilities = dict(study.probabilities)
-    values: dict[str, Any] = {}  # by the name of the field of `Study`
+    values: dict[str, Any] = {}  # the values of the fields of `Study`, by name
+    for name, value in vars(study).items():
+        values[name] = dict(value) if isinstance(value, Mapping) else value
     for decision in decisions:
-        kind = decision.kind
-        if kind in UNDONE_BY:
-            decisions_in_force[_switch(kind).field][decision.subject] = decision
-        elif kind in UNDOES:
-            decisions_in_force[_switch(kind).field].pop(decision.subject, None)
-        elif kind in ABOUT_P and decision.annotator is not None:
-            probabilities[decision.annotator] = ABOUT_P[kind]
-        elif kind == "quota":
-            quotas[decision.annotator] = int(decision.amount or 0)
-        else:  # the kind is the name of a field
-            field_name = kind.replace("-", "_")
-            values[field_name] = _value_set_by(decision)
-    values["probabilities"] = probabilities
-    values["quotas"] = {annotator: quota for annotator, quota in quotas.items() if quota}
-    return replace(study, **decisions_in_force, **values)
+        _apply(decision, values)
+    # The amount 0 means no quota.
+    values["quotas"] = {name: quota for name, quota in values["quotas"].items() if quota}
+    return replace(study, **values)
+
+
+def _apply(decision: Decision, values: dict[str, Any]) -> None:
+    """Change the fields of a study as a decision says.
+
+    Args:
+        decision: the decision.
+        values: the values of the fields of `Study`, by name. They are changed in place.
+    """
+    kind = decision.kind
+    if kind in UNDONE_BY:
+        values[_switch(kind).field][decision.subject] = decision
+    elif kind in UNDOES:
+        values[_switch(kind).field].pop(decision.subject, None)
+    elif kind in ABOUT_P:
+        values["probabilities"][decision.annotator] = ABOUT_P[kind]
+    elif kind == "quota":
+        values["quotas"][decision.annotator] = int(decision.amount or 0)
+    else:  # the kind is the name of a field
+        values[kind.replace("-", "_")] = _value_set_by(decision)
 
 
 def _value_set_by(decision: Decision) -> str | float | bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -93,23 +93,16 @@ class Votes:
             return self if is_alone else self.marked(models)
         if not len(self):
             return self
-        n_gold = len(better_and_worse)
-        # Nobody gave the known answers. Their annotator 0 has no meaning, and -1 means "no set".
-        gold_columns: dict[str, NDArray[Any]] = {
-            "left": better_and_worse[:, 0],
-            "right": better_and_worse[:, 1],
-            "target": np.ones(n_gold),
-            "annotator": np.zeros(n_gold, np.int64),
-            "weight": np.ones(n_gold),
-            "kind": np.full(n_gold, GOLD),
-            "probit": np.full(n_gold, np.nan),
-            "answer": np.full(n_gold, -1),
-            "layout": np.full(n_gold, -1),
-            "bias": np.ones(n_gold),
-        }
         by_model = np.isin(self.annotator, [*models])
         votes = replace(self, kind=np.where(by_model, MODEL, PERSON))
-        columns = {name: np.append(column, gold_columns[name]) for name, column in votes._columns()}
+        return votes._followed_by([_known_answers(better_and_worse)])
+
+    def _followed_by(self, others: Sequence[Votes]) -> Votes:
+        """Append other votes. A column that is None in these votes stays None."""
+        columns = {}
+        for name, column in self._columns():
+            further_columns = [getattr(votes, name) for votes in others]
+            columns[name] = np.concatenate([column, *further_columns])
         return Votes(**columns)
 
     def _columns(self) -> Iterator[tuple[str, NDArray[Any]]]:
@@ -185,19 +178,16 @@ class Votes:
         has_best = judgements.best[rows] >= 0  # else all items are equally good
         choices = rows[has_best]
         alike = rows[~has_best]
-        best_and_worst = np.column_stack((judgements.best[choices], judgements.worst[choices]))
+        best = judgements.best[choices].astype(np.int64)
+        worst = judgements.worst[choices].astype(np.int64)
         columns_by_layout = [
-            *rows_of_choices(judgements.items(choices), best_and_worst.astype(np.int64), choices),
+            *rows_of_choices(judgements.items(choices), best, worst, choices),
             *rows_of_alike(judgements.items(alike), alike),
         ]
         set_votes = [_votes_of_sets(judgements, columns) for columns in columns_by_layout]
         no_set = np.full(len(self), -1)
         pair_votes = replace(self, answer=no_set, layout=no_set, bias=np.ones(len(self)))
-        columns = {}
-        for name, pair_column in pair_votes._columns():
-            set_columns = [getattr(votes, name) for votes in set_votes]
-            columns[name] = np.concatenate([pair_column, *set_columns])
-        return Votes(**columns)
+        return pair_votes._followed_by(set_votes)
 
     def probits(self) -> list[float]:
         """List the probit of each vote that is a measurement, and NaN for any other vote."""
@@ -217,11 +207,13 @@ class Votes:
 
         A mask selects an answer about a set only if it selects all rows of the answer.
         """
+        selected = mask
         if self.answer is not None and mask.dtype == np.bool_:
             incomplete_answers = np.unique(self.answer[~mask])
             is_of_set = self.answer >= 0
-            mask = mask & ~(is_of_set & np.isin(self.answer, incomplete_answers))
-        return replace(self, **{name: column[mask] for name, column in self._columns()})
+            is_incomplete = is_of_set & np.isin(self.answer, incomplete_answers)
+            selected = mask & ~is_incomplete
+        return replace(self, **{name: column[selected] for name, column in self._columns()})
 
     @property
     def sets(self) -> list[SetRows]:
@@ -288,6 +280,30 @@ class Votes:
         return pairs.where(is_comparison)
 
 
+def _known_answers(better_and_worse: I64) -> Votes:
+    """Make votes of the known answers to gold pairs, with a value in every column.
+
+    Nobody gave these answers, so their annotator has no meaning.
+
+    Args:
+        better_and_worse: (p, 2) the better and the worse item of each gold pair.
+    """
+    n = len(better_and_worse)
+    no_set = np.full(n, -1)
+    return Votes(
+        left=better_and_worse[:, 0],
+        right=better_and_worse[:, 1],
+        target=np.ones(n),
+        annotator=np.zeros(n, np.int64),
+        weight=np.ones(n),
+        kind=np.full(n, GOLD),
+        probit=np.full(n, np.nan),
+        answer=no_set,
+        layout=no_set,
+        bias=np.ones(n),
+    )
+
+
 def _votes_of_sets(judgements: Judgements, columns: SetColumns) -> Votes:
     """Make votes from the columns of answers about sets with the same layout."""
     n_rows = len(columns.event)
@@ -330,11 +346,12 @@ def unseen_in_blocks(
 ) -> tuple[F64, F64]:
     """Approximate the mean and variance of each answer's gap as if its annotator had not answered.
 
-    The gap of an answer is s_left - s_right. The answers of an annotator are left out in blocks of
-    at most 128 answers. In a block, K is the covariance of the arguments z of the answers, k the
-    covariance of the gaps with z, and W the diagonal matrix of the weights. With
-    k' = k (I - W K)⁻¹, diag(k' W kᵀ) is added to the variances of the gaps, and k' times the slopes
-    is subtracted from the means.
+    The gap of an answer is s_left - s_right. An annotator's answers are left out together, or in
+    blocks of at most 128 answers. With the covariances G of a block's gaps, K of the arguments z of
+    the block's answers, and k of the gaps with z, and the diagonal matrix W of the weights:
+
+        k' = k (I - W K)⁻¹
+        mean' = mean - k' slope,  variance' = diag(G + k' W kᵀ)
 
     Args:
         mean: (m,) the mean of each gap, given all answers.
@@ -347,35 +364,78 @@ def unseen_in_blocks(
         n_items: the number of items n.
     """
     slope, weight = likelihood
-
-    def leave_out(block: I64) -> tuple[F64, F64]:
-        """Return the mean and the variance of the gaps in a block, without the block's answers."""
-        i = votes.left[block]
-        j = votes.right[block]
-        bias = n_items + votes.annotator[block]  # positions of the biases in C
-        c = reliability[block]
-        b = side[block]
+    unseen_mean = np.empty_like(mean)
+    unseen_variance = np.empty_like(mean)
+    for block in _blocks_by_annotator(votes.annotator):
+        position_of_bias = n_items + votes.annotator[block]
+        covariances = _covariances_of_block(
+            C,
+            votes.left[block],
+            votes.right[block],
+            position_of_bias,
+            reliability=reliability[block],
+            side=side[block],
+        )
+        k = covariances.gaps_with_z
         w = weight[block]
-        # Three covariance matrices: of the gaps with each other, of the gaps with the biases, and
-        # of the biases with each other.
-        gaps = C[np.ix_(i, i)] - C[np.ix_(i, j)] - C[np.ix_(j, i)] + C[np.ix_(j, j)]
-        gaps_with_bias = b * (C[np.ix_(i, bias)] - C[np.ix_(j, bias)])
-        biases = np.outer(b, b) * C[np.ix_(bias, bias)]
-        k = c * gaps + gaps_with_bias
-        K = c[:, None] * k + c * gaps_with_bias.T + biases
-        identity_minus_WK = np.eye(len(block)) - w[:, None] * K
+        identity_minus_WK = np.eye(len(block)) - w[:, None] * covariances.z
         unseen_k = np.linalg.solve(identity_minus_WK.T, k.T).T
-        unseen_mean = mean[block] - unseen_k @ slope[block]
-        unseen_variance = np.diag(gaps) + np.sum(unseen_k * w * k, axis=1)
-        return unseen_mean, unseen_variance
+        unseen_mean[block] = mean[block] - unseen_k @ slope[block]
+        unseen_variance[block] = np.diag(covariances.gaps) + np.sum(unseen_k * w * k, axis=1)
+    return unseen_mean, np.maximum(unseen_variance, _LEAST_VARIANCE)
 
-    means = np.empty_like(mean)
-    variances = np.empty_like(mean)
-    by_annotator = np.argsort(votes.annotator, kind="stable")
-    starts = np.searchsorted(votes.annotator[by_annotator], np.arange(votes.annotator.max() + 1))
-    for rows_of_annotator in np.split(by_annotator, starts[1:]):
-        # An annotator without answers has one block, which is empty.
-        n_blocks = max(math.ceil(len(rows_of_annotator) / _BLOCK), 1)
-        for block in np.array_split(rows_of_annotator, n_blocks):
-            means[block], variances[block] = leave_out(block)
-    return means, np.maximum(variances, _LEAST_VARIANCE)
+
+def _blocks_by_annotator(annotator: I64) -> Iterator[I64]:
+    """Divide the rows of answers into blocks of at most 128 answers of the same annotator.
+
+    Args:
+        annotator: (m,) the number of each answer's annotator.
+
+    Yields:
+        The rows of each block.
+    """
+    rows_by_annotator = np.argsort(annotator, kind="stable")
+    is_other_annotator = np.diff(annotator[rows_by_annotator]) != 0
+    starts_of_later_annotators = np.flatnonzero(is_other_annotator) + 1
+    for rows in np.split(rows_by_annotator, starts_of_later_annotators):
+        yield from np.array_split(rows, math.ceil(len(rows) / _BLOCK))
+
+
+class _Covariances(NamedTuple):
+    """Covariances in a block of b answers, each a (b, b) matrix.
+
+    The gap of an answer is s_left - s_right. The argument of its likelihood is z.
+
+    Attributes:
+        gaps: the covariance of the gaps with each other.
+        gaps_with_z: the covariance of the gaps (rows) with the arguments z (columns).
+        z: the covariance of the arguments z with each other.
+    """
+
+    gaps: F64
+    gaps_with_z: F64
+    z: F64
+
+
+def _covariances_of_block(
+    C: F64, i: I64, j: I64, bias: I64, *, reliability: F64, side: F64
+) -> _Covariances:
+    """Compute the covariances of the gaps and of the arguments z = c (s_i - s_j) + f b of answers.
+
+    Here c is the annotator's reliability, b the annotator's side bias, and f the factor of the side
+    bias in the answer.
+
+    Args:
+        C: the covariance of all scores and side biases.
+        i, j: the positions in C of the scores of each answer's left and right item.
+        bias: the position in C of each answer's side bias.
+        reliability: the reliability c in each answer's z.
+        side: the factor f in each answer's z.
+    """
+    c = reliability
+    gaps = C[np.ix_(i, i)] - C[np.ix_(i, j)] - C[np.ix_(j, i)] + C[np.ix_(j, j)]
+    gaps_with_bias = side * (C[np.ix_(i, bias)] - C[np.ix_(j, bias)])
+    biases = np.outer(side, side) * C[np.ix_(bias, bias)]
+    gaps_with_z = c * gaps + gaps_with_bias
+    z = c[:, None] * gaps_with_z + c * gaps_with_bias.T + biases
+    return _Covariances(gaps, gaps_with_z, z)

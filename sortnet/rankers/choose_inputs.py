@@ -8,7 +8,8 @@ to be asked, because a trial would use answers that the limit does not count.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -76,53 +77,71 @@ def choose(
     has at most 20,000 documents of each part.
     """
     best = config.with_defaults
-    trials = list(ended)
-    chooses_weight_decay = config.training.weight_decay is None and train.judged is not None
+    needs_scaling = config.scaling is None
+    needs_weight_decay = config.training.weight_decay is None and train.judged is not None
     missing_suffix = "+missing" if any_missing(train.features) else ""
-    has_judge = train.judge is not None or vali.judge is not None
-    if has_judge or config.judgements is not None:  # trials would spend answers
+    if _would_spend_answers(train, vali, config):
         scaling = config.scaling or INPUTS[-1] + missing_suffix
-        return best.changed(scaling=scaling), trials
-    if config.scaling is not None and not chooses_weight_decay:
-        return best, trials
+        return best.changed(scaling=scaling), list(ended)
+    if not needs_scaling and not needs_weight_decay:
+        return best, list(ended)
     parts = _parts_of_trials(train, vali, config)
     if parts is None:
-        return best, trials
-    tried_train, tried_vali = parts
+        return best, list(ended)
 
-    def outcome(candidate: Config) -> F64:
-        """Return RankQuality of each validation query, from a new trial or an ended trial."""
-        settings = {"scaling": candidate.scaling, "weight_decay": candidate.training.weight_decay}
-        for trial in trials:
-            if settings.items() <= trial.items():
-                return np.array(trial["outcomes"], np.float64)  # JSON's null becomes NaN
-        progress(f"choosing the inputs, trial {len(trials) + 1}")
-        values = _outcomes(tried_train, tried_vali, candidate, make_for or make_comparator)
-        new_trial = _trial(settings, values, average(values, candidate.empty))
-        trials.append(new_trial)
-        on_trial(new_trial)
-        return values
-
-    if config.scaling is None:
+    trials = _Trials(*parts, make_for or make_comparator, list(ended), progress, on_trial)
+    if needs_scaling:
         candidates = [best.changed(scaling=inputs + missing_suffix) for inputs in INPUTS]
-        best = first_best(candidates, outcome)
-    if chooses_weight_decay:
+        best = first_best(candidates, trials.outcome)
+    if needs_weight_decay:
         weight_decay = best.training.weight_decay or 0.0
         stronger = [best.changed(weight_decay=weight_decay * factor) for factor in STRONGER]
-        best = first_best([best, *stronger], outcome, _SURE_OF_FEW)
-    return best, trials
+        best = first_best([best, *stronger], trials.outcome, _SURE_OF_FEW)
+    return best, trials.done
 
 
-def _trial(settings: Mapping[str, Any], values: F64, quality: float) -> Trial:
-    """Make the record of a trial, as JSON values.
+def _would_spend_answers(train: Queries, vali: Queries, config: Config) -> bool:
+    """Check whether trials would use up answers of a judge, or answers of a limited number."""
+    has_judge = train.judge is not None or vali.judge is not None
+    return has_judge or config.judgements is not None
 
-    Args:
-        settings: the settings that differ between trials.
-        values: RankQuality of each validation query; NaN becomes None, as JSON has no NaN.
-        quality: the mean of the values.
+
+@dataclass
+class _Trials:
+    """Trials of settings on the same queries; settings that were tried are not tried again.
+
+    Attributes:
+        train, vali: the queries that each trial learns from, and is measured on.
+        make_for: function that makes the comparator of a trial, see `_outcomes`.
+        done: the finished trials, in the order in which they were run.
+        progress: function that is called with a line of text before each trial.
+        on_trial: function that is called with each trial that is finished.
     """
-    json_values = [None if np.isnan(value) else value for value in values.tolist()]
-    return {**settings, "quality": quality, "outcomes": json_values}
+
+    train: Queries
+    vali: Queries
+    make_for: MakeFor
+    done: list[Trial]
+    progress: Progress
+    on_trial: Callable[[Trial], None]
+
+    def outcome(self, candidate: Config) -> F64:
+        """Return RankQuality of each validation query, from a finished trial or a new trial."""
+        settings = {"scaling": candidate.scaling, "weight_decay": candidate.training.weight_decay}
+        for trial in self.done:
+            if settings.items() <= trial.items():
+                return np.array(trial["outcomes"], np.float64)  # JSON's null becomes NaN
+        self.progress(f"choosing the inputs, trial {len(self.done) + 1}")
+        values = _outcomes(self.train, self.vali, candidate, self.make_for)
+        trial = {
+            **settings,
+            "quality": average(values, candidate.empty),
+            # JSON has no NaN, the value of a query without a RankQuality.
+            "outcomes": [None if np.isnan(value) else value for value in values.tolist()],
+        }
+        self.done.append(trial)
+        self.on_trial(trial)
+        return values
 
 
 def first_best(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, fields
-from typing import Any, ClassVar, TypeAlias
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -18,17 +18,31 @@ from sortnet.errors import ModelError
 from sortnet.rankers.base import Ranker, order_by
 from sortnet.rankers.model_folder import Array, Saved
 
-# A node is a tuple of a feature, a threshold, the numbers of the left and the right child, and
-# whether a document with a missing value goes left.
-Node: TypeAlias = tuple[int, float, int, int, bool]
 _LEAF = -1  # in place of the feature of a leaf
 # Types of the arrays of a `Forest`; all other arrays are int64.
 _DTYPES: dict[str, type] = {"threshold": np.float64, "missing": np.bool_}
 
 
+class Node(NamedTuple):
+    """A node of a tree, at which documents go to the left or to the right child.
+
+    Attributes:
+        feature: number of the feature that is compared, `_LEAF` at a leaf.
+        threshold: documents with values up to the threshold go left; at a leaf, its value.
+        left, right: numbers of the children, where the root of the tree has the number 0.
+        missing: whether a document without a value of the feature goes left.
+    """
+
+    feature: int
+    threshold: float
+    left: int
+    right: int
+    missing: bool
+
+
 def leaf(value: float) -> Node:
     """Make a leaf, a node with `_LEAF` in place of a feature and its value as the threshold."""
-    return (_LEAF, value, 0, 0, False)
+    return Node(_LEAF, value, left=0, right=0, missing=False)
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,7 +74,7 @@ class Forest:
             root = len(nodes)
             roots.append(root)
             for feature, threshold, left, right, missing in tree:
-                nodes.append((feature, threshold, root + left, root + right, missing))
+                nodes.append(Node(feature, threshold, root + left, root + right, missing))
         features, thresholds, left_children, right_children, missing_left = zip(*nodes, strict=True)
         return cls(
             feature=np.array(features, np.int64),
@@ -78,10 +92,11 @@ class Forest:
         A document above `threshold` gets `value`, any other document gets 0. If `missing` is true,
         a document without a value of the feature gets 0; if not, it gets `value`.
         """
-        return cls.of(
-            [(feature, threshold, 1, 2, missing), leaf(0.0), leaf(value)]
-            for feature, threshold, value, missing in stumps
-        )
+        trees = []
+        for feature, threshold, value, missing in stumps:
+            root = Node(feature, threshold, left=1, right=2, missing=missing)
+            trees.append([root, leaf(0.0), leaf(value)])
+        return cls.of(trees)
 
     def __call__(self, X: F32) -> F64:
         """Score documents with features X (n_docs, n_features): the sum of the trees' values.

@@ -122,31 +122,7 @@ def descend(
         DivergedError: if the loss is no longer a number.
     """
     net.generator.manual_seed(config.seed)
-    rng = np.random.default_rng(config.seed)
-    optimizer = _make_optimizer(net, config)
-    n_steps = config.epochs * math.ceil(len(train) / config.queries)
-    schedule = torch.optim.lr_scheduler.OneCycleLR(
-        optimizer, optimizer.defaults["lr"], total_steps=n_steps, cycle_momentum=False
-    )
-
-    def train_epoch(epoch: int) -> None:
-        """Make a step of the optimizer for each mini-batch of the training queries."""
-        order = rng.permutation(len(train))
-        for first in range(0, len(train), config.queries):
-            optimizer.zero_grad()
-            batch = order[first : first + config.queries]
-            _add_loss_gradient(score, train, batch, config.query_loss, epoch, config.lr)
-            _add_l1_gradient(net, config.l1)
-            optimizer.step()
-            schedule.step()
-
-    def validation_quality() -> float:
-        """Compute RankQuality of the net on the validation queries."""
-        with torch.no_grad():
-            scores = score(vali).numpy()
-        quality: float = config.quality_of(vali, order_by(vali, scores))
-        return quality
-
+    descent = _Descent.of(net, train, config, score)
     best_quality = -np.inf
     best_weights = net.state_dict()
     best_epoch = 0
@@ -154,15 +130,72 @@ def descend(
         for epoch in range(1, config.epochs + 1):
             progress(f"training, epoch {epoch}/{config.epochs}")
             net.train()
-            train_epoch(epoch)
+            descent.make_epoch(epoch)
             net.eval()
-            quality = validation_quality()
+            with torch.no_grad():
+                scores = score(vali).numpy()
+            quality = config.quality_of(vali, order_by(vali, scores))
             if quality > best_quality:
                 best_quality = quality
                 best_weights = copy.deepcopy(net.state_dict())
                 best_epoch = epoch
     net.load_state_dict(best_weights)
     return {"epoch": best_epoch, "epochs": config.epochs}
+
+
+@dataclass
+class _Descent:
+    """Gradient descent of a net's weights by the mean loss of mini-batches of queries.
+
+    Attributes:
+        net: the net, whose weights are changed in place.
+        train: the training queries, scaled.
+        config: the settings of the ranker.
+        score: function that computes the net's scores of queries, with gradients.
+        optimizer: changes the weights by their gradients.
+        schedule: changes the learning rate after each step.
+        rng: generator of the order of the queries.
+    """
+
+    net: Any
+    train: Queries
+    config: Any
+    score: Callable[[Queries], Tensor]
+    optimizer: Any
+    schedule: Any
+    rng: np.random.Generator
+
+    @classmethod
+    def of(
+        cls, net: Any, train: Queries, config: Any, score: Callable[[Queries], Tensor]
+    ) -> _Descent:
+        """Prepare the optimizer and its schedule for all epochs of the settings."""
+        optimizer = _make_optimizer(net, config)
+        n_batches = math.ceil(len(train) / config.queries)
+        schedule = torch.optim.lr_scheduler.OneCycleLR(
+            optimizer,
+            optimizer.defaults["lr"],
+            total_steps=config.epochs * n_batches,
+            cycle_momentum=False,
+        )
+        rng = np.random.default_rng(config.seed)
+        return cls(net, train, config, score, optimizer, schedule, rng)
+
+    def make_epoch(self, epoch: int) -> None:
+        """Make a step for each mini-batch of the training queries, in random order.
+
+        Args:
+            epoch: number of the epoch, for the message of an error.
+        """
+        config = self.config
+        order = self.rng.permutation(len(self.train))
+        for first in range(0, len(self.train), config.queries):
+            self.optimizer.zero_grad()
+            batch = order[first : first + config.queries]
+            _add_loss_gradient(self.score, self.train, batch, config.query_loss, epoch, config.lr)
+            _add_l1_gradient(self.net, config.l1)
+            self.optimizer.step()
+            self.schedule.step()
 
 
 def _make_optimizer(net: Any, config: Any) -> Any:
@@ -206,11 +239,11 @@ def _add_loss_gradient(
         DivergedError: if the loss is not a number.
     """
     # Queries of similar length are scored together, so that little is padded.
-    batch = batch[np.argsort(part.sizes[batch], kind="stable")]
-    longest = max(int(part.sizes[batch[-1]]), 1)
+    by_size = batch[np.argsort(part.sizes[batch], kind="stable")]
+    longest = max(int(part.sizes[by_size[-1]]), 1)
     n_queries_at_once = max(1, _PAIRS_AT_ONCE // longest**2)
     for first in range(0, len(batch), n_queries_at_once):
-        queries = part.take(batch[first : first + n_queries_at_once])
+        queries = part.take(by_size[first : first + n_queries_at_once])
         if not queries.n_docs:
             continue
         numbers, is_document = padded(queries, np.arange(len(queries)))

@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike
 from sortnet.comparators.fitted_trees import FittedTrees, weight_shapes
 from sortnet.config import Config
 from sortnet.core import F32, F64, I64, Comparator, Queries, Sorting
-from sortnet.core.large_arrays import runs_of_queries
+from sortnet.core.large_arrays import joined_ranges, runs_of_queries
 from sortnet.errors import ModelError
 from sortnet.rankers.base import Ranker
 from sortnet.rankers.load_ranker import load_ranker
@@ -115,15 +115,14 @@ class Model(Ranker):
         # The pairs of the documents `start` to `stop` - 1 are compared together.
         for start, stop in runs_of_queries(pair_offsets, _PAIRS_AT_ONCE):
             n_pairs = n_pairs_of_doc[start:stop]
-            first_pair = pair_offsets[start:stop] - pair_offsets[start]
             i = np.repeat(np.arange(start, stop), n_pairs)
-            pair_number = np.arange(len(i))
-            # In the pairs of a document, j runs from the first to the last document of its query.
-            j = pair_number + np.repeat(first_of_query[start:stop] - first_pair, n_pairs)
+            j = joined_ranges(first_of_query[start:stop], n_pairs)
             margins = comparator.prefer(prepared, i, j).astype(np.float64)
             margins[i == j] = 0
+            first_pair = pair_offsets[start:stop] - pair_offsets[start]
             margin_sums = np.add.reduceat(margins, first_pair)
-            means[start:stop] = margin_sums / np.maximum(n_pairs - 1, 1)
+            n_others = n_pairs - 1
+            means[start:stop] = margin_sums / np.maximum(n_others, 1)
         return means.astype(np.float32)
 
     def margins(self, queries: Queries, i: ArrayLike, j: ArrayLike) -> F32:

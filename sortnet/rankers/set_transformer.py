@@ -8,6 +8,7 @@ FETA-Net have.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
@@ -18,7 +19,7 @@ from torch import Tensor
 from sortnet.comparators.losses import Loss, listnet
 from sortnet.config import COMPARATOR, TRAINING, setting
 from sortnet.context.attention import SetEncoder
-from sortnet.core import Queries
+from sortnet.core import I64, Queries
 from sortnet.core.memory import refuse_too_large
 from sortnet.rankers.context_rankers import ContextSettings
 from sortnet.rankers.listwise import padded
@@ -97,15 +98,9 @@ class SetSettings(ContextSettings):
         Raises:
             DataError: if the attention among the documents of a query does not fit into memory.
         """
-        queries = np.argsort(part.sizes, kind="stable")[::-1]  # the longest query first
-        queries = queries[part.sizes[queries] > 0]
         docs = [np.empty(0, np.int64)]
         scores = [torch.empty(0)]
-        while len(queries):
-            longest = int(part.sizes[queries[0]])
-            n_queries = self._queries_at_once(longest, part.source)
-            batch = queries[:n_queries]
-            queries = queries[n_queries:]
+        for batch in self._batches(part):
             numbers, is_document = padded(part, batch)
             x = torch.from_numpy(part.features[numbers] * is_document[..., None])
             mask = torch.from_numpy(is_document)
@@ -114,6 +109,19 @@ class SetSettings(ContextSettings):
         # The scores are in the order of the batches; put them in the order of the documents.
         position_of_doc = np.argsort(np.concatenate(docs))
         return torch.cat(scores)[torch.from_numpy(position_of_doc)]
+
+    def _batches(self, part: Queries) -> Iterator[I64]:
+        """Yield the numbers of queries that are scored together, the longest queries first.
+
+        Queries without documents are left out.
+        """
+        queries = np.argsort(part.sizes, kind="stable")[::-1]
+        queries = queries[part.sizes[queries] > 0]
+        while len(queries):
+            longest = int(part.sizes[queries[0]])
+            n_queries = self._queries_at_once(longest, part.source)
+            yield queries[:n_queries]
+            queries = queries[n_queries:]
 
     def _queries_at_once(self, longest: int, source: str) -> int:
         """Compute how many queries of at most `longest` documents are scored together.

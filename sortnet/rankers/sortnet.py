@@ -101,19 +101,11 @@ def fit(
     if from_model is None:
         scaler = fit_scaler(str(config.scaling), train, seed=config.seed)
     else:
-        config = with_epochs(train, config)
         scaler = from_model.scaler
+        config = with_epochs(train, config)
         if state is None:
             state = State(0, first_comparator(from_model.comparator, config), is_trained=True)
-        run_of_model = from_model.info.get("run")
-        info = {"from": {"run": run_of_model}, **(info or {})}
-
-    best_model = partial(_best_model, config=config, scaler=scaler, train=train, info=info)
-
-    def save_if_better(record: Iteration, state: State) -> None:
-        """Save the model in the first process, if this iteration found a better model."""
-        if save is not None and record.best and group.rank == 0:
-            save(best_model(state))
+        info = {"from": {"run": from_model.info.get("run")}, **(info or {})}
 
     # The size of the whole part decides, not the size of this process's share. So the result does
     # not depend on the number of processes.
@@ -123,17 +115,20 @@ def fit(
         """Scale this process's share of the queries."""
         return scaler(sharded(queries, group), halved=halved)
 
+    best_model = partial(_best_model, config=config, scaler=scaler, train=train, info=info)
     # Saving comes before the user's callbacks, which may read the saved model.
-    all_callbacks: list[Callback] = [save_if_better]
+    all_callbacks: list[Callback] = []
+    if save is not None and group.rank == 0:
+        all_callbacks.append(partial(_save_if_better, save, best_model))
     if halved:
         all_callbacks.append(_return_freed_memory)
     all_callbacks += callbacks
-    make = (make_for or make_comparator)(config, scaler.n_columns)
+
     metric_names = [*measured(config.rank_quality), *metrics]
     state = learn_to_sort(
         scaled_share(train),
         scaled_share(vali),
-        make,
+        (make_for or make_comparator)(config, scaler.n_columns),
         config,
         metrics=[config.metric(name) for name in metric_names],
         sink=sink,
@@ -144,6 +139,23 @@ def fit(
         are_checked=True,
     )
     return best_model(state)
+
+
+def _save_if_better(
+    save: Callable[[Model], None],
+    best_model: Callable[[State], Model],
+    record: Iteration,
+    state: State,
+) -> None:
+    """Save the best model so far if the iteration found it; a callback of the loop.
+
+    Args:
+        save: function that saves a model.
+        best_model: function that makes a model of the best comparator of a state.
+        record, state: the arguments of a callback.
+    """
+    if record.best:
+        save(best_model(state))
 
 
 def _choose_settings(

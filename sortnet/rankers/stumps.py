@@ -59,7 +59,9 @@ Weigh = Callable[[F64, F64], F64]
 
 
 def by_exponential(margin: F64, start: F64) -> F64:
-    """Weigh the pairs by start exp(-margin), scaled to a sum of 1: RankBoost's distribution D.
+    """Weigh each pair by exp(-margin) times its weight at the start, as RankBoost does.
+
+    The weights are scaled to a sum of 1, and are RankBoost's distribution D of pairs.
 
     Args:
         margin: (m,) margins of the pairs.
@@ -71,10 +73,11 @@ def by_exponential(margin: F64, start: F64) -> F64:
 
 
 def by_fidelity(margin: F64, start: F64) -> F64:
-    """Weigh the pairs by start sqrt(P) (1 - P), scaled to a sum of 1.
+    """Weigh each pair by the slope of its fidelity loss, as FRank does.
 
     P = 1 / (1 + exp(-margin)) is the probability of a pair's order. The fidelity loss of a pair
-    whose order is known is 1 - sqrt(P), with the derivative -½ sqrt(P) (1 - P) by the margin.
+    whose order is known is 1 - sqrt(P), with the derivative -½ sqrt(P) (1 - P) by the margin. So
+    the weight is sqrt(P) (1 - P) times the weight at the start, scaled to a sum of 1.
 
     Args:
         margin: (m,) margins of the pairs.
@@ -93,13 +96,8 @@ def boosted(
 
     A stump h has the value 1 above a threshold of a feature, else 0. A round gives each pair of a
     better document i and a worse document j a weight W, and chooses the stump with the largest |r|,
-    where r = Σ W (h_i - h_j). The score of a document is the sum Σ α h over the rounds, where
-
-        α = ½ ln(W+ / W-)
-
-    with the sums W+ and W- of the weights of the pairs that the stump orders rightly and wrongly.
-    RankBoost adds half of the weights of undecided pairs to both sums: W+ = (1 + r) / 2 and
-    W- = (1 - r) / 2.
+    where r = Σ W (h_i - h_j). The score of a document is the sum Σ α h over the rounds, where α is
+    the `_weight_of_stump`.
 
     Args:
         train: graded queries.
@@ -113,8 +111,10 @@ def boosted(
     pairs = pairs_of_grades(train)
     better = pairs.i
     worse = pairs.j
-    weight_at_start = np.ones(len(pairs))
-    if weigh is by_fidelity:  # the weights of the pairs of each query have a sum of 1
+    is_rankboost = weigh is by_exponential
+    if is_rankboost:
+        weight_at_start = np.ones(len(pairs))
+    else:  # FRank: the weights of the pairs of each query have a sum of 1
         query = train.query_of_docs()[better]
         weight_at_start = 1 / np.bincount(query)[query]
     codes, thresholds = _binned(train.features)
@@ -130,17 +130,26 @@ def boosted(
         if abs(r) < _TINY:  # every stump orders as much weight rightly as wrongly
             break
         h = (codes[:, feature] > threshold).astype(np.float64)
-        if weigh is by_exponential:  # the formulas of RankBoost, see above
-            weight_right = (1 + r) / 2
-            weight_wrong = (1 - r) / 2
+        if is_rankboost:  # half of the weights of undecided pairs is added to both sums
+            alpha = _weight_of_stump((1 + r) / 2, (1 - r) / 2)
         else:
             difference = h[better] - h[worse]
-            weight_right = float(weight @ (difference > 0))
-            weight_wrong = float(weight @ (difference < 0))
-        alpha = 0.5 * np.log((weight_right + _SMOOTH) / (weight_wrong + _SMOOTH))
+            alpha = _weight_of_stump(
+                float(weight @ (difference > 0)), float(weight @ (difference < 0))
+            )
         score += alpha * h
-        stumps.append((feature, float(thresholds[threshold, feature]), float(alpha), True))
+        stumps.append((feature, float(thresholds[threshold, feature]), alpha, True))
     return stumps or [_STUMP_WITHOUT_EFFECT]
+
+
+def _weight_of_stump(weight_right: float, weight_wrong: float) -> float:
+    """Compute the weight α = ½ ln(W+ / W-) of a stump in the sum of stumps.
+
+    Args:
+        weight_right: the sum W+ of the weights of the pairs that the stump orders rightly.
+        weight_wrong: the sum W- of the weights of the pairs that the stump orders wrongly.
+    """
+    return float(0.5 * np.log((weight_right + _SMOOTH) / (weight_wrong + _SMOOTH)))
 
 
 def best_stump(codes: I64, potential: F64, n_thresholds: int) -> tuple[int, int, float]:

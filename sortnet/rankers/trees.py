@@ -22,7 +22,6 @@ from sortnet.rankers.registry import library_of
 Tree: TypeAlias = list[Node]
 
 _HIGHEST = 30  # highest grade for which both libraries can compute the gain 2^grade - 1
-_LEFT, _RIGHT = 2, 3  # positions of the left and the right child in a `Node`
 
 
 @dataclass(frozen=True)
@@ -89,28 +88,38 @@ def _lightgbm(lightgbm: Any, train: Queries, config: TreeSettings) -> list[Tree]
 
 def _nodes_of_lightgbm(root: dict[str, Any]) -> Tree:
     """Convert a tree of LightGBM, nested dicts, to a list of nodes, parents before children."""
-    nodes: list[list[Any]] = []  # each with the fields of a `Node`
-    # Each entry is a node, its parent in `nodes`, and the field of the parent that holds its
-    # number. The root has no parent.
-    waiting: list[tuple[dict[str, Any], list[Any] | None, int]] = [(root, None, _LEFT)]
-    while waiting:
-        node, parent, field_of_parent = waiting.pop()
-        if parent is not None:
-            parent[field_of_parent] = len(nodes)
-        if "leaf_value" in node:
-            nodes.append([*leaf(float(node["leaf_value"]))])
+    subtrees = _subtrees_of_lightgbm(root)
+    number_of_subtree = {id(subtree): number for number, subtree in enumerate(subtrees)}
+    nodes: Tree = []
+    for subtree in subtrees:
+        if "leaf_value" in subtree:
+            nodes.append(leaf(float(subtree["leaf_value"])))
             continue
-        threshold = float(node["threshold"])
-        if node["missing_type"] == "NaN":
-            missing_goes_left = bool(node["default_left"])
+        feature = subtree["split_feature"]
+        threshold = float(subtree["threshold"])
+        left = number_of_subtree[id(subtree["left_child"])]
+        right = number_of_subtree[id(subtree["right_child"])]
+        if subtree["missing_type"] == "NaN":
+            missing_goes_left = bool(subtree["default_left"])
         else:  # no value was missing in training, and LightGBM treats a missing value as 0
             missing_goes_left = threshold >= 0
-        # The numbers of the children are set when the children are converted.
-        inner_node = [node["split_feature"], threshold, 0, 0, missing_goes_left]
-        nodes.append(inner_node)
-        waiting.append((node["right_child"], inner_node, _RIGHT))
-        waiting.append((node["left_child"], inner_node, _LEFT))
-    return [tuple(node) for node in nodes]
+        nodes.append(Node(feature, threshold, left, right, missing_goes_left))
+    return nodes
+
+
+def _subtrees_of_lightgbm(root: dict[str, Any]) -> list[dict[str, Any]]:
+    """List a tree of LightGBM and all its subtrees, a parent before its children.
+
+    A tree may be deeper than Python's limit of recursion, so the children wait in a list.
+    """
+    subtrees = []
+    waiting = [root]
+    while waiting:
+        subtree = waiting.pop()
+        subtrees.append(subtree)
+        if "leaf_value" not in subtree:  # only leaves have no children
+            waiting += [subtree["right_child"], subtree["left_child"]]
+    return subtrees
 
 
 def _xgboost(xgboost: Any, train: Queries, config: TreeSettings) -> list[Tree]:
@@ -145,7 +154,7 @@ def _nodes_of_xgboost(tree: dict[str, Any]) -> Tree:
         # A value that equals the threshold goes right in XGBoost, but left in a `Forest`. So the
         # threshold of the `Forest` is the largest number below the threshold of XGBoost.
         threshold = np.nextafter(np.float32(split), np.float32(-np.inf))
-        nodes.append((feature, float(threshold), left, right, bool(default_left)))
+        nodes.append(Node(feature, float(threshold), left, right, bool(default_left)))
     return nodes
 
 

@@ -25,6 +25,7 @@ Trial: TypeAlias = dict[str, Any]  # the settings that were tried, their quality
 
 SEARCHES = ("grid", "optuna")
 _TRIALS = 20  # default number of trials of a search by Optuna, which would never end
+_SEEDS_OF_OPTUNA = 2**32  # Optuna's seeds are below this number
 _STOPPING_SHARE = 0.2  # share of an inner part's queries to learn from that stop the training
 
 
@@ -81,21 +82,28 @@ class _Trials:
         Settings that were tried before are not tried again. The result is None if no further trial
         may be started.
         """
-        flat = candidate.flat()
-        values = {}
-        for name in self.names:
-            value = flat[name]
-            values[name] = list(value) if isinstance(value, tuple) else value
+        values = self._values_in_json(candidate)
         key = repr(values)
         if key not in self.done:
-            if self.done and self._has_ended():  # the first trial is always run
+            if self._has_reached_limit():
                 return None
             self.done[key] = values | self._run(candidate)
         quality: float = self.done[key]["quality"]
         return quality
 
-    def _has_ended(self) -> bool:
-        """Check whether the number of trials or the time has reached its limit."""
+    def _values_in_json(self, candidate: Settings) -> dict[str, Any]:
+        """Return the settings that differ between trials, by name, with lists for tuples."""
+        flat = candidate.flat()
+        values = {}
+        for name in self.names:
+            value = flat[name]
+            values[name] = list(value) if isinstance(value, tuple) else value
+        return values
+
+    def _has_reached_limit(self) -> bool:
+        """Check whether no further trial may be started; the first trial may always be started."""
+        if not self.done:
+            return False
         if self.most is not None and len(self.done) >= self.most:
             return True
         return self.seconds is not None and time.monotonic() - self.began > self.seconds
@@ -108,7 +116,7 @@ class _Trials:
         qualities = []
         for part in self.parts:
             ranker = fit_ranker(part.learned, part.stopping, candidate)
-            if part.scored is None:  # this is the only part
+            if part.scored is None:  # without inner parts, this part is the only part
                 facts = ("quality", "iteration")
                 return {name: ranker.info[name] for name in facts if name in ranker.info}
             order = ranker.order(part.scored)
@@ -162,23 +170,29 @@ def tune(
     times the number of inner parts.
     """
     settings: Settings = Config() if config is None else config
-    grid = settings.grids if grid is None else grid
-    grids = [grid] if isinstance(grid, Mapping) else list(grid)
+    grids = _list_grids(settings.grids if grid is None else grid)
     names = list(dict.fromkeys(chain(*grids)))  # the names of all grids, each once
     _check_names(settings, names)
     if search not in SEARCHES:
         raise SortNetError(f"unknown search {search!r}; known are {', '.join(SEARCHES)}")
-    parts = [Part(train, vali, None)]
+
     if inner:
         # The measure is chosen here, once, so that all inner parts are scored by the same measure.
         settings = choose_quality(train, vali, settings)
         parts = _inner_parts(joined([train, vali]), inner, settings.seed)
-    search_trials = _Trials(parts, names, trials, seconds)
+    else:
+        parts = [Part(train, vali, scored=None)]
+    search_trials = _Trials(parts, names, most=trials, seconds=seconds)
     if search == "grid":
         best = _by_grid(search_trials, settings, grids)
     else:
         best = _by_optuna(search_trials, settings, grids)
     return Tuned(best, list(search_trials.done.values()))
+
+
+def _list_grids(grid: Grid | Sequence[Grid]) -> list[Grid]:
+    """Return a single grid, or several grids, as a list."""
+    return [grid] if isinstance(grid, Mapping) else list(grid)
 
 
 def _check_names(settings: Settings, names: Sequence[str]) -> None:
@@ -240,11 +254,7 @@ def _best(settings: Settings, tried: Iterable[tuple[float | None, Settings]]) ->
 
 
 def _by_optuna(trials: _Trials, settings: Settings, grids: Sequence[Grid]) -> Settings:
-    """Try combinations that Optuna draws from the values of all grids; return the best settings.
-
-    Optuna draws the position of a value in its list, because it cannot store values that are
-    tuples.
-    """
+    """Try combinations that Optuna draws from the values of all grids; return the best settings."""
     try:
         import optuna
     except ImportError:
@@ -256,20 +266,32 @@ def _by_optuna(trials: _Trials, settings: Settings, grids: Sequence[Grid]) -> Se
     if not values_to_try:
         return settings
     optuna.logging.set_verbosity(optuna.logging.WARNING)
-    study = optuna.create_study(
-        direction="maximize", sampler=optuna.samplers.TPESampler(seed=settings.seed % 2**32)
-    )
+    sampler = optuna.samplers.TPESampler(seed=settings.seed % _SEEDS_OF_OPTUNA)
+    study = optuna.create_study(direction="maximize", sampler=sampler)
     tried = []
     for _ in range(trials.most or _TRIALS):
         trial = study.ask()
-        combination = {}
-        for name, values in values_to_try.items():
-            position = trial.suggest_categorical(name, range(len(values)))
-            combination[name] = values[position]
-        candidate = settings.changed(**combination)
+        candidate = settings.changed(**_draw_combination(trial, values_to_try))
         quality = trials.quality(candidate)
         if quality is None:
             break
         study.tell(trial, quality)
         tried.append((quality, candidate))
     return _best(settings, tried)
+
+
+def _draw_combination(trial: Any, values_to_try: Mapping[str, Sequence[Any]]) -> dict[str, Any]:
+    """Let Optuna draw a value of each setting, {name of the setting: value}.
+
+    Optuna draws the position of a value in its list, because it cannot store values that are
+    tuples.
+
+    Args:
+        trial: the trial of Optuna's study.
+        values_to_try: {name of a setting: values to draw from}.
+    """
+    combination = {}
+    for name, values in values_to_try.items():
+        position = trial.suggest_categorical(name, range(len(values)))
+        combination[name] = values[position]
+    return combination

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Container, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -144,13 +144,7 @@ def _take_moments(
     """
     weights = dict(member.named_parameters())
     keys = [name.removeprefix(prefix) for name in tensors if name.startswith(prefix)]
-    moments_of_weight: dict[str, set[str]] = {}  # the names of the moments
-    for key in keys:
-        weight, _, moment = key.rpartition(":")
-        moments_of_weight.setdefault(weight, set()).add(moment)
-    for weight, names in moments_of_weight.items():
-        if weight not in weights or names not in _MOMENTS:
-            raise ModelError(f"{path}: not the state of an optimiser: {shown(weight)}")
+    _refuse_unknown_moments(keys, weights, path)
     moments = {}
     for key in keys:
         weight, _, moment = key.rpartition(":")
@@ -159,6 +153,23 @@ def _take_moments(
         array = take(tensors, f"{prefix}{key}", np.float32, shape, path)
         moments[key] = torch.from_numpy(array.copy())
     return moments
+
+
+def _refuse_unknown_moments(keys: Iterable[str], weights: Container[str], path: Path) -> None:
+    """Raise a ModelError if the keys are not the moments that an optimiser keeps.
+
+    Args:
+        keys: the keys `WEIGHT:MOMENT` of all moments of a member.
+        weights: the names of the member's weights.
+        path: the file, for messages.
+    """
+    moments_of_weight: dict[str, set[str]] = {}
+    for key in keys:
+        weight, _, moment = key.rpartition(":")
+        moments_of_weight.setdefault(weight, set()).add(moment)
+    for weight, moments in moments_of_weight.items():
+        if weight not in weights or moments not in _MOMENTS:
+            raise ModelError(f"{path}: not the state of an optimiser: {shown(weight)}")
 
 
 def weights_of(comparator: TrainableComparator, prefix: str) -> dict[str, Array]:

@@ -207,15 +207,27 @@ def quicksort(comparator: Comparator, queries: Queries, *, start: I64 | None = N
         batches.append((i, j, margin))
         side = np.zeros(len(part), np.int64)  # -1: before the pivot, 0: the pivot, 1: after it
         side[places] = np.where(margin == 0, np.sign(places - pivots), -np.sign(margin))
-        # Each part is divided into its three sides, which the numbers 3 part + side put in order.
-        new_part = 3 * part + side
-        by_new_part = np.argsort(new_part, kind="stable")
-        order = order[by_new_part]
-        # The parts that have documents are numbered 0, 1, ... again.
-        _, part_numbers = np.unique(new_part[by_new_part], return_inverse=True)
-        part = part_numbers.astype(np.int64)
+        order, part = _divide_by_side(order, part, side)
     i, j, margins = (np.concatenate(column) for column in zip(*batches, strict=True))
     return Sorting(order, ComparedPairs.of(i, j, margin=margins))
+
+
+def _divide_by_side(order: I64, part: I32 | I64, side: I64) -> tuple[I64, I64]:
+    """Divide each part of `quicksort` into its three sides, each of which becomes a part.
+
+    Args:
+        order: (n_docs,) the documents in their places.
+        part: (n_docs,) the number of the part of each place.
+        side: (n_docs,) the side of each place: -1 before the pivot, 0 the pivot, 1 after it.
+
+    Returns:
+        (n_docs,) the documents in their new places, and (n_docs,) the numbers of the new parts.
+    """
+    new_part = 3 * part + side  # these numbers put the sides of a part, and the parts, in order
+    by_new_part = np.argsort(new_part, kind="stable")
+    # The new parts that have documents are numbered 0, 1, ... again.
+    _, part_numbers = np.unique(new_part[by_new_part], return_inverse=True)
+    return order[by_new_part], part_numbers.astype(np.int64)
 
 
 def _places_and_pivots(part: I32 | I64) -> tuple[I64, I64]:
@@ -246,8 +258,7 @@ def shuffled(queries: Queries, rng: np.random.Generator) -> I64:
 def _triples(offsets: I64, samples: int, rng: np.random.Generator) -> I64:
     """Choose triples of documents of one query: all triples, or `samples` random triples.
 
-    All triples are numbered, query by query. Within a query the triple first < second < third has
-    the number C(first, 1) + C(second, 2) + C(third, 3), by the combinatorial number system.
+    The triples are numbered query by query, and within a query as in `_triples_by_number`.
 
     Args:
         offsets: (n_queries + 1,) the number of each query's first document, and the end.
@@ -258,23 +269,38 @@ def _triples(offsets: I64, samples: int, rng: np.random.Generator) -> I64:
         (m, 3) document numbers.
     """
     sizes = np.diff(offsets)
-    # choose2[n] = C(n, 2) and choose3[n] = C(n, 3), the numbers of pairs and triples.
-    n = np.arange(sizes.max(initial=0) + 1, dtype=np.int64)
-    choose2 = n * (n - 1) // 2
-    choose3 = np.cumsum(choose2) - choose2
-    ends = np.cumsum(choose3[sizes])
+    n_triples = sizes * (sizes - 1) // 2 * (sizes - 2) // 3  # C(n, 3) for each query
+    ends = np.cumsum(n_triples)
     total = int(ends[-1]) if len(ends) else 0
     number = np.arange(total) if total <= samples else rng.integers(total, size=samples)
     query = np.searchsorted(ends, number, side="right")
-    first_number = ends - choose3[sizes]  # the number of each query's first triple
-    number_in_query = number - first_number[query]
+    first_number = ends - n_triples  # the number of each query's first triple
+    triples = _triples_by_number(number - first_number[query], int(sizes.max(initial=0)))
+    return triples + offsets[query, None]
+
+
+def _triples_by_number(number: I64, n_docs: int) -> I64:
+    """Find the triples first < second < third of documents, (m, 3), that have the numbers (m,).
+
+    In the combinatorial number system the number of a triple is
+
+        C(first, 1) + C(second, 2) + C(third, 3)
+
+    Args:
+        number: (m,) numbers of triples.
+        n_docs: the largest number of documents of a query; all documents are below it.
+    """
+    # choose2[n] = C(n, 2) and choose3[n] = C(n, 3), the numbers of pairs and triples.
+    n = np.arange(n_docs + 1, dtype=np.int64)
+    choose2 = n * (n - 1) // 2
+    choose3 = np.cumsum(choose2) - choose2
     # The third document is the largest number with C(third, 3) <= the number of the triple. The
     # second and the first document follow in the same way from the difference.
-    third = np.searchsorted(choose3, number_in_query, side="right") - 1
-    number_of_pair = number_in_query - choose3[third]
+    third = np.searchsorted(choose3, number, side="right") - 1
+    number_of_pair = number - choose3[third]
     second = np.searchsorted(choose2, number_of_pair, side="right") - 1
     first = number_of_pair - choose2[second]
-    return np.stack((first, second, third), axis=1) + offsets[query, None]
+    return np.stack((first, second, third), axis=1)
 
 
 def _equality_classes(queries: Queries) -> I64:
@@ -285,16 +311,18 @@ def _equality_classes(queries: Queries) -> I64:
     """
     bits = (queries.features + np.float32(0)).view(np.int32)  # -0.0 becomes 0.0
     rows = np.column_stack((queries.query_of_docs().astype(np.int32), bits))
-    rows_as_bytes = rows.view(f"V{4 * rows.shape[1]}")[:, 0]
-    _, classes = np.unique(rows_as_bytes, return_inverse=True)
-    numbers: I64 = classes
-    return numbers
+    # Rows of bytes are compared as single values, which is faster than np.unique of rows.
+    rows_as_bytes = rows.view(f"V{rows.itemsize * rows.shape[1]}")[:, 0]
+    _, class_of_row = np.unique(rows_as_bytes, return_inverse=True)
+    classes: I64 = class_of_row
+    return classes
 
 
 def _places(order: I64, classes: I64) -> I64:
     """Find the place of each document in a ranking, (n_docs,).
 
-    The documents of a class exchange places, so that their places ascend by document number.
+    Documents of a class are interchangeable. They share their places out by document number, so
+    that a ranking that only exchanges equal documents has the same result.
 
     Args:
         order: (n_docs,) the ranking, document numbers query by query.
@@ -304,9 +332,9 @@ def _places(order: I64, classes: I64) -> I64:
     place[order] = np.arange(len(order))
     docs_by_number = np.argsort(classes, kind="stable")  # class by class, then by document number
     docs_by_place = np.lexsort((place, classes))  # class by class, then by place
-    place_by_number = np.empty_like(place)
-    place_by_number[docs_by_number] = place[docs_by_place]
-    return place_by_number
+    shared_place = np.empty_like(place)
+    shared_place[docs_by_number] = place[docs_by_place]
+    return shared_place
 
 
 def _rank_change(against: str, main_places: I64, other_places: I64) -> RankChange:
@@ -324,7 +352,7 @@ def _rank_change(against: str, main_places: I64, other_places: I64) -> RankChang
 
 
 class Tally:
-    """Counts of comparisons by margin, and of comparisons by ranks, which grow sort by sort.
+    """Counts of the comparisons of several sorts, by margin and by the ranks of the documents.
 
     Only comparisons for which the judge prefers a document are counted. So the sums over the counts
     `margins` and `ranks["compared"]` of `facts` are equal.

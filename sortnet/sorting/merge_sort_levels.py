@@ -6,7 +6,7 @@ tensors.
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -61,7 +61,7 @@ def _merge_level(
     steps = []
     # For each merge, a and b are the places in `order` of the first remaining documents of its two
     # runs, end_a and end_b the ends of the runs, and next_place the next place to fill.
-    a, end_a, end_b = merge_bounds(offsets, width)
+    a, end_a, end_b = merge_bounds(offsets, width)  # bounds of the two runs
     b = end_a.copy()
     next_place = a.copy()
     # The new place of each document. At first each document of a first run is behind the whole
@@ -87,16 +87,26 @@ def _merge_level(
     return merged, steps
 
 
-def merge_bounds(offsets: I64, width: int) -> tuple[I64, I64, I64]:
+class MergeBounds(NamedTuple):
+    """Bounds of the two neighbouring runs of each of k merges.
+
+    Attributes:
+        start: (k,) where the first run begins.
+        middle: (k,) where the first run ends, and the second run begins.
+        end: (k,) where the second run ends.
+    """
+
+    start: I64
+    middle: I64
+    end: I64
+
+
+def merge_bounds(offsets: I64, width: int) -> MergeBounds:
     """Compute where the two runs of each merge of a level begin and end.
 
     Args:
         offsets: (n_queries + 1,) where each query begins, and the end.
         width: the number of documents of a run; the last run of a query may be shorter.
-
-    Returns:
-        For each merge the start of its first run, the start of its second run, which is the end of
-        the first run, and the end of its second run.
     """
     sizes = np.diff(offsets)
     n_merges = -(-sizes // (2 * width))  # rounded up
@@ -108,4 +118,4 @@ def merge_bounds(offsets: I64, width: int) -> tuple[I64, I64, I64]:
     middle = np.minimum(start + width, end_of_query)
     end = np.minimum(start + 2 * width, end_of_query)
     has_two_runs = middle < end  # a run without a second run needs no merge
-    return start[has_two_runs], middle[has_two_runs], end[has_two_runs]
+    return MergeBounds(start[has_two_runs], middle[has_two_runs], end[has_two_runs])

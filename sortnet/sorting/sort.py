@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit, prange
@@ -91,15 +91,25 @@ def sorted_runs(
     """
     form = comparator.kernel() if hasattr(comparator, "kernel") else None
     on_device = comparator.on_device() if hasattr(comparator, "on_device") else None
-    if isinstance(form, DualUnits):
-        n_docs = _COMPILED_CHUNK
-    elif form is None and on_device is not None:
-        n_docs = _DEVICE_CHUNK
-    else:
-        n_docs = _BATCHED_CHUNK
-    n_values = _VALUES if form is None else _READ_AT_ONCE
+    n_docs, n_values = _chunk_sizes(form, on_device)
     for first, last in _runs_of_queries(queries, n_docs, n_values):
         yield _sorted_run(comparator, queries, first, last, start, form, on_device)
+
+
+def _chunk_sizes(form: Form | None, on_device: OnDevice | None) -> tuple[int, int]:
+    """Choose the largest numbers of documents, and of their features, that are sorted together.
+
+    Args:
+        form: the form of the margin for compiled code; None: compiled code cannot compute it.
+        on_device: the function that computes margins on a GPU; None: there is none.
+    """
+    if isinstance(form, DualUnits):
+        return _COMPILED_CHUNK, _READ_AT_ONCE
+    if form is not None:
+        return _BATCHED_CHUNK, _READ_AT_ONCE
+    if on_device is not None:
+        return _DEVICE_CHUNK, _VALUES
+    return _BATCHED_CHUNK, _VALUES
 
 
 def _sorted_run(
@@ -115,6 +125,12 @@ def _sorted_run(
 
     The features of these queries are freed when this function returns, before the next queries are
     read.
+
+    Args:
+        comparator, queries, start: see `sorted_runs`.
+        first, last: the first query to sort, and the first query after the run.
+        form: the form of the margin for compiled code; None: compiled code cannot compute it.
+        on_device: the function that computes margins on a GPU; None: there is none.
     """
     docs = slice(int(queries.offsets[first]), int(queries.offsets[last]))
     offsets = queries.offsets[first : last + 1] - docs.start
@@ -123,9 +139,9 @@ def _sorted_run(
         order = _arrange_run(X, offsets)
     else:
         order = np.asarray(start[docs], np.int64) - docs.start
-    numbers = None if form is None else _prepare_compiled(form, X)
-    if numbers is not None:
-        values, weights = numbers
+    compiled = None if form is None else _prepare_compiled(form, X)
+    if compiled is not None:
+        values, weights = compiled
         # `order` is sorted in place.
         i, j, margin = _sort_compiled(values, weights, order, offsets, shift=docs.start)
         if isinstance(form, Score):  # the compiled code returns differences of scores
@@ -216,11 +232,11 @@ def certainty_of(comparator: Comparator, queries: Queries, i: I64, j: I64) -> F3
     """
     certainty = np.empty(len(i), np.float32)
     spread_of = getattr(comparator, "spread", lambda prepared, i, j: None)
-    for rows, prepared, prepared_i, prepared_j in _prepare_pairs(comparator, queries, i, j):
-        margin = comparator.prefer(prepared, prepared_i, prepared_j)
-        spread = spread_of(prepared, prepared_i, prepared_j)
+    for pairs in _prepare_pairs(comparator, queries, i, j):
+        margin = comparator.prefer(pairs.prepared, pairs.i, pairs.j)
+        spread = spread_of(pairs.prepared, pairs.i, pairs.j)
         divisor = 1 if spread is None else spread + _LEAST_SPREAD
-        certainty[rows] = np.abs(margin) / divisor
+        certainty[pairs.rows] = np.abs(margin) / divisor
     return certainty
 
 
@@ -235,20 +251,30 @@ def margins_of(comparator: Comparator, queries: Queries, i: I64 | I32, j: I64 | 
     Cost: preparing the documents of the queries of all pairs, some queries at a time.
     """
     margins = np.empty(len(i), np.float32)
-    for rows, prepared, prepared_i, prepared_j in _prepare_pairs(comparator, queries, i, j):
-        margins[rows] = comparator.prefer(prepared, prepared_i, prepared_j)
+    for pairs in _prepare_pairs(comparator, queries, i, j):
+        margins[pairs.rows] = comparator.prefer(pairs.prepared, pairs.i, pairs.j)
     return margins
+
+
+class _PreparedPairs(NamedTuple):
+    """Pairs of some queries, with the prepared documents of these queries.
+
+    Attributes:
+        rows: (m,) row numbers of the pairs in the table of all pairs.
+        prepared: the prepared documents.
+        i, j: (m,) numbers of the documents of each pair among the prepared documents.
+    """
+
+    rows: I64
+    prepared: Any
+    i: I64 | I32
+    j: I64 | I32
 
 
 def _prepare_pairs(
     comparator: Comparator, queries: Queries, i: I64 | I32, j: I64 | I32
-) -> Iterator[tuple[I64, Any, I64 | I32, I64 | I32]]:
-    """Prepare the documents of pairs (i, j), some queries at a time.
-
-    Yields:
-        The rows of the pairs of some queries, the prepared documents of these queries, and the i
-        and the j of these pairs as numbers of prepared documents.
-    """
+) -> Iterator[_PreparedPairs]:
+    """Prepare the documents of pairs (i, j), some queries at a time."""
     by_query = np.argsort(i, kind="stable")
     ascending = i[by_query]
     for first, last in _runs_of_queries(queries, _BATCHED_CHUNK, _VALUES):
@@ -257,7 +283,7 @@ def _prepare_pairs(
         rows = by_query[first_row:end_row]
         if len(rows):
             prepared = comparator.prepare(queries.features[begin:end])
-            yield rows, prepared, i[rows] - begin, j[rows] - begin
+            yield _PreparedPairs(rows, prepared, i[rows] - begin, j[rows] - begin)
 
 
 def _runs_of_queries(queries: Queries, n_docs: int, n_values: int) -> Iterator[tuple[int, int]]:

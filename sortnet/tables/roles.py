@@ -129,42 +129,38 @@ def choose_columns(
         name: cells for name, cells in rows.columns.items() if name not in ignore or name in named
     }
     _refuse_nested(rows, usable)
+
+    # A column of texts without a role may become the column of ids, texts, images or sounds.
     known_categories = _known_categories(known_features or (), rows.columns, usable)
-    categorical_columns = {column_of(name, usable) for name in known_categories}
-    with_role = {*named, *named_roles.shown, *categorical_columns}
-    text_columns = {
-        name: cells
-        for name, cells in usable.items()
-        if name not in with_role and name.lower() not in GRADES and not is_numeric(cells)
-    }
+    known_categorical_columns = {column_of(name, usable) for name in known_categories}
+    with_role = {*named, *named_roles.shown, *known_categorical_columns}
+    text_columns = _text_columns(_without(usable, with_role))
     if features is None:
         refuse_decimal_commas(rows, text_columns)
     media_notes = _media_notes(rows, text_columns, named_roles)
     group_notes = _group_notes(rows, named_roles, ignore)
-    without_role = {name: cells for name, cells in usable.items() if name not in named}
-    content = _choose_content(named_roles, without_role, text_columns)
+    content = _choose_content(named_roles, _without(usable, named), text_columns)
+
+    # The remaining columns may become features.
     no_features = {*content, named_roles.group, named_roles.context}
-    categories: tuple[str, ...] = ()
     if features is None:
-        candidates = {
-            name: cells
-            for name, cells in usable.items()
-            if name not in no_features and name.lower() not in _NO_FEATURES
-        }
-        features, categories = _guessed_features(
-            candidates, rows.columns, None if known_features is None else known_categories
-        )
-    _refuse_without_content(rows, content, (*named_roles.shown, *features, *categories))
-    feature_columns = {column_of(name, rows.columns) for name in (*features, *categories)}
+        candidates = _without_ids_and_grades(_without(usable, no_features))
+        categories_of_other_data = None if known_features is None else known_categories
+        chosen = _guessed_features(candidates, rows.columns, categories_of_other_data)
+    else:
+        chosen = _Features(tuple(features), ())
+    all_features = (*chosen.numeric, *chosen.categories)
+    _refuse_without_content(rows, content, (*named_roles.shown, *all_features))
+    feature_columns = {column_of(name, rows.columns) for name in all_features}
     used = {*no_features, *named_roles.shown, *feature_columns}
     return replace(
         named_roles,
         **content._asdict(),
-        features=tuple(features),
+        features=chosen.numeric,
         ignored=tuple(name for name in rows.columns if name not in used),
-        categories=categories,
+        categories=chosen.categories,
         notes=(*media_notes, *group_notes),
-        dates=tuple(name for name in features if name in rows.dates),
+        dates=tuple(name for name in chosen.numeric if name in rows.dates),
     )
 
 
@@ -203,20 +199,34 @@ def _choose_content(
         text_columns: the columns of texts that have no role yet.
     """
     image = named_roles.image or _find_media_column(text_columns, IMAGES)
-    remaining = _without(text_columns, image)
+    remaining = _without(text_columns, {image})
     audio = named_roles.audio or _find_media_column(remaining, AUDIO)
-    remaining = _without(remaining, audio)
+    remaining = _without(remaining, {audio})
     id_column = named_roles.id or _named_id(without_role)
-    remaining = _without(remaining, id_column)
+    remaining = _without(remaining, {id_column})
     text = named_roles.text or _find_text_column(remaining)
     # Without an id by its name, a column of unique short texts is the id, even if it is the text.
     id_column = id_column or _unique_short_text(remaining)
     return _Content(id_column, text, image, audio)
 
 
-def _without(columns: Mapping[str, Cells], removed: str | None) -> dict[str, Cells]:
-    """Copy the columns except one; if `removed` is None, copy all."""
-    return {name: cells for name, cells in columns.items() if name != removed}
+def _without(columns: Mapping[str, Cells], removed: Collection[str | None]) -> dict[str, Cells]:
+    """Select the columns that are not named in `removed`; None is no name of a column."""
+    return {name: cells for name, cells in columns.items() if name not in removed}
+
+
+def _text_columns(columns: Mapping[str, Cells]) -> dict[str, Cells]:
+    """Select the columns that have texts, and no name that is typical for grades."""
+    return {
+        name: cells
+        for name, cells in columns.items()
+        if name.lower() not in GRADES and not is_numeric(cells)
+    }
+
+
+def _without_ids_and_grades(columns: Mapping[str, Cells]) -> dict[str, Cells]:
+    """Select the columns that have no name that is typical for ids or grades."""
+    return {name: cells for name, cells in columns.items() if name.lower() not in _NO_FEATURES}
 
 
 def _refuse_without_content(
@@ -248,11 +258,23 @@ def _known_categories(
     )
 
 
+class _Features(NamedTuple):
+    """Names of features.
+
+    Attributes:
+        numeric: columns of numbers and dates; features that the user named are listed here, too.
+        categories: the features `column=value` of categorical columns.
+    """
+
+    numeric: tuple[str, ...]
+    categories: tuple[str, ...]
+
+
 def _guessed_features(
     candidates: Mapping[str, Cells],
     names: Collection[str],
     known_categories: tuple[str, ...] | None,
-) -> tuple[list[str], tuple[str, ...]]:
+) -> _Features:
     """Choose features by the values of columns.
 
     Args:
@@ -260,9 +282,6 @@ def _guessed_features(
         names: names of all columns of the table.
         known_categories: the features `column=value` that other data have. If None, the values
             decide which columns are categorical.
-
-    Returns:
-        The names of numeric columns, and the features `column=value`.
     """
     features = choose_features(candidates, names)
     categories = known_categories
@@ -270,10 +289,10 @@ def _guessed_features(
         # A feature that is not the name of a column is `column=value`.
         categories = tuple(name for name in features if name not in candidates)
     categorical_columns = {column_of(name, candidates) for name in categories}
-    numeric_columns = [
+    numeric_columns = tuple(
         name for name in features if name in candidates and name not in categorical_columns
-    ]
-    return numeric_columns, categories
+    )
+    return _Features(numeric_columns, categories)
 
 
 def without_unique_text(roles: C, named_roles: Columns) -> C:

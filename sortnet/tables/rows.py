@@ -346,24 +346,45 @@ def _rows_of_chunks(
         unit: the unit of the rows' lines.
         text: the lines of the file, if it is a text.
     """
-    chunks_of_columns: dict[str, list[Cells]] = {}
-    has_dates: dict[str, bool | None] = {}  # None until the column has a cell that is not missing
+    growing_columns: dict[str, _GrowingColumn] = {}
     lines: list[int] = []
     for columns, chunk_lines in chunks:
-        n_rows_before = len(lines)
         for name in columns:
-            if name not in chunks_of_columns:
-                chunks_of_columns[name] = [[None] * n_rows_before] if n_rows_before else []
-        for name, chunks_of_column in chunks_of_columns.items():
-            cells = columns.get(name, [None] * len(chunk_lines))
-            if has_dates.get(name) is None:
-                has_dates[name] = are_dates(cells)
-            chunks_of_column.append(cells if keep(name) else _as_numbers_if_all_are(cells))
+            if name not in growing_columns:
+                growing_columns[name] = _GrowingColumn(keep(name), n_rows=len(lines))
+        for name, growing in growing_columns.items():
+            growing.add(columns.get(name, [None] * len(chunk_lines)))
         lines += chunk_lines
-    columns = {name: _join_cells(cells) for name, cells in chunks_of_columns.items()}
+    columns = {name: _join_cells(growing.chunks) for name, growing in growing_columns.items()}
     is_unfinished = text is not None and text.cut
-    date_columns = frozenset(name for name in has_dates if has_dates[name])
-    return Rows(path, columns, lines, unit, is_unfinished, dates=date_columns)
+    dates = frozenset(name for name, growing in growing_columns.items() if growing.has_dates)
+    return Rows(path, columns, lines, unit, is_unfinished, dates=dates)
+
+
+class _GrowingColumn:
+    """Cells of a column, chunk by chunk.
+
+    Attributes:
+        chunks: the cells of each chunk; an array if all are numbers, unless cells are kept as read.
+        has_dates: whether the cells are dates; None until a cell is not missing.
+    """
+
+    def __init__(self, keep: bool, n_rows: int) -> None:
+        """Start a column at its first chunk.
+
+        Args:
+            keep: whether the cells are kept as read.
+            n_rows: number of rows in earlier chunks, which lack the column.
+        """
+        self._keep = keep
+        self.chunks: list[Cells] = [[None] * n_rows] if n_rows else []
+        self.has_dates: bool | None = None
+
+    def add(self, cells: Cells) -> None:
+        """Append the cells of the next chunk."""
+        if self.has_dates is None:
+            self.has_dates = are_dates(cells)
+        self.chunks.append(cells if self._keep else _as_numbers_if_all_are(cells))
 
 
 def _as_numbers_if_all_are(cells: Cells) -> Cells:
@@ -497,20 +518,38 @@ def _csv_chunks(lines: _Lines, reader: Any, separator: str) -> Iterator[Chunk]:
     _check_header(f"{path}, line {first_record.line}", header)
     yield {name: [] for name in header}, []
     records_at_once = max(1, _CELLS_AT_ONCE // len(header))
-    # Lengths are infinite as long as there is no such record.
-    shortest_before_last = math.inf
-    last_length = math.inf
+    lengths = _Lengths()
     while batch := list(islice(records, records_at_once)):
-        for line, fields, length in batch:
+        for line, fields, _ in batch:
             if len(fields) != len(header):
                 fault = f"{len(fields)} fields where the header has {len(header)}"
                 raise DataError(f"{path}, line {line}: {fault}: {shown(separator.join(fields))}")
-            shortest_before_last = min(shortest_before_last, last_length)
-            last_length = length
+        lengths.add([record.length for record in batch])
         columns = map(list, zip(*(record.fields for record in batch), strict=True))
         yield dict(zip(header, columns, strict=True)), [record.line for record in batch]
-    has_several_records = shortest_before_last < math.inf
-    lines.last_record_is_shortest = has_several_records and last_length < shortest_before_last
+    lines.last_record_is_shortest = lengths.last_is_shortest
+
+
+class _Lengths:
+    """Lengths of records, of which only the last and the shortest before it are stored."""
+
+    def __init__(self) -> None:
+        # Lengths are infinite as long as there is no such record.
+        self._last: float = math.inf
+        self._shortest_before_last = math.inf
+
+    def add(self, lengths: Sequence[int]) -> None:
+        """Add the lengths of the next records, of one record at least."""
+        *before_last, last = lengths
+        shortest = min(before_last, default=math.inf)
+        self._shortest_before_last = min(self._shortest_before_last, self._last, shortest)
+        self._last = last
+
+    @property
+    def last_is_shortest(self) -> bool:
+        """Whether there are several records, and the last is shorter than all others."""
+        has_several_records = self._shortest_before_last < math.inf
+        return has_several_records and self._last < self._shortest_before_last
 
 
 class _Record(NamedTuple):

@@ -175,15 +175,10 @@ class Collection(DecisionRows, JudgementRows, ServerRows, BatchRows):
                 decision that must be about one criterion.
             StudyError: if all criteria refuse the decisions.
         """
-        kinds = {decision.kind for decision in decisions}
-        if kinds & ABOUT_ONE:
+        if any(decision.kind in ABOUT_ONE for decision in decisions):
             self.check_one_question()  # raises the error
         names = {decision.annotator for decision in decisions if decision.annotator is not None}
-        known_names: set[str] = set()
-        for collection in (self, *criteria):
-            known_names.update(annotator.name for annotator in collection.annotators())
-        for unknown_name in names - known_names:
-            self.annotator(unknown_name, create=False)  # raises the error
+        self._check_annotators(names, criteria)
         numbered: list[Decision] = []
         faults: list[StudyError] = []
         for criterion in criteria:
@@ -196,6 +191,19 @@ class Collection(DecisionRows, JudgementRows, ServerRows, BatchRows):
         if len(faults) == len(criteria):
             raise faults[0]
         return numbered
+
+    def _check_annotators(self, names: set[str], criteria: Sequence[Collection]) -> None:
+        """Raise a StoreError if neither the collection nor a criterion has one of the annotators.
+
+        Args:
+            names: the names of the annotators.
+            criteria: the criteria of the collection.
+        """
+        known_names: set[str] = set()
+        for collection in (self, *criteria):
+            known_names.update(annotator.name for annotator in collection.annotators())
+        for unknown_name in names - known_names:
+            self.annotator(unknown_name, create=False)  # raises the error
 
     def counted_judgements(self) -> Judgements:
         """Read all judgements and undos, except the judgements of excluded annotators."""
@@ -266,21 +274,26 @@ class Collection(DecisionRows, JudgementRows, ServerRows, BatchRows):
             if self._is_excluded_or_paused(key):
                 return []
             if questions and after is not None:
-                answered_pairs = self._pairs_answered_since(annotator, after)
-                questions = [
-                    question for question in questions if answered_pairs.isdisjoint(question.pairs)
-                ]
+                questions = self._without_answered(questions, annotator, after)
             return self._take_leases(
                 annotator, key, questions, renew, now=now, expires=now + seconds, batch=batch
             )
 
-    def _pairs_answered_since(self, annotator: str, after: int) -> set[Pair]:
-        """Return the pairs of an annotator's judgements with numbers above `after`."""
-        pairs: set[Pair] = set()
+    def _without_answered(
+        self, questions: Sequence[Question], annotator: str, after: int
+    ) -> list[Question]:
+        """Return the questions none of whose pairs the annotator has answered since a judgement.
+
+        Args:
+            questions: the questions.
+            annotator: name of the annotator.
+            after: the number of the judgement.
+        """
+        answered_pairs: set[Pair] = set()
         for judgement in self._judgements(after):
             if judgement.annotator == annotator:
-                pairs.update(judgement.pairs)
-        return pairs
+                answered_pairs.update(judgement.pairs)
+        return [question for question in questions if answered_pairs.isdisjoint(question.pairs)]
 
     def release(self, annotator: str, leases: Sequence[str] | None = None) -> None:
         """Release leases of an annotator, so that their questions can be leased again.
@@ -310,21 +323,27 @@ class Collection(DecisionRows, JudgementRows, ServerRows, BatchRows):
         """
         if judgement.undoes is not None:
             raise JudgementError("an undo is no answer to a question")
-        annotator = judgement.annotator
         with self.locked():
             now = self.clock()
-            earlier_answer = None
-            if may_be_lease_id(lease) and is_name(annotator):
-                earlier_answer = self._answer_under(lease, annotator)
-            stored = earlier_answer
+            stored = self._earlier_answer(lease, judgement.annotator)
+            is_new = stored is None
             if stored is None:
                 stored = self._insert_answer(lease, judgement, now)
             if after is None or stored.number == after + 1:
                 later_judgements = Judgements.of([stored])
             else:
                 later_judgements = self._judgements(after)
-            is_new = earlier_answer is None
             return Stored(stored, is_new, later_judgements)
+
+    def _earlier_answer(self, lease: str, annotator: str) -> Judgement | None:
+        """Read the answer that an annotator gave under a lease; None if there is no answer.
+
+        Texts that can be no id of a lease or no name are not searched for: a database may refuse
+        them.
+        """
+        if may_be_lease_id(lease) and is_name(annotator):
+            return self._answer_under(lease, annotator)
+        return None
 
     def _insert_answer(self, lease: str, judgement: Judgement, now: float) -> Judgement:
         """Store the first answer to a leased question, close the lease, and return the judgement.

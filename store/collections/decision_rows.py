@@ -57,28 +57,39 @@ class DecisionRows(AnnotatorRows, ItemRows, LeaseRows):
             StudyError: if a decision changes nothing, or contradicts a gold pair.
         """
         with self.locked() as connection:
-            earlier = self.decisions()
-            study = study_of(earlier)
-            is_about_items = any(decision.item is not None for decision in decisions)
-            ids = list(self._item_groups()) if is_about_items else []
-            next_number = len(earlier) + 1
-            numbered: list[Decision] = []
+            numbered = self._check_and_number(decisions)
             rows: list[dict[str, Any]] = []
-            for decision in decisions:
-                if _is_known_gold(decision, study):
-                    continue
-                _check_decision(decision, study, ids)
-                numbered_decision = replace(decision, number=next_number)
-                next_number += 1
-                study = study_of([numbered_decision], study)
+            for decision in numbered:
                 name = decision.annotator
                 key = None if name is None else annotators[name]
-                self._carry_out(numbered_decision, key)
-                numbered.append(numbered_decision)
-                columns = vars(numbered_decision)
-                rows.append({**columns, "collection": self.number, "annotator": key})
+                self._carry_out(decision, key)
+                rows.append({**vars(decision), "collection": self.number, "annotator": key})
             if rows:
                 connection.execute(insert(DecisionRow), rows)
+        return numbered
+
+    def _check_and_number(self, decisions: Sequence[Decision]) -> list[Decision]:
+        """Check each decision with the decisions before it, and return them with new numbers.
+
+        A gold pair that is stored already with the same answer is left out.
+
+        Raises:
+            StudyError: if a decision changes nothing, or contradicts a gold pair.
+        """
+        earlier = self.decisions()
+        study = study_of(earlier)
+        is_about_items = any(decision.item is not None for decision in decisions)
+        ids = list(self._item_groups()) if is_about_items else []
+        next_number = len(earlier) + 1
+        numbered: list[Decision] = []
+        for decision in decisions:
+            if _is_known_gold(decision, study):
+                continue
+            _check_decision(decision, study, ids)
+            numbered_decision = replace(decision, number=next_number)
+            next_number += 1
+            study = study_of([numbered_decision], study)
+            numbered.append(numbered_decision)
         return numbered
 
     def _is_excluded_or_paused(self, annotator: int) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -87,33 +88,23 @@ class ItemRows(CollectionRows):
         with self.locked() as connection:
             collection = self._collection_row()
             stored_ids = list(self._item_groups())
-            feature_names = list(items.feature_names)
-            features = items.features
-            root = items.root  # the folder of the items' images and sounds
             try:
-                number_of_id = places_of(stored_ids, items, update=replace)
-                # If all stored items are replaced, the new items may have another folder and other
-                # features.
-                if not {*stored_ids} <= {*items.ids}:
-                    feature_names = collection.feature_names
-                    features = features[:, columns_of(feature_names, items)]
-                    stored_root = None if collection.root is None else Path(collection.root)
-                    root = root_of(stored_root, items)
+                fitted = _fit_to_stored(items, collection, stored_ids, replace=replace)
             except DataError as error:
                 raise StoreError(f"collection {self.name!r}: {error}") from None
             change = update(CollectionRow).where(CollectionRow.number == self.number)
             change = change.values(
-                feature_names=feature_names,
+                feature_names=fitted.feature_names,
                 source=items.source,
-                root=collection.root if root is None else str(root),
+                root=collection.root if fitted.root is None else str(fitted.root),
             )
             connection.execute(change)
-            self._write_items(items, features, number_of_id)
+            self._write_items(items, fitted)
             self._check_groups(items.source)
 
-    def _write_items(self, items: Items, features: F32, number_of_id: dict[str, int]) -> None:
-        """Insert items, or replace stored items with the same numbers; see `_rows_of_items`."""
-        rows = _rows_of_items(self.number, items, features, number_of_id)
+    def _write_items(self, items: Items, fitted: _FittedItems) -> None:
+        """Insert items, or replace stored items with the same numbers."""
+        rows = _rows_of_items(self.number, items, fitted)
         if not rows:
             return
         replaced = list(_REPLACED)
@@ -155,19 +146,13 @@ class ItemRows(CollectionRows):
             StoreError: if only some items have a group, or if groups separate two items of a judged
                 pair or of an allowed pair.
         """
-        counts = select(func.count(), func.count(ItemRow.group_name))
-        query = counts.where(ItemRow.collection == self.number)
-        with self.locked() as connection:
-            n_items, n_grouped = connection.execute(query).one()
-        if n_grouped == 0:
-            return
-        if n_grouped < n_items:
-            try:
-                all_grouped(["", None], source)  # raises the error about missing groups
-            except DataError as error:
-                raise StoreError(f"collection {self.name!r}: {error}") from None
-        self._refuse_separated_pairs(source)
-        self._take_back_separated_questions()
+        try:
+            groups = all_grouped(list(self._item_groups().values()), source)
+        except DataError as error:
+            raise StoreError(f"collection {self.name!r}: {error}") from None
+        if groups is not None:
+            self._refuse_separated_pairs(source)
+            self._take_back_separated_questions()
 
     def _refuse_separated_pairs(self, source: str) -> None:
         """Refuse groups that separate two items of a judged pair or of an allowed pair."""
@@ -194,6 +179,48 @@ class ItemRows(CollectionRows):
             for numbers in (leases_of_pairs, leases_of_sets):
                 take_back = update(LeaseRow).where(LeaseRow.number.in_(numbers))
                 connection.execute(take_back.values(open=False))
+
+
+@dataclass(frozen=True, eq=False)
+class _FittedItems:
+    """The numbers, features and folder of new items, fitted to the stored items of a collection.
+
+    Attributes:
+        number_of_id: {id: number} of the stored items and the new items.
+        feature_names: names of the features of all items in the collection.
+        features: (n_items, n_features) features of the new items, in the order of the names.
+        root: the folder of all images and sounds; None: the new items have none.
+    """
+
+    number_of_id: dict[str, int]
+    feature_names: list[str]
+    features: F32
+    root: Path | None
+
+
+def _fit_to_stored(
+    items: Items, collection: Any, stored_ids: list[str], *, replace: bool
+) -> _FittedItems:
+    """Number new items, and fit their features and their folder to the stored items.
+
+    If all stored items are replaced, the new items may have other features and another folder.
+
+    Args:
+        items: the new items.
+        collection: the row of the collection.
+        stored_ids: the ids of the stored items, in the order of their numbers.
+        replace: whether items whose ids are stored replace the stored items.
+
+    Raises:
+        DataError: if the new items do not fit.
+    """
+    number_of_id = places_of(stored_ids, items, update=replace)
+    if {*stored_ids} <= {*items.ids}:
+        return _FittedItems(number_of_id, list(items.feature_names), items.features, items.root)
+    feature_names = collection.feature_names
+    features = items.features[:, columns_of(feature_names, items)]
+    stored_root = None if collection.root is None else Path(collection.root)
+    return _FittedItems(number_of_id, feature_names, features, root_of(stored_root, items))
 
 
 def _items_of_rows(collection: Any, rows: Any) -> Items:
@@ -302,16 +329,13 @@ def _sets_across_groups(
     )
 
 
-def _rows_of_items(
-    collection: int, items: Items, features: F32, number_of_id: dict[str, int]
-) -> list[dict[str, Any]]:
+def _rows_of_items(collection: int, items: Items, fitted: _FittedItems) -> list[dict[str, Any]]:
     """Make a table row {column: value} for each item.
 
     Args:
         collection: the key of the collection.
         items: the items.
-        features: the features to store, in the order of the collection's feature names.
-        number_of_id: {id: number} of the items.
+        fitted: the numbers and the features to store.
     """
     no_values = (None,) * len(items)
     columns = {
@@ -319,7 +343,7 @@ def _rows_of_items(
         "text": items.texts,
         "image": items.images,
         "audio": items.audio,
-        "features": [row.tobytes() for row in np.ascontiguousarray(features, FEATURE)],
+        "features": [row.tobytes() for row in np.ascontiguousarray(fitted.features, FEATURE)],
         "group_name": items.groups or no_values,
         "context": items.contexts or no_values,
         "shown": items.shown or no_values,
@@ -327,5 +351,5 @@ def _rows_of_items(
     rows: list[dict[str, Any]] = []
     for values in zip(*columns.values(), strict=True):
         row = dict(zip(columns, values, strict=True))
-        rows.append({"collection": collection, "number": number_of_id[row["id"]], **row})
+        rows.append({"collection": collection, "number": fitted.number_of_id[row["id"]], **row})
     return rows

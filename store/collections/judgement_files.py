@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
+from functools import partial
 from pathlib import Path
 from typing import IO, Any, Literal, TypeAlias
 
@@ -89,21 +90,20 @@ def export_judgements(
         lines = _preference_lines(collection, items, prompt, weights, is_conversational)
     else:
         names, lines = _judgement_lines(collection, items)
-    has_formulas = any(is_formula(value) for line in lines for value in line.values())
-    if form == "csv" and for_spreadsheets and has_formulas:
+    if form == "csv" and for_spreadsheets and _have_formulas(lines):
         names.append(ESCAPED_COLUMN)
         lines = [escape_formulas(line) for line in lines]
-
-    if not isinstance(to, str | Path):
+    if isinstance(to, str | Path):
+        write = partial(_write_file, lines=lines, form=form, names=names)
+        write_atomically(Path(to).resolve(), write)
+    else:
         _write_lines(to, lines, form, names)
-        return len(lines)
-
-    def write(path: Path) -> None:
-        with path.open("w", encoding="utf-8", newline="") as file:
-            _write_lines(file, lines, form, names)
-
-    write_atomically(Path(to).resolve(), write)
     return len(lines)
+
+
+def _have_formulas(lines: Iterable[Mapping[str, Any]]) -> bool:
+    """Whether a cell of the lines {column: cell} has a text that a spreadsheet runs as formula."""
+    return any(is_formula(value) for line in lines for value in line.values())
 
 
 def _preference_lines(
@@ -138,24 +138,23 @@ def _judgement_lines(
     decisions = collection.decisions()
     judgements = collection.judgements()
     excluded = study_of(decisions).excluded
-    names = list(_EXPORTED)
-    if items.groups is not None:
-        names += _GROUP_COLUMNS
-    if judgements.is_set.any():
-        names += _SET_COLUMNS
     # If an annotator answers after the judgements are read, there are more ids than judgements. The
     # ids without judgements are ignored.
     ids = collection.judgement_ids()
-    lines: list[dict[str, Any]] = []
-    for judgement, id in zip(judgements, ids, strict=False):
-        cells = _cells(judgement, id, items)
-        lines.append({**cells, "excluded": judgement.annotator in excluded})
+    lines = [
+        {**_cells(judgement, id, items), "excluded": judgement.annotator in excluded}
+        for judgement, id in zip(judgements, ids, strict=False)
+    ]
+    names = list(_EXPORTED)
+    if items.groups is not None:
+        names += _GROUP_COLUMNS
+    if judgements.is_set.any():  # some judgements are about more than two items
+        names += _SET_COLUMNS
     if any(decision.kind == "question" for decision in decisions):
         names += _QUESTION_COLUMNS
         questions = questions_at(decisions, [judgement.at for judgement in judgements])
-        criterion = collection.criterion
         for line, question in zip(lines, questions, strict=True):
-            line["criterion"] = criterion
+            line["criterion"] = collection.criterion
             line["question"] = question
     return names, lines
 
@@ -176,6 +175,14 @@ def _cells(judgement: Judgement, id: str, items: Items) -> dict[str, Any]:
         cells["group"] = items.groups[judgement.left]
         cells["context"] = items.context(judgement.left)
     return cells
+
+
+def _write_file(
+    path: Path, lines: Sequence[dict[str, Any]], form: ExportForm, names: Sequence[str]
+) -> None:
+    """Write lines to a new file; see `_write_lines`."""
+    with path.open("w", encoding="utf-8", newline="") as file:
+        _write_lines(file, lines, form, names)
 
 
 def _write_lines(

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, NoReturn, TypeAlias
 
 from sortnet.errors import JudgementError, StoreError
 from sortnet.files import TABLES, shown, suffix_of
@@ -100,15 +100,8 @@ def read_lines(
     Raises:
         DataError: on the first line with an error.
     """
-    rows = read_rows(path, _table_suffix(path, form), may_be_empty=True)
-    is_export = set(rows.columns) >= _EXPORTED_ALWAYS
-    # An export ends with a newline. In the file of another tool, the last newline may be missing.
-    if is_export and rows.lines and rows.unfinished:
-        refuse(rows.place(-1), "half a line, the file was cut")
-    if is_export:
-        rows = without_escapes(rows)
     foreign_form = form if form in FOREIGN_COLUMNS else None
-    rows = votes_of_foreign_rows(rows, items, foreign_form, sides)
+    rows = votes_of_foreign_rows(_read_table(path, form), items, foreign_form, sides)
     number_of_id = {id: number for number, id in enumerate(items.ids)}
     names = _column_names(rows, number_of_id)
     earlier = _EarlierLines()
@@ -120,6 +113,22 @@ def read_lines(
         earlier.add(line)
         lines.append(line)
     return lines
+
+
+def _read_table(path: Path, form: Form | None) -> Rows:
+    """Read the rows of a file; in an export of SortNet, remove the apostrophes for spreadsheets.
+
+    Raises:
+        DataError: if the file cannot be read, or is an export whose end is missing.
+    """
+    rows = read_rows(path, _table_suffix(path, form), may_be_empty=True)
+    is_export = set(rows.columns) >= _EXPORTED_ALWAYS
+    if not is_export:
+        return rows
+    # An export ends with a newline. In the file of another tool, the last newline may be missing.
+    if rows.lines and rows.unfinished:
+        refuse(rows.place(-1), "half a line, the file was cut")
+    return without_escapes(rows)
 
 
 def _refuse_across_groups(line: Line, items: Items) -> None:
@@ -148,22 +157,31 @@ def _column_names(rows: Rows, number_of_id: Mapping[str, int]) -> list[str]:
     names_in_file = list(rows.columns)
     if set(names_in_file) >= _WINNER_COLUMNS:
         return names_in_file
-    name_of_lower_case: dict[str, str] = {}
-    for name in names_in_file:
-        name_of_lower_case.setdefault(name.lower(), name)
     column_of_name: dict[str, str] = {}  # {name in the file: `left`, `right` or `answer`}
     for column, aliases in _COLUMN_ALIASES.items():
-        if column in names_in_file:
-            column_of_name[column] = column
-            continue
-        aliases_in_file = [alias for alias in aliases if alias in name_of_lower_case]
-        if aliases_in_file:
-            name = name_of_lower_case[aliases_in_file[0]]
-            column_of_name[name] = column
-    for name, column in column_of_name.items():
-        if column == "answer":
-            _refuse_zero_and_one(rows, name, number_of_id)
+        name_in_file = _find_column(column, aliases, names_in_file)
+        if name_in_file is not None:
+            column_of_name[name_in_file] = column
+            if column == "answer":
+                _refuse_zero_and_one(rows, name_in_file, number_of_id)
     return [column_of_name.get(name, name) for name in names_in_file]
+
+
+def _find_column(column: str, aliases: Iterable[str], names_in_file: Sequence[str]) -> str | None:
+    """Find the name that a file has for a column; None if the file has no such column.
+
+    The name of the column itself is preferred to an alias. An alias may have capitals in the file.
+
+    >>> _find_column("left", ["arg1", "item1"], ["Item1", "item1", "text"])
+    'Item1'
+    """
+    if column in names_in_file:
+        return column
+    for alias in aliases:
+        for name in names_in_file:
+            if name.lower() == alias:
+                return name
+    return None
 
 
 def _refuse_zero_and_one(rows: Rows, column: str, number_of_id: Mapping[str, int]) -> None:
@@ -248,14 +266,10 @@ def _read_line(
         annotator: the annotator of a row that names no annotator.
         earlier: the lines before this row.
     """
-    cells = {column: cell for column, cell in record.items() if cell not in (None, "")}
+    cells = _filled_cells(place, record)
     if annotator is not None:
         # The annotator is set first, because an id is made of all cells of the line.
         cells.setdefault("annotator", annotator)
-    if not any(cells.keys() >= columns for columns in _COLUMNS_OF_ANSWERS):
-        columns_of_row = listed(map(str, record)) or "nothing"
-        needed = "left, right and answer, or winner and loser, or items and best"
-        refuse(place, f"needs {needed}; there is {columns_of_row}")
     id = read_id(place, cells["id"]) if "id" in cells else earlier.make_id(cells)
     answer_cells = _read_answer(place, cells, number_of_id, id)
     is_undo = answer_cells.answer == "undo"
@@ -280,6 +294,20 @@ def _read_line(
         worst=answer_cells.worst,
     )
     return Line(place, id, judgement, record)
+
+
+def _filled_cells(place: str, record: Mapping[str, Any]) -> dict[str, Any]:
+    """Return {column: cell} of the cells of a row that are not empty.
+
+    Raises:
+        DataError: if the row lacks a cell that every answer needs.
+    """
+    cells = {column: cell for column, cell in record.items() if cell not in (None, "")}
+    if not any(cells.keys() >= columns for columns in _COLUMNS_OF_ANSWERS):
+        columns_of_row = listed(map(str, record)) or "nothing"
+        needed = "left, right and answer, or winner and loser, or items and best"
+        refuse(place, f"needs {needed}; there is {columns_of_row}")
+    return cells
 
 
 def _read_answer(
@@ -329,11 +357,16 @@ def _read_sides(
         else:
             answer = _ANSWER_OF_WORD.get(word.lower())  # None if the word is unknown
     if answer is None:
-        answers = ", ".join(ANSWERS)
-        refuse(place, f"unknown answer {shown(cells['answer'])}; known are {answers}")
+        _refuse_unknown_answer(place, cells["answer"])
     if answer in SET_ANSWERS:
         refuse(place, f"{answer!r} is no answer about two items")
     return _AnswerCells((left, right), answer)
+
+
+def _refuse_unknown_answer(place: str, answer: Any) -> NoReturn:
+    """Refuse a cell that names no answer, and list the known answers."""
+    answers = ", ".join(ANSWERS)
+    refuse(place, f"unknown answer {shown(answer)}; known are {answers}")
 
 
 def _read_set(
@@ -350,8 +383,7 @@ def _read_set(
     }
     answer: Answer = cells.get("answer", "best")
     if answer not in ANSWERS:
-        answers = ", ".join(ANSWERS)
-        refuse(place, f"unknown answer {shown(answer)}; known are {answers}")
+        _refuse_unknown_answer(place, answer)
     for name, item in chosen_items.items():
         if item not in items:
             refuse(place, f"{name} {shown(cells[name])} is none of the items in question")

@@ -162,7 +162,7 @@ class JudgementRows(CollectionRows):
     def _insert_judgements(
         self,
         judgements: Sequence[Judgement],
-        annotators: Mapping[str, int],
+        annotator_keys: Mapping[str, int],
         *,
         ids: Sequence[str] | None = None,
         lease: str | None = None,
@@ -174,7 +174,7 @@ class JudgementRows(CollectionRows):
 
         Args:
             judgements: the judgements.
-            annotators: {name: key} of their annotators.
+            annotator_keys: {name: key} of their annotators.
             ids: an id for each judgement. If None, new ids are made.
             lease: id of the lease under which a single answer was given.
 
@@ -184,9 +184,9 @@ class JudgementRows(CollectionRows):
         """
         with self.locked() as connection:
             first_number = self.n_judgements + 1
-            number_of_stored_id: dict[str, int] = {}
             if ids is None:
                 ids = [secrets.token_hex(8) for _ in judgements]
+                number_of_stored_id: dict[str, int] = {}
             else:
                 number_of_stored_id = self._numbers_by_id(ids)
             judgements_with_ids = zip(ids, judgements, strict=True)
@@ -195,20 +195,39 @@ class JudgementRows(CollectionRows):
             )
             new_judgements = [judgement for _, judgement in new_with_ids]
             self._check_undoes(new_judgements, first_number)
-            rows: list[dict[str, Any]] = []
-            for id, judgement in new_with_ids:
-                row = {
-                    **_columns_of_judgement(judgement),
-                    "collection": self.number,
-                    "annotator": annotators[judgement.annotator],
-                    "id": id,
-                    "lease": lease,
-                }
-                rows.append(row)
+            rows = [
+                self._judgement_row(judgement, id, annotator_keys[judgement.annotator], lease)
+                for id, judgement in new_with_ids
+            ]
             if rows:
                 connection.execute(insert(JudgementRow), rows)
             self._insert_items_of_sets(connection, new_judgements)
         return new_judgements
+
+    def _judgement_row(
+        self, judgement: Judgement, id: str, annotator: int, lease: str | None
+    ) -> dict[str, Any]:
+        """Make the row {column: value} of a judgement.
+
+        If there are more than two items, left and right are None, because the items are in rows of
+        another table.
+
+        Args:
+            judgement: the judgement.
+            id: the id of the judgement.
+            annotator: the key of the judgement's annotator.
+            lease: the id of the lease under which the judgement was given; None: there was none.
+        """
+        columns = {name: value for name, value in vars(judgement).items() if name not in SET_FIELDS}
+        if judgement.further:
+            columns["left"] = columns["right"] = None
+        return {
+            **columns,
+            "collection": self.number,
+            "annotator": annotator,
+            "id": id,
+            "lease": lease,
+        }
 
     def _insert_items_of_sets(
         self, connection: Connection, judgements: Sequence[Judgement]
@@ -253,38 +272,25 @@ class JudgementRows(CollectionRows):
         """Refuse an undo if its judgement is missing, another annotator's, or undone already.
 
         Args:
-            judgements: new judgements with their numbers.
+            judgements: new judgements, numbered without gaps.
             first_number: the number of the first new judgement.
         """
         if all(judgement.undoes is None for judgement in judgements):
             return
-        new_judgement_of_number: dict[int, Judgement] = {}
         query = select(JudgementRow.undoes).where(JudgementRow.collection == self.number)
         with self.transaction() as connection:
             undone_numbers = set(connection.execute(query).scalars())
             for judgement in judgements:
                 number = judgement.undoes
-                if number is not None:
-                    undone: Judgement | None
-                    if number < first_number:
-                        undone = self._judgement_to_undo(number)
-                    else:
-                        undone = new_judgement_of_number.get(number)
-                    check_undo(judgement, undone, undone=number in undone_numbers)
-                    undone_numbers.add(number)
-                new_judgement_of_number[judgement.number] = judgement
-
-
-def _columns_of_judgement(judgement: Judgement) -> dict[str, Any]:
-    """Return {column: value} of a judgement, for its row in the table of judgements.
-
-    If there are more than two items, left and right are None, because the items are in rows of
-    another table.
-    """
-    columns = {name: value for name, value in vars(judgement).items() if name not in SET_FIELDS}
-    if judgement.further:
-        columns["left"] = columns["right"] = None
-    return columns
+                if number is None:
+                    continue
+                undone: Judgement | None = None
+                if number < first_number:
+                    undone = self._judgement_to_undo(number)
+                elif number < judgement.number:  # only an earlier judgement can be undone
+                    undone = judgements[number - first_number]
+                check_undo(judgement, undone, undone=number in undone_numbers)
+                undone_numbers.add(number)
 
 
 def _row_of_set(row: Sequence[Any], item_rows: Sequence[Any]) -> tuple[Any, ...]:
@@ -329,5 +335,5 @@ def _number_new_judgements(
             if undoes is not None:
                 undoes = number_in_store.get(undoes, undoes)
             yield id, replace(judgement, number=number, undoes=undoes)
-        if judgement.number:
+        if judgement.number:  # 0: the judgement is not from a file
             number_in_store[judgement.number] = number

@@ -67,6 +67,13 @@ _IN_COLLECTION = LeaseRow.collection == bindparam("of")
 _LIVE = (_IN_COLLECTION, LeaseRow.open, LeaseRow.expires > bindparam("now"))
 
 
+class _StoredLease(NamedTuple):
+    """A lease in the database, and whether it is open: neither answered nor taken back."""
+
+    lease: Lease
+    is_open: bool
+
+
 class _Queries(NamedTuple):
     """Two queries: of rows of leases, and of the items of leases about more than two items."""
 
@@ -107,21 +114,20 @@ class LeaseRows(CollectionRows):
 
     def question(self, lease: str) -> Question:
         """Return the question of a live or ended lease; raise a LeaseError on an unknown id."""
-        stored, _ = self._lease_and_whether_open(lease)
-        return stored.question
+        return self._stored_lease(lease).lease.question
 
     def question_of_batch(self, batch: str, lease: str) -> Question:
         """Return the question of a lease; raise a LeaseError if the batch has no such lease."""
-        stored, _ = self._lease_and_whether_open(lease)
-        if stored.batch != batch:
+        stored_lease = self._stored_lease(lease).lease
+        if stored_lease.batch != batch:
             raise LeaseError(f"lease {lease!r} is not of batch {batch}")
-        return stored.question
+        return stored_lease.question
 
     def _live_leases(self, now: float) -> list[Lease]:
         """List all live leases, in the order of creation."""
         parameters = {"of": self.number, "now": now}
         with self.transaction() as connection:
-            return [lease for lease, _ in _read_leases(connection, _ALL_LIVE, parameters)]
+            return [stored.lease for stored in _read_leases(connection, _ALL_LIVE, parameters)]
 
     def _take_leases(
         self,
@@ -156,13 +162,10 @@ class LeaseRows(CollectionRows):
                 lease for lease in live if lease.id in renew and lease.annotator == annotator
             ]
             renewed = self._renew_leases(to_renew, process, now=now, expires=expires)
-            leased_pairs = {pair for lease in live for pair in lease.question.pairs}
-            new_leases: list[Lease] = []
-            for question in questions:
-                if leased_pairs.isdisjoint(question.pairs):
-                    leased_pairs.update(question.pairs)
-                    id = secrets.token_urlsafe(16)
-                    new_leases.append(Lease(id, question, annotator, expires, process, batch))
+            new_leases = [
+                Lease(secrets.token_urlsafe(16), question, annotator, expires, process, batch)
+                for question in _without_leased(questions, live)
+            ]
             self._insert_leases(new_leases, key, now)
         return renewed + new_leases
 
@@ -216,8 +219,8 @@ class LeaseRows(CollectionRows):
         with self.locked() as connection:
             connection.execute(_CLOSE_BY_ID, {"of": self.number, "lease": id})
 
-    def _lease_and_whether_open(self, id: str) -> tuple[Lease, bool]:
-        """Return the lease with an id, and whether the lease is open.
+    def _stored_lease(self, id: str) -> _StoredLease:
+        """Read the lease with an id, which may be closed or expired.
 
         Raises:
             LeaseError: if there is no such lease.
@@ -235,7 +238,7 @@ class LeaseRows(CollectionRows):
         Raises:
             LeaseError: if the lease is another annotator's, expired or closed.
         """
-        lease, is_open = self._lease_and_whether_open(id)
+        lease, is_open = self._stored_lease(id)
         if lease.annotator != annotator:
             raise LeaseError(f"the question under lease {id!r} was not put to {annotator!r}")
         if lease.expires <= now:
@@ -246,10 +249,21 @@ class LeaseRows(CollectionRows):
         return lease
 
 
+def _without_leased(questions: Sequence[Question], live: Sequence[Lease]) -> list[Question]:
+    """Return the questions whose pairs are in no live lease, and in no question before them."""
+    leased_pairs = {pair for lease in live for pair in lease.question.pairs}
+    free_questions: list[Question] = []
+    for question in questions:
+        if leased_pairs.isdisjoint(question.pairs):
+            leased_pairs.update(question.pairs)
+            free_questions.append(question)
+    return free_questions
+
+
 def _read_leases(
     connection: Connection, queries: _Queries, parameters: Mapping[str, Any]
-) -> list[tuple[Lease, bool]]:
-    """Run the queries of leases, and return (lease, whether it is open) for each lease.
+) -> list[_StoredLease]:
+    """Run the queries of leases, and return the leases.
 
     Args:
         connection: an open transaction.
@@ -258,16 +272,17 @@ def _read_leases(
     """
     rows = connection.execute(queries.leases, parameters).all()
     items_of_lease: dict[int, list[int]] = {}
-    has_sets = False
     for row in rows:
-        # The row of a lease about more than two items has no items: they are in another table.
-        is_pair = row.low is not None
-        items_of_lease[row.number] = [row.left, row.right] if is_pair else []
-        has_sets |= not is_pair
-    if has_sets:
+        items_of_lease[row.number] = [] if _is_about_set(row) else [row.left, row.right]
+    if any(map(_is_about_set, rows)):
         for lease_number, item in connection.execute(queries.items, parameters):
             items_of_lease[lease_number].append(item)
-    return [(_lease_of_row(row, items_of_lease[row.number]), row.open) for row in rows]
+    return [_StoredLease(_lease_of_row(row, items_of_lease[row.number]), row.open) for row in rows]
+
+
+def _is_about_set(row: Any) -> bool:
+    """Whether the row of a lease has no items, because more than two are in another table."""
+    return row.low is None
 
 
 def _lease_of_row(row: Any, items: Sequence[int]) -> Lease:

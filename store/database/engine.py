@@ -10,9 +10,10 @@ import os
 import re
 import sqlite3
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -25,7 +26,8 @@ from sortnet.files import plain
 
 BUSY_SECONDS = 60
 RETRY_SECONDS = 60.0  # how long an operation is tried again while a server is restarted
-LONGEST_WAIT = 5.0  # seconds between two attempts
+SHORTEST_WAIT = 0.1  # seconds before the second attempt; each later wait is twice as long
+LONGEST_WAIT = 5.0  # most seconds between two attempts
 T = TypeVar("T")
 POSTGRESQL = ("postgresql", "postgres", "postgresql+psycopg")
 SECRETS = ("password", "sslpassword")  # secret parameters in the query of a URL
@@ -74,14 +76,8 @@ class Database:
 
     def before_reading(self, *statements: str) -> None:
         """Run SQL statements at the start of every connection that is opened from now on."""
-
-        def begin(connection: Any, _record: Any) -> None:
-            for statement in statements:
-                connection.execute(statement)
-            connection.commit()
-
-        self.close()
-        event.listen(self.engine, "connect", begin)
+        self.close()  # connections that are open already have not run the statements
+        event.listen(self.engine, "connect", partial(_run_statements, statements))
 
     @contextmanager
     def transaction(self, *, write: bool = False, durable: bool = True) -> Iterator[Connection]:
@@ -104,7 +100,7 @@ class Database:
         a call reaches the server.
         """
         last_attempt = time.monotonic() + self._retry_seconds
-        wait = 0.1
+        wait = SHORTEST_WAIT
         while True:
             try:
                 with self.transaction(write=write) as connection:
@@ -391,6 +387,19 @@ def _begin_reading(connection: Connection) -> None:
     """Begin a transaction in which SQLite refuses to write."""
     connection.exec_driver_sql("PRAGMA query_only = ON")
     connection.exec_driver_sql("BEGIN")
+
+
+def _run_statements(statements: Sequence[str], connection: Any, _record: Any) -> None:
+    """Run SQL statements on a new connection, and commit their changes.
+
+    Args:
+        statements: the statements.
+        connection: the connection of Python's database driver, not of SQLAlchemy.
+        _record: SQLAlchemy's record of the connection, which is not used.
+    """
+    for statement in statements:
+        connection.execute(statement)
+    connection.commit()
 
 
 def _set_up_sqlite(connection: Any, _record: Any) -> None:

@@ -48,11 +48,7 @@ def upgrade(connection: Connection, *, name: str) -> Path | None:
         return None
     copy = None
     if stored_revision is None:
-        # `checked_revision` has seen that the database is empty, so no table is there to compare
-        # with.
-        Base.metadata.create_all(connection, checkfirst=False)
-        connection.execute(text(f"CREATE TABLE {VERSION_TABLE} (version_num VARCHAR(32) NOT NULL)"))
-        connection.execute(text(f"INSERT INTO {VERSION_TABLE} VALUES ('{NEWEST}')"))
+        _create_tables(connection)
     else:
         if is_sqlite:
             copy = _copy_file(Path(connection.engine.url.database or ""), stored_revision)
@@ -65,6 +61,14 @@ def upgrade(connection: Connection, *, name: str) -> Path | None:
         drop = "ALTER TABLE pairs DROP CONSTRAINT IF EXISTS pairs_run_fkey"
         connection.execute(text(drop))
     return copy
+
+
+def _create_tables(connection: Connection) -> None:
+    """Create all tables in an empty database, and store the newest revision."""
+    # The database is empty, so it need not be searched for tables that exist already.
+    Base.metadata.create_all(connection, checkfirst=False)
+    connection.execute(text(f"CREATE TABLE {VERSION_TABLE} (version_num VARCHAR(32) NOT NULL)"))
+    connection.execute(text(f"INSERT INTO {VERSION_TABLE} VALUES ('{NEWEST}')"))
 
 
 def _upgrade_tables(connection: Connection) -> None:
@@ -118,17 +122,19 @@ def as_newest(connection: Connection) -> Iterator[str]:
     for schema_table, stored_names in _incomplete_tables(connection):
         # With the name of its schema, the query reads the stored table, not the view of its name.
         stored_table = table(schema_table.name, *map(column, stored_names), schema=name_of_schema)
-        columns: list[Any] = []
-        for schema_column in schema_table.columns:
-            name = schema_column.name
-            if name in stored_names:
-                columns.append(stored_table.c[name])
-            else:
-                columns.append(cast(null(), schema_column.type).label(name))
+        columns = [
+            stored_table.c.get(schema_column.name, _missing(schema_column))
+            for schema_column in schema_table.columns
+        ]
         has_rows = true() if stored_names else false()
         rows = select(*columns).where(has_rows)
         query = rows.compile(connection, compile_kwargs={"literal_binds": True})
         yield f"CREATE TEMPORARY VIEW {schema_table.name} AS {query}"
+
+
+def _missing(schema_column: Any) -> Any:
+    """Make a column of the type and name that the schema has, in which all values are NULL."""
+    return cast(null(), schema_column.type).label(schema_column.name)
 
 
 def _stored_columns(connection: Connection) -> Iterator[tuple[Table, dict[str, bool]]]:
@@ -223,13 +229,19 @@ def revision(connection: Connection) -> str | None:
     return connection.execute(text(f"SELECT version_num FROM {VERSION_TABLE}")).scalar()
 
 
+def _unused_path(path: Path) -> Path:
+    """Return a path; if it exists, the first path that does not exist of `path`-1, `path`-2, ..."""
+    unused = path
+    number = 0
+    while unused.exists():
+        number += 1
+        unused = path.with_name(f"{path.name}-{number}")
+    return unused
+
+
 def _copy_file(file: Path, stored_revision: str) -> Path:
     """Copy a SQLite file into its folder, under an unused name that ends in the revision."""
-    to = file.with_name(f"{file.name}.{stored_revision}")
-    number = 0
-    while to.exists():
-        number += 1
-        to = file.with_name(f"{file.name}.{stored_revision}-{number}")
+    to = _unused_path(file.with_name(f"{file.name}.{stored_revision}"))
     try:
         # Only the owner may read the copy, because it has the annotators' secret tokens.
         descriptor = os.open(to, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)

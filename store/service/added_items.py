@@ -18,7 +18,9 @@ from store.collections.collection import Collection
 from store.collections.gold_file import read_gold
 from store.store import Store
 
-ROLES = ("id", "text", "image", "audio", "group", "context")  # roles whose columns are stored
+ROLES = ("id", "text", "image", "audio", "group", "context")  # roles that are one column each
+_STORED_ROLES = (*ROLES, "features", "dates")  # `features` and `dates` are several columns each
+_EMBEDDED = "text: meaning"  # names of features from sentence embeddings begin like this
 
 
 @dataclass(frozen=True)
@@ -102,13 +104,14 @@ def with_features(
     all_items = new if old is None else merge(old, new, update=update)
     old_names = () if old is None else old.feature_names
     is_old_described = any(name.startswith(MADE) for name in old_names)
-    is_old_embedded = any(name.startswith("text: meaning") for name in old_names)
-    embed = embed or is_old_embedded
-    if described is None:
-        described = is_old_described or embed or not has_numbers
-    if not described:
+    is_old_embedded = any(name.startswith(_EMBEDDED) for name in old_names)
+    is_embedded = embed or is_old_embedded
+    is_described = described
+    if is_described is None:
+        is_described = is_old_described or is_embedded or not has_numbers
+    if not is_described:
         return all_items
-    return describe(all_items, embed=embed, progress=progress)
+    return describe(all_items, embed=is_embedded, progress=progress)
 
 
 def add_items(
@@ -134,8 +137,8 @@ def add_items(
         DataError: if the items have other features than the collection's items, or only some items
             have groups.
     """
-    names = store.collections_frame()["name"].tolist()
-    old = store.collection(name).items() if name in names else None
+    existing = _find_collection(store, name)
+    old = None if existing is None else existing.items()
     all_items = with_features(old, new, has_numbers=has_numbers, progress=progress)
     return store.add_items(
         name, all_items, update=old is not None, columns=columns, pairs=pairs, seed=seed
@@ -153,20 +156,13 @@ def add_file(
     Raises:
         DataError: if the file cannot be used, or its items do not fit the collection's items.
     """
-    old: Items | None = None
-    columns = file.columns
-    if name in store.collections_frame()["name"].tolist():
-        existing = store.collection(name)
-        old = existing.items()
-        columns = _with_stored_groups(columns, existing, file.path)
-    else:
+    existing = _find_collection(store, name)
+    old = None if existing is None else existing.items()
+    if existing is None:
         collection_rows.checked_new(name)  # refuses an invalid name before a long file is read
     progress(f"reading {file.path}")
-    n_least = 1 if old else 2  # a collection needs two items to compare
-    new, roles = read_with_roles(
-        file.path, columns, ignore=file.ignore, like=old, least=n_least, progress=progress
-    )
-    items = with_features(
+    new, roles = _read_items(file, existing, old, progress)
+    all_items = with_features(
         old,
         new,
         has_numbers=bool(roles.features),
@@ -175,27 +171,59 @@ def add_file(
         update=file.update,
         progress=progress,
     )
-    groups_of_one = lone_groups(items)
-    pairs = None if file.pairs is None else read_pairs(Path(file.pairs), items)
-    gold_decisions = [] if file.gold is None else read_gold(file.gold, items)
+    groups_of_one = lone_groups(all_items)
+    pairs = None if file.pairs is None else read_pairs(Path(file.pairs), all_items)
+    gold_decisions = [] if file.gold is None else read_gold(file.gold, all_items)
+
     progress("writing")
-    stored_columns = {role: getattr(roles, role) for role in (*ROLES, "features", "dates")}
+    columns = {role: getattr(roles, role) for role in _STORED_ROLES}
+    # Old items are among `all_items`, so an existing collection is updated.
     collection = store.add_items(
-        name, items, update=old is not None, columns=stored_columns, pairs=pairs
+        name, all_items, update=existing is not None, columns=columns, pairs=pairs
     )
     collection.decide(*gold_decisions)
-    allowed_pairs = collection.allowed_pairs()
     n_old = 0 if old is None else len(old)
     return AddedItems(
         collection=name,
         n_new=len(new),
-        n_replaced=len(new) + n_old - len(items),
-        items=items,
+        n_replaced=n_old + len(new) - len(all_items),
+        items=all_items,
         roles=roles,
-        n_pairs=0 if allowed_pairs is None else len(allowed_pairs),
+        n_pairs=_n_allowed_pairs(collection),
         lone_groups=groups_of_one,
         is_outdated_on_pages=collection.is_served() and file.update,
     )
+
+
+def _find_collection(store: Store, name: str) -> Collection | None:
+    """Find the collection with a name; None if the store has no such collection."""
+    if name in store.collections_frame()["name"].tolist():
+        return store.collection(name)
+    return None
+
+
+def _read_items(
+    file: ItemsFile, existing: Collection | None, old: Items | None, progress: Progress
+) -> tuple[Items, Columns]:
+    """Read the items of a file, and return the items and the columns of the file by their roles.
+
+    Args:
+        existing: the collection that gets the items; None: the collection is new.
+        old: the items of the collection; None: the collection is new.
+    """
+    columns = file.columns
+    if existing is not None:
+        columns = _with_stored_groups(columns, existing, file.path)
+    n_least = 1 if old else 2  # a collection needs two items to compare
+    return read_with_roles(
+        file.path, columns, ignore=file.ignore, like=old, least=n_least, progress=progress
+    )
+
+
+def _n_allowed_pairs(collection: Collection) -> int:
+    """Count the only pairs that may be asked; return 0 if all pairs may be asked."""
+    pairs = collection.allowed_pairs()
+    return 0 if pairs is None else len(pairs)
 
 
 def _with_stored_groups(columns: Columns, collection: Collection, path: str) -> Columns:

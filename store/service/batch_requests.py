@@ -24,6 +24,34 @@ from store.service.judge_as_annotator import CHECKS, asked_question_of
 from store.service.labelling import LabellingService
 
 
+@dataclass(frozen=True)
+class RequestTotals:
+    """Totals of the requests in a file.
+
+    Attributes:
+        n_requests: number of requests.
+        n_characters: number of characters of their prompts.
+        tokens_out: expected number of tokens of their answers.
+    """
+
+    n_requests: int = 0
+    n_characters: int = 0
+    tokens_out: int = 0
+
+    @property
+    def tokens_in(self) -> int:
+        """Expected number of tokens of the prompts."""
+        return self.n_characters // CHARACTERS
+
+    def plus(self, prompt: Prompt, question: AskedQuestion) -> RequestTotals:
+        """Return the totals with one more request, which asks a question by a prompt."""
+        return RequestTotals(
+            self.n_requests + 1,
+            self.n_characters + len(prompt.of(question)),
+            self.tokens_out + AnswerForm.of(question).tokens,
+        )
+
+
 @dataclass
 class BatchRequests:
     """Writes a line for each request of a batch, and collects the questions without a request.
@@ -37,9 +65,7 @@ class BatchRequests:
         price: price of the tokens in a batch.
         cache: earlier answers of models; None: every question needs a request.
         n_questions: number of questions that the lines ask.
-        n_requests: number of lines, one or two for each question.
-        n_characters: number of characters of the prompts in the lines.
-        tokens_out: expected number of tokens of the answers.
+        totals: totals of the lines' requests, one or two for each question.
         cached: leases of the questions that the cache answers, with a verdict for each order of
             the items.
         left_out: leases of the questions that would exceed a limit.
@@ -54,9 +80,7 @@ class BatchRequests:
     price: Price
     cache: AnswerCache | None
     n_questions: int = 0
-    n_requests: int = 0
-    n_characters: int = 0
-    tokens_out: int = 0
+    totals: RequestTotals = RequestTotals()
     cached: list[tuple[Lease, list[Verdict]]] = field(default_factory=list)
     left_out: list[Lease] = field(default_factory=list)
     limit: str = ""
@@ -65,11 +89,6 @@ class BatchRequests:
     def orders(self) -> tuple[bool, ...]:
         """Orders of a question's items, one request each: False as leased, True reversed."""
         return (False, True) if self.judge.both_orders else (False,)
-
-    @property
-    def tokens_in(self) -> int:
-        """Expected number of tokens of the prompts in the lines."""
-        return self.n_characters // CHARACTERS
 
     def lines(self, leases: Sequence[Lease]) -> Iterator[str]:
         """Yield the lines of the requests about leased questions.
@@ -86,42 +105,45 @@ class BatchRequests:
             if verdicts:
                 self.cached.append((lease, verdicts))
                 continue
-            if not self.limit:
-                self.limit = self._limit_exceeded_by(questions)
-            if self.limit:
+            if not self._count(questions):
                 self.left_out.append(lease)
                 continue
-            self.n_questions += 1
             for order, question in enumerate(questions, 1):
-                self.n_requests += 1
-                self.n_characters += len(self.prompt.of(question))
-                self.tokens_out += AnswerForm.of(question).tokens
                 yield self._line(RequestId(self.batch, lease.id, order), question)
 
     def estimate(self) -> CallEstimate:
         """Estimate the calls, tokens and cost of the requests in the lines."""
+        totals = self.totals
         return CallEstimate(
             self.n_questions,
-            self.n_requests,
-            self.tokens_in,
-            self.tokens_out,
-            self.price.of(self.tokens_in, self.tokens_out),
+            totals.n_requests,
+            totals.tokens_in,
+            totals.tokens_out,
+            self.price.of(totals.tokens_in, totals.tokens_out),
             self.price.currency,
         )
 
-    def _limit_exceeded_by(self, questions: Sequence[AskedQuestion]) -> str:
-        """Return which limit these questions would exceed, in words; empty if they exceed none."""
-        n_characters = self.n_characters
-        tokens_out = self.tokens_out
+    def _count(self, questions: Sequence[AskedQuestion]) -> bool:
+        """Count a question in each order of its items, or return False if a limit is exceeded."""
+        if self.limit:
+            return False
+        totals = self.totals
         for question in questions:
-            n_characters += len(self.prompt.of(question))
-            tokens_out += AnswerForm.of(question).tokens
-        tokens_in = n_characters // CHARACTERS
+            totals = totals.plus(self.prompt, question)
+        self.limit = self._limit_exceeded_by(totals)
+        if self.limit:
+            return False
+        self.n_questions += 1
+        self.totals = totals
+        return True
+
+    def _limit_exceeded_by(self, totals: RequestTotals) -> str:
+        """Return which limit the totals exceed, in words; empty if they exceed none."""
         return exceeded_limit(
             self.judge.limits,
-            calls=self.n_requests + len(questions),
-            tokens=tokens_in + tokens_out,
-            cost=self.price.of(tokens_in, tokens_out),
+            calls=totals.n_requests,
+            tokens=totals.tokens_in + totals.tokens_out,
+            cost=self.price.of(totals.tokens_in, totals.tokens_out),
             currency=self.price.currency,
         )
 

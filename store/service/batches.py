@@ -12,7 +12,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain, islice
@@ -28,7 +28,7 @@ from sortnet.judges.answer_cache import AnswerCache
 from sortnet.judges.answer_form import AnswerForm
 from sortnet.judges.batch_lines import AnswerLine, RequestId, answer_lines
 from sortnet.judges.estimate import CallEstimate
-from sortnet.judges.model_answers import CHARACTERS, parse_reply
+from sortnet.judges.model_answers import CHARACTERS, Reply, parse_reply
 from sortnet.judges.model_server import TOO_LONG
 from sortnet.judges.prices import Price
 from sortnet.judges.prompts import Prompt
@@ -105,23 +105,14 @@ def write_batch(
     is_new_annotator = annotator not in {existing.name for existing in collection.annotators()}
     price = judge.price_of_tokens().in_batch()
     cache = None if judge.answer_cache is None else AnswerCache(judge.answer_cache)
-    facts = judge.facts()
-    about = {
-        "model": judge.model,
-        "facts": facts,
-        "structured": judge.structured,
-        "price_in": price.price_in,
-        "price_out": price.price_out,
-        "tokens": 0,  # known after the requests are written
-        "worst": service.study.worst,
-    }
+    about = _describe_batch(service, judge, price)
 
     # The ids of the leases identify the requests.
     name, leases = _lease_questions(service, annotator, n, about)
     if not leases:
         raise SortNetError(f"{collection.name}: {service.why_nothing_left(annotator)}")
 
-    requests = BatchRequests(service, judge, name, facts, prompt, price, cache)
+    requests = BatchRequests(service, judge, name, about["facts"], prompt, price, cache)
     try:
         write_file(file, partial(_write_requests, requests, leases))
     except BaseException:  # an interrupt must leave no batch, too
@@ -129,19 +120,49 @@ def write_batch(
         if is_new_annotator:
             collection.forget(annotator)
         raise
+    return _complete_batch(requests, annotator, about, file)
 
-    # While the requests are written, limits and the cache decide which questions get a request.
-    _release_left_out(collection, annotator, requests)
-    _store_cached(service, annotator, name, requests)
+
+def _describe_batch(
+    service: LabellingService, judge: LanguageModel, price: Price
+) -> dict[str, Any]:
+    """Collect the facts about a batch that are needed when its answers are read."""
+    return {
+        "model": judge.model,
+        "facts": judge.facts(),
+        "structured": judge.structured,
+        "price_in": price.price_in,
+        "price_out": price.price_out,
+        "tokens": 0,  # mean number of tokens in a prompt, known after the requests are written
+        "worst": service.study.worst,
+    }
+
+
+def _complete_batch(
+    requests: BatchRequests, annotator: str, about: Mapping[str, Any], file: str
+) -> WrittenBatch:
+    """Handle the questions that got no request, and store facts about the written requests.
+
+    While the requests were written, the limits and the cache decided which questions got a request.
+
+    Args:
+        requests: the requests, which were written to `file`.
+        annotator: name under which the model's answers are stored.
+        about: facts about the batch, see `Batch.about`.
+        file: path of the requests; the file is removed if it has none.
+    """
+    service = requests.service
+    _release_left_out(service.collection, annotator, requests)
+    _store_cached(service, annotator, requests)
     written_file: str | None = None
     if requests.n_questions:
         written_file = file
-        mean_tokens = requests.tokens_in // requests.n_requests
-        collection.set_batch(name, {**about, "tokens": mean_tokens})
+        mean_tokens = requests.totals.tokens_in // requests.totals.n_requests
+        service.collection.set_batch(requests.batch, {**about, "tokens": mean_tokens})
     else:
         Path(file).unlink()
     return WrittenBatch(
-        name,
+        requests.batch,
         annotator,
         requests.n_questions,
         requests.estimate(),
@@ -196,9 +217,7 @@ def _release_left_out(collection: Collection, annotator: str, requests: BatchReq
         collection.release(annotator, ids[start : start + _RELEASED_TOGETHER])
 
 
-def _store_cached(
-    service: LabellingService, annotator: str, batch: str, requests: BatchRequests
-) -> None:
+def _store_cached(service: LabellingService, annotator: str, requests: BatchRequests) -> None:
     """Store the answers that the cache gave, each under the lease of its question."""
     if not requests.cached:
         return
@@ -206,7 +225,7 @@ def _store_cached(
         for lease, verdicts in requests.cached:
             # The first verdict is about the items as they were leased, the second in reverse order.
             for order, verdict in enumerate(verdicts, 1):
-                id = RequestId(batch, lease.id, order)
+                id = RequestId(requests.batch, lease.id, order)
                 _store_verdict(service, annotator, id, lease.question, verdict)
     service.sync()
 
@@ -308,15 +327,9 @@ class BatchAnswers:
             DataError: if the file cannot be read, or no line answers a batch of this collection.
         """
         self._file = file
-        lines = answer_lines(Path(file))
-        first = next(lines, None)
-        if first is None:
-            raise DataError(f"{file}: is empty")
-        if isinstance(first, Fault):  # the file is no file of answers at all
-            raise DataError(f"{file}, {first}")
         n_before = self._n_recognised
-        all_lines = chain([first], lines)
-        while lines_together := [*islice(all_lines, _TOGETHER)]:
+        lines = _lines_of_file(file)
+        while lines_together := list(islice(lines, _TOGETHER)):
             self._store_lines(lines_together)
         self._release_unanswered()
         if self._n_notes > _MOST_NOTES:
@@ -388,26 +401,35 @@ class BatchAnswers:
         try:
             question = service.collection.question_of_batch(batch.name, id.lease)
             form = AnswerForm(len(question.items), batch.about.get("worst", False))
-            verdict = _verdict(line, batch, form)
+            verdict = _read_verdict(line, batch, form)
             is_new = _store_verdict(service, batch.annotator, id, question, verdict)
         except Fault as fault:
-            self.failed += 1
-            self._note(f"line {line.number}: {fault}")
-            if id.order == 1:  # the second request about a question has no lease to release
-                self._unanswered.setdefault(batch.name, set()).add(id.lease)
-            return
+            self._count_failure(id, line, fault)
         except (LeaseError, JudgementError):
             self._refuse(
                 line,
                 f"its question is not one of batch {batch.name}, or was taken back meanwhile",
             )
-            return
+        else:
+            self._count_answer(id, line, batch.annotator, is_new=is_new)
+
+    def _count_failure(self, id: RequestId, line: AnswerLine, fault: Fault) -> None:
+        """Count and note a request without an answer; its question will be released."""
+        self.failed += 1
+        self._note(f"line {line.number}: {fault}")
+        if id.order == 1:  # the second request about a question has no lease to release
+            self._unanswered.setdefault(id.batch, set()).add(id.lease)
+
+    def _count_answer(
+        self, id: RequestId, line: AnswerLine, annotator: str, *, is_new: bool
+    ) -> None:
+        """Count an answer that is stored now, or note that it had been stored before."""
         if id.order == 1:
             # An earlier line of the file may have had no answer to the same request.
-            self._unanswered.get(batch.name, set()).discard(id.lease)
+            self._unanswered.get(id.batch, set()).discard(id.lease)
         if is_new:
             self.stored += 1
-            self.annotators[batch.annotator] += 1
+            self.annotators[annotator] += 1
         else:
             self.repeated += 1
             self._note(f"line {line.number}: its question was answered before")
@@ -447,6 +469,21 @@ class BatchAnswers:
             self.notify(f"{self._file}, {printable(text)}")
 
 
+def _lines_of_file(file: str) -> Iterator[AnswerLine | Fault]:
+    """Read the lines of a file of answers; a Fault stands for a line without an answer.
+
+    Raises:
+        DataError: if the file is empty, or its first line has no answer: then it is another file.
+    """
+    lines = answer_lines(Path(file))
+    first = next(lines, None)
+    if first is None:
+        raise DataError(f"{file}: is empty")
+    if isinstance(first, Fault):
+        raise DataError(f"{file}, {first}")
+    return chain([first], lines)
+
+
 def _lease_questions(
     service: LabellingService, annotator: str, n: int, about: Mapping[str, Any]
 ) -> tuple[str, list[Lease]]:
@@ -461,12 +498,7 @@ def _lease_questions(
     leases: list[Lease] = []
     name = ""
     for _ in range(_ATTEMPTS):
-        service.sync()
-        live_leases = collection.leases()
-        n_missing = _n_within_quota(service, annotator, n - len(leases), live_leases)
-        if n_missing <= 0:
-            break
-        questions = _choose_questions(service, annotator, n_missing, live_leases)
+        questions = _choose_questions(service, annotator, n - len(leases))
         if not questions:
             break
         # Other processes may lease some of these questions first; then more questions are chosen.
@@ -481,15 +513,18 @@ def _lease_questions(
     return name, leases
 
 
-def _choose_questions(
-    service: LabellingService, annotator: str, n: int, live_leases: Sequence[Lease]
-) -> list[Question]:
-    """Choose up to n questions about pairs that nobody has leased."""
+def _choose_questions(service: LabellingService, annotator: str, n: int) -> list[Question]:
+    """Choose up to n questions within the annotator's quota, about pairs that nobody has leased."""
+    service.sync()
+    live_leases = service.collection.leases()
+    n_within_quota = _n_within_quota(service, annotator, n, live_leases)
+    if n_within_quota <= 0:
+        return []
     session = service.session
     return question_set(
         _copy_of_session(service),
         annotator,
-        n,
+        n_within_quota,
         busy={pair for lease in live_leases for pair in lease.question.pairs},
         rng=np.random.default_rng([session.seed, session.events]),
     )
@@ -515,7 +550,7 @@ def _copy_of_session(service: LabellingService) -> Session:
     return copy
 
 
-def _verdict(line: AnswerLine, batch: Batch, form: AnswerForm) -> Verdict:
+def _read_verdict(line: AnswerLine, batch: Batch, form: AnswerForm) -> Verdict:
     """Read the verdict in a line of answers, with its cost and the facts to store with it.
 
     An answer without a readable verdict counts as a skip, and so does a prompt that was too long.
@@ -528,19 +563,12 @@ def _verdict(line: AnswerLine, batch: Batch, form: AnswerForm) -> Verdict:
     """
     about = batch.about
     meta: dict[str, Any] = {"model": about["model"], "batch": batch.name, **about["facts"]}
-    if line.status in _STATUS_OF_TOO_LONG and TOO_LONG.search(line.error):
+    is_prompt_too_long = line.status in _STATUS_OF_TOO_LONG and TOO_LONG.search(line.error)
+    if is_prompt_too_long:
         return Verdict("skip", comment=stored_text(line.error), meta=stored_meta(meta))
-    if line.error or line.status != 200:
-        raise Fault(f"the request failed: {line.error}")
-    try:
-        reply = parse_reply(line.body)
-    except Fault as fault:
-        raise Fault(without_secrets(str(fault))[:200]) from None
+    reply = _read_reply(line)
     text = without_secrets(reply.text)
-    # A server that does not count tokens reports 0. Then the prompt counts as a mean prompt of the
-    # batch, and the tokens of the reply are estimated by its length.
-    tokens_in = reply.tokens_in or about["tokens"]
-    tokens_out = reply.tokens_out or len(text) // CHARACTERS + 1
+    tokens_in, tokens_out = _count_tokens(reply, text, about["tokens"])
     meta["tokens"] = [tokens_in, tokens_out]
     meta["calls"] = 1
     if about["structured"]:
@@ -550,5 +578,34 @@ def _verdict(line: AnswerLine, batch: Batch, form: AnswerForm) -> Verdict:
     facts: dict[str, Any] = {"cost": cost, "meta": stored_meta(meta)}
     verdict = form.verdict(reply, text, facts)
     if verdict is None:  # no answer can be read in the reply
-        verdict = Verdict("skip", comment=stored_text(text), **facts)
+        return Verdict("skip", comment=stored_text(text), **facts)
     return verdict
+
+
+def _read_reply(line: AnswerLine) -> Reply:
+    """Read the model's reply in a line of answers.
+
+    Raises:
+        Fault: if the request failed, or its answer has no reply.
+    """
+    if line.error or line.status != 200:  # 200: the HTTP status of success
+        raise Fault(f"the request failed: {line.error}")
+    try:
+        return parse_reply(line.body)
+    except Fault as fault:
+        raise Fault(without_secrets(str(fault))[:200]) from None
+
+
+def _count_tokens(reply: Reply, text: str, mean_tokens_in: int) -> tuple[int, int]:
+    """Return the numbers of tokens in the prompt and in the reply.
+
+    A server that does not count tokens reports 0. Then the prompt counts as a mean prompt of the
+    batch, and the tokens of the reply are estimated by its length.
+
+    Args:
+        text: the text of the reply, without secrets.
+        mean_tokens_in: mean number of tokens in a prompt of the batch.
+    """
+    tokens_in = reply.tokens_in or mean_tokens_in
+    tokens_out = reply.tokens_out or len(text) // CHARACTERS + 1
+    return tokens_in, tokens_out

@@ -142,7 +142,18 @@ def _measure_of(goal: Goal) -> str:
 def _find_or_add_run(collection: Collection) -> Run:
     """Find the run of a collection's labelling; add the run if there is none."""
     run_id = collection.setting(_SETTING, uuid4().hex[:12])
-    row = {
+    with collection.database.transaction(write=True) as connection:
+        number = connection.execute(select(RunRow.number).where(RunRow.id == run_id)).scalar()
+        if number is None:
+            row = _new_run_row(collection, run_id)
+            insertion = insert(RunRow).returning(RunRow.number)
+            number = connection.execute(insertion, row).scalar_one()
+    return Run(collection.database, number)
+
+
+def _new_run_row(collection: Collection, run_id: str) -> dict[str, object]:
+    """Make the row {column: value} of the run of a collection's labelling."""
+    return {
         "id": run_id,
         "created": utc_now(),
         "status": "running",
@@ -153,9 +164,3 @@ def _find_or_add_run(collection: Collection) -> Run:
         "data": {},
         **this_process(),
     }
-    with collection.database.transaction(write=True) as connection:
-        number = connection.execute(select(RunRow.number).where(RunRow.id == run_id)).scalar()
-        if number is None:
-            insertion = insert(RunRow).returning(RunRow.number)
-            number = connection.execute(insertion, row).scalar_one()
-    return Run(collection.database, number)

@@ -69,39 +69,16 @@ class Criteria:
         Args:
             chosen: the questions that one service chose and leased.
         """
-        questions = self._lease_by_all(annotator, chosen)
-        questions.sort(key=lambda question: self.services.index(question.service))
         questions_by_items: dict[tuple[int, ...], list[Asked]] = {}
-        for question in questions:
-            questions_by_items.setdefault(question.items, []).append(question)
-        chosen_items = list(dict.fromkeys(question.items for question in chosen))
-        started_items = [items for items in questions_by_items if items not in chosen_items]
-        return [
-            question
-            for items in started_items + chosen_items
-            for question in questions_by_items[items]
-        ]
-
-    def _lease_by_all(self, annotator: str, chosen: Sequence[Asked]) -> list[Asked]:
-        """Lease questions about the chosen items from all other services.
-
-        Returns:
-            The chosen questions, and all questions that the other services have leased to the
-            annotator.
-        """
-        questions = list(chosen)
         for service in self.services:
-            if chosen and service == chosen[0].service:
-                continue  # one service has chosen and leased all of `chosen`
-            leases = service.held(annotator)
-            leased_items = {_items_of(lease.question) for lease in leases}
-            missing = [
-                _for_other_criterion(question.lease.question)
-                for question in chosen
-                if question.items not in leased_items
-            ]
-            leases += service.lease(annotator, missing)
-            questions += [Asked(service, lease) for lease in leases]
+            for question in _lease_same_items(service, annotator, chosen):
+                questions_by_items.setdefault(question.items, []).append(question)
+        chosen_items = list(dict.fromkeys(question.items for question in chosen))
+        # Questions about other items are left from an earlier call.
+        started_items = [items for items in questions_by_items if items not in chosen_items]
+        questions: list[Asked] = []
+        for items in started_items + chosen_items:
+            questions += questions_by_items[items]
         return questions
 
     def service_of(self, criterion: str | None) -> LabellingService:
@@ -142,6 +119,31 @@ def _time_of(judgement: Judgement) -> float:
 def _items_of(question: Question) -> tuple[int, ...]:
     """Return the numbers of a question's items, ascending."""
     return tuple(sorted(question.items))
+
+
+def _lease_same_items(
+    service: LabellingService, annotator: str, chosen: Sequence[Asked]
+) -> Sequence[Asked]:
+    """Lease questions about the chosen items from a service, unless it has leased them already.
+
+    Args:
+        chosen: the questions that one service chose and leased; perhaps this service.
+
+    Returns:
+        All questions that the service has leased to the annotator. For the service that chose, only
+        the chosen questions.
+    """
+    if chosen and service == chosen[0].service:
+        return chosen
+    leases = service.held(annotator)
+    leased_items = {_items_of(lease.question) for lease in leases}
+    missing_questions = [
+        _for_other_criterion(question.lease.question)
+        for question in chosen
+        if question.items not in leased_items
+    ]
+    leases += service.lease(annotator, missing_questions)
+    return [Asked(service, lease) for lease in leases]
 
 
 def _for_other_criterion(question: Question) -> Question:

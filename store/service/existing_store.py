@@ -54,19 +54,34 @@ def open_existing(
             f"store {parse_url(url).database}: no such file; {maker} makes one, --store or "
             "SORTNET_STORE choose another"
         )
-    opening = open_to_write(existing_url) if write else open_store(existing_url, write=False)
-    with opening as opened:
-        try:
+    if write:
+        # An invalid value may come from the caller, not from the store, so its error stays.
+        with open_to_write(existing_url) as opened:
             yield opened
-        except (SortNetError, OSError):
-            raise
-        except _INVALID_VALUE_ERRORS as error:
-            if write:
-                raise  # the values may come from the caller, not from the store
-            raise StoreError(
-                f"{opened.database.name} contains data that SortNet does not write, "
-                f"or this is a bug in SortNet: {_with_place(error)}"
-            ) from error
+    else:
+        with (
+            open_store(existing_url, write=False) as opened,
+            _invalid_values_as_store_error(opened.database.name),
+        ):
+            yield opened
+
+
+@contextmanager
+def _invalid_values_as_store_error(name: str) -> Iterator[None]:
+    """Raise errors about invalid values in the `with` block as a StoreError.
+
+    Args:
+        name: name of the store in the message.
+    """
+    try:
+        yield
+    except (SortNetError, OSError):
+        raise
+    except _INVALID_VALUE_ERRORS as error:
+        raise StoreError(
+            f"{name} contains data that SortNet does not write, "
+            f"or this is a bug in SortNet: {_with_place(error)}"
+        ) from error
 
 
 def _with_place(error: Exception) -> str:
@@ -149,8 +164,10 @@ def judged_source(paths: Sequence[str], url: URL | str | None) -> Source | None:
         return None
     name = paths[0]
     source = Source.parse(name)
-    if source is not None or len(paths) > 1:
+    if source is not None:
         return source
+    if len(paths) > 1:
+        return None  # only a source with the prefix `collection:` may be named more than once
     if Path(name).exists() or glob.has_magic(name):  # a pattern such as `part-*.csv` names files
         return None
     if name in collections_of(url):

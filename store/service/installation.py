@@ -161,7 +161,8 @@ def _facts_of_store(url: URL | str | None, faults: list[str]) -> tuple[dict[str,
         facts["url"] = stored_url(parsed)
         if parsed.drivername == "sqlite":
             is_writable = _add_facts_of_file(parsed, facts)
-        if facts["exists"] is not False:
+        is_missing_file = facts["exists"] is False  # None: the store is on a server
+        if not is_missing_file:
             _add_facts_of_tables(parsed, facts)
     except (SortNetError, ImportError) as error:
         facts["problem"] = str(error)
@@ -180,14 +181,14 @@ def _add_facts_of_file(url: URL, facts: dict[str, Any]) -> bool:
     # A new file would be created in the nearest folder that exists.
     folders = (*file.absolute().parents, Path("/"))
     folder = next(folder for folder in folders if folder.exists())
-    is_writable = os.access(folder, os.W_OK)
-    if file.exists():
-        is_writable = is_writable and os.access(file, os.W_OK)
-        files = (file, Path(f"{file}-wal"))  # SQLite's write-ahead log has the newest data
-        facts["bytes"] = sum(path.stat().st_size for path in files if path.exists())
-    elif not is_writable:
-        raise SortNetError(f"store {file}: {folder} is not writable")
-    return is_writable
+    is_folder_writable = os.access(folder, os.W_OK)
+    if not file.exists():
+        if not is_folder_writable:
+            raise SortNetError(f"store {file}: {folder} is not writable")
+        return True
+    files = (file, Path(f"{file}-wal"))  # SQLite's write-ahead log has the newest data
+    facts["bytes"] = sum(path.stat().st_size for path in files if path.exists())
+    return is_folder_writable and os.access(file, os.W_OK)
 
 
 def _add_facts_of_tables(url: URL, facts: dict[str, Any]) -> None:

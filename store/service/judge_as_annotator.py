@@ -256,17 +256,19 @@ class Judging(WorkerPool[Lease]):
         try:
             stored = self._patience.retry_while_away(attempt)
         except LeaseError:
-            if n_attempts == 1:
-                raise  # the server was not away, so it has not lost the lease
+            was_server_away = n_attempts > 1
+            if not was_server_away:
+                raise
+            # The lease was lost while the server was away.
             new_lease = self._lease_again(lease.question)
             if new_lease is None:
                 raise
-            stored = self._patience.retry_while_away(
-                partial(self.service.answer, new_lease.id, judgement)
-            )
-        # If only the reply to the first commit was lost, the earlier answer is this answer.
-        is_same_answer = n_attempts > 1 and _choice(stored.judgement) == _choice(judgement)
-        return stored.new or is_same_answer
+            answer_new_lease = partial(self.service.answer, new_lease.id, judgement)
+            stored = self._patience.retry_while_away(answer_new_lease)
+        if stored.new:
+            return True
+        # If the server stored this answer but its reply was lost, a later attempt finds the answer.
+        return n_attempts > 1 and _choice(stored.judgement) == _choice(judgement)
 
     def _lease_again(self, question: Question) -> Lease | None:
         """Lease a question again, because its lease was lost while the store's server was away.

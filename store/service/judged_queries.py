@@ -102,9 +102,9 @@ def read_judged(
     Cost: a replay of the judgements, and one fit of the annotators' reliability.
     """
     progress(f"reading collection {collection.name}")
-    columns = collection.settings.get("columns")
     stored_items = collection.items()
     if describer is None:
+        columns = collection.settings.get("columns")
         describer, items = Describer.fit_apply(stored_items, columns=columns, progress=progress)
     else:
         items = describer.apply(stored_items, progress=progress)
@@ -183,10 +183,10 @@ def _queries(items: Items, votes: Votes, weights: Mapping[str, float], source: S
         feature_names=items.feature_names,
         source=str(source),
     )
-    # The weight of each vote; it is negative if the annotator mostly says the opposite.
+    # The weight of each vote's annotator; it is negative if the annotator mostly says the opposite.
     signed_weight = np.array([*weights.values()])[votes.annotator]
     target = np.where(signed_weight < 0, 1 - votes.target, votes.target)
-    if votes.weight is not None:
-        signed_weight = signed_weight * votes.weight
     weight = np.abs(signed_weight)
+    if votes.weight is not None:
+        weight = weight * votes.weight
     return queries.with_judgements(votes.left, votes.right, soft=target, weight=weight)

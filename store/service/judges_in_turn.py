@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from sortnet.core import Progress
 from sortnet.errors import SortNetError
@@ -14,6 +14,47 @@ from store.service.judge_as_annotator import EndReason, Judging, LabellingEnd
 from store.service.labelling import LabellingService
 
 _ANSWERS_A_TURN = 20  # answers of one judge before the next judge is asked
+
+
+@dataclass
+class _Participant:
+    """A judge that takes turns with other judges.
+
+    Attributes:
+        annotator: name under which the judge's answers are stored.
+        connection: the judge.
+        n_calls_left: number of calls that the judge has left; None: no limit.
+    """
+
+    annotator: str
+    connection: JudgeConnection
+    n_calls_left: int | None
+
+    @property
+    def has_calls_left(self) -> bool:
+        """Whether the limit of calls allows another call."""
+        return self.n_calls_left is None or self.n_calls_left > 0
+
+    def take_turn(
+        self, service: LabellingService, progress: Progress, *, n_judges: int
+    ) -> LabellingEnd:
+        """Ask the judge for the answers of one turn, and return how the turn ended.
+
+        Args:
+            n_judges: number of judges; a single judge need not make way for another.
+        """
+        limits = []
+        if self.n_calls_left is not None:
+            limits.append(self.n_calls_left)
+        if n_judges > 1:
+            limits.append(_ANSWERS_A_TURN)
+        most_answers = min(limits, default=None)
+        end = _ask(service, self.annotator, self.connection, most_answers, progress)
+        if self.n_calls_left is not None:
+            self.n_calls_left = _calls_after(self.connection, self.n_calls_left, end)
+        if not self.has_calls_left:
+            return replace(end, reason=EndReason.BUDGET)
+        return end
 
 
 def ask_in_turn(
@@ -37,61 +78,41 @@ def ask_in_turn(
         SortNetError: if a judge fails.
         KeyboardInterrupt: at an interrupt, after the answers so far are stored.
     """
-    calls_left = _limit_all_calls(service, connections, max_calls)
-    # The annotators whose judges can be asked, in the order of their turns.
-    waiting = [annotator for annotator, n in calls_left.items() if n is None or n > 0]
+    participants = [
+        _limit_calls(service, annotator, connection, max_calls)
+        for annotator, connection in connections.items()
+    ]
+    # The judges that can be asked, in the order of their turns.
+    waiting = [participant for participant in participants if participant.has_calls_left]
     if not waiting and not service.remaining.stop:
         return LabellingEnd(
             EndReason.BUDGET, service.remaining.why, answered=0, n_preferences=0, failed=0
         )
     end: LabellingEnd | None = None
     while waiting and not service.remaining.stop:
-        annotator = waiting.pop(0)
-        connection = connections[annotator]
-        n_left = calls_left[annotator]
-        n_answers = _answers_of_turn(n_left, len(connections))
-        end = _ask(service, annotator, connection, n_answers, progress)
-        if n_left is not None:
-            n_left = _calls_after(connection, n_left, end)
-            calls_left[annotator] = n_left
-            if n_left <= 0:
-                end = replace(end, reason=EndReason.BUDGET)
+        participant = waiting.pop(0)
+        end = participant.take_turn(service, progress, n_judges=len(participants))
         if end.reason not in (EndReason.BUDGET, EndReason.NOTHING_LEFT):
-            waiting.append(annotator)
+            waiting.append(participant)
     return end
 
 
-def _limit_all_calls(
-    service: LabellingService, connections: Mapping[str, JudgeConnection], max_calls: int | None
-) -> dict[str, int | None]:
-    """Limit the calls of each judge, and return {annotator: calls that are left}.
+def _limit_calls(
+    service: LabellingService,
+    annotator: str,
+    connection: JudgeConnection,
+    max_calls: int | None,
+) -> _Participant:
+    """Limit the calls of a judge, and return the judge with the number of calls that are left.
 
     Args:
-        max_calls: most calls of each judge, earlier calls included; None: no limit, and the number
-            of calls left is None.
+        max_calls: most calls of the judge, earlier calls included; None: no limit.
     """
-    calls_left: dict[str, int | None] = dict.fromkeys(connections)
-    if max_calls is not None:
-        for annotator, connection in connections.items():
-            n_allowed = max_calls - _calls_so_far(service, annotator)
-            _limit_calls(connection, n_allowed)
-            calls_left[annotator] = n_allowed
-    return calls_left
-
-
-def _answers_of_turn(n_left: int | None, n_judges: int) -> int | None:
-    """Return the most answers that a judge gives in its next turn; None if there is no limit.
-
-    Args:
-        n_left: number of calls that the judge has left; None: no limit.
-        n_judges: number of judges; a single judge need not make way for another.
-    """
-    limits = []
-    if n_left is not None:
-        limits.append(n_left)
-    if n_judges > 1:
-        limits.append(_ANSWERS_A_TURN)
-    return min(limits, default=None)
+    if max_calls is None:
+        return _Participant(annotator, connection, n_calls_left=None)
+    n_allowed = max_calls - _calls_so_far(service, annotator)
+    _lower_budget(connection, n_allowed)
+    return _Participant(annotator, connection, n_calls_left=n_allowed)
 
 
 def _calls_after(connection: JudgeConnection, n_left: int, end: LabellingEnd) -> int:
@@ -109,7 +130,7 @@ def _calls_after(connection: JudgeConnection, n_left: int, end: LabellingEnd) ->
     return n_left - end.answered
 
 
-def _limit_calls(connection: JudgeConnection, n_allowed: int) -> None:
+def _lower_budget(connection: JudgeConnection, n_allowed: int) -> None:
     """Lower the limit of a judge's budget to `n_allowed` calls, if the judge has a budget.
 
     The budget of a judge that has no call left stays as it is, because the judge is not asked.
@@ -132,12 +153,23 @@ def _calls_so_far(service: LabellingService, annotator: str) -> int:
         return 0
     n_calls = 0
     for row in judgements.by(annotator).nonzero()[0].tolist():
-        meta = judgements.texts["meta"].get(row)
-        facts = json.loads(meta) if meta else None
-        if isinstance(facts, dict):
-            n_calls += facts.get("calls", 1)
-        else:
-            n_calls += 1
+        n_calls += _calls_of_answer(judgements.texts["meta"].get(row))
+    return n_calls
+
+
+def _calls_of_answer(meta: str | None) -> int:
+    """Return the number of calls that an answer took; 1 if the number is not stored.
+
+    Args:
+        meta: facts about the answer, as JSON text.
+
+    >>> _calls_of_answer('{"calls": 2}'), _calls_of_answer(None)
+    (2, 1)
+    """
+    facts = json.loads(meta) if meta else None
+    if not isinstance(facts, dict):
+        return 1
+    n_calls: int = facts.get("calls", 1)
     return n_calls
 
 

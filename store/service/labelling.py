@@ -36,9 +36,7 @@ SESSION_SETTINGS = ("strategy", "holdout", "repeats")
 # After a fit in a thread, no further fit starts for this multiple of the fit's duration, so that
 # answers have the processor.
 _PAUSE = 2.0
-# Most answers that a machine may give before the next fit. In large sessions the limit is higher:
-# 5 % of the answers or of the items.
-_MOST_UNFITTED = 20
+_MOST_UNFITTED = 20  # most answers that a machine may give before the next fit, in small sessions
 
 
 def new_session(
@@ -375,7 +373,7 @@ class LabellingService:
             is_running = self._fitting is not None and self._fitting.is_alive()
             is_pausing = pause and time.monotonic() < self._pause_until
             if not is_running and not is_pausing:
-                # A daemon thread, because a process that ends need not wait for an unfinished fit.
+                # The thread is a daemon: a process that ends need not wait for an unfinished fit.
                 fit = partial(self._try_fit, keep_net=keep_net)
                 self._fitting = threading.Thread(target=fit, daemon=True)
                 self._fitting.start()
@@ -392,8 +390,7 @@ class LabellingService:
                 twice as many unfitted answers.
         """
         session = self.session
-        # Fits of many answers or items are slow, so they may lack a twentieth of that number.
-        most_unfitted = max(_MOST_UNFITTED, session.events // 20, session.n_items // 20)
+        most_unfitted = _most_unfitted(session)
         most_before_waiting = 2 * most_unfitted if side_by_side else most_unfitted
         # Several threads answer faster than fits with pauses can follow.
         may_pause = not side_by_side or session.behind <= most_unfitted
@@ -577,15 +574,14 @@ class LabellingService:
             questions = self._choose_questions(annotator, n_missing, live_leases)
             if not questions and not ids_to_renew:
                 break
-            new_leases = self._lease(annotator, questions, renew=ids_to_renew)
-            is_complete = len(new_leases) == len(ids_to_renew) + len(questions)
-            # A renewal returns the old leases together with the new leases.
-            leases = new_leases if ids_to_renew else leases + new_leases
-            ids_to_renew = []
-            if is_complete:
+            leases_not_renewed = [] if ids_to_renew else leases
+            new_or_renewed_leases = self._lease(annotator, questions, renew=ids_to_renew)
+            leases = leases_not_renewed + new_or_renewed_leases
+            if len(new_or_renewed_leases) == len(ids_to_renew) + len(questions):
                 break
             # Another process has leased some of the chosen pairs: choose other pairs.
             live_leases = self._read_changes()
+            ids_to_renew = []
         return leases
 
     def _lease(
@@ -623,3 +619,12 @@ class LabellingService:
         if max(question.items) >= self.session.n_items:
             return False
         return all(map(self.session.allows, question.pairs))
+
+
+def _most_unfitted(session: Session) -> int:
+    """Return the most answers that a machine may give before the next fit.
+
+    Fits of many answers or items are slow. So the limit grows to 5 % of the answers or of the
+    items.
+    """
+    return max(_MOST_UNFITTED, session.events // 20, session.n_items // 20)

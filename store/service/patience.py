@@ -9,9 +9,8 @@ from typing import TypeVar
 
 from sortnet.errors import StoreError
 from sortnet.messages import note
-from store.database.engine import LONGEST_WAIT, Database
+from store.database.engine import LONGEST_WAIT, SHORTEST_WAIT, Database
 
-_SHORTEST_WAIT = 0.1  # seconds before the second attempt; later waits are longer
 T = TypeVar("T")
 
 
@@ -49,7 +48,7 @@ class StorePatience:
             StoreError: from the last attempt, if the server stays away. Any other error is raised
                 at once.
         """
-        seconds = _SHORTEST_WAIT
+        seconds = SHORTEST_WAIT
         while True:
             try:
                 result = use_store()

@@ -98,17 +98,12 @@ def change_questions(
         DataError: if all items would be top items, or a question is about more items than there
             are; then no criterion is added.
     """
-    if criterion is None:
-        changed = collection
-        _check_goal_and_set_size(collection, goal, decisions)
-    else:
-        criteria = {asked.criterion: asked for asked in collection.asked()}
-        # A new criterion is about the items of the collection, and is added after the check.
-        _check_goal_and_set_size(criteria.get(criterion, collection), goal, decisions)
-        if criterion in criteria:
-            changed = criteria[criterion]
-        else:
-            changed = collection.add_criterion(criterion)
+    criteria = {asked.criterion: asked for asked in collection.asked()}
+    # A new criterion is about the items of the collection, which is checked in its place.
+    changed = criteria.get(criterion, collection)
+    _check_goal_and_set_size(changed, goal, decisions)
+    if criterion is not None and criterion not in criteria:
+        changed = collection.add_criterion(criterion)
     if decisions:
         changed.decide(*decisions)
 

@@ -101,6 +101,13 @@ class _Pool(WorkerPool[Question]):
         self.waiting = self.waiting[most:]
         return questions
 
+    def queue_unanswered(self, split: Split, questions: Sequence[Question]) -> None:
+        """Let the questions wait that have no answer yet, and set the part that they are about."""
+        self.split = split
+        self.waiting = [
+            question for question in questions if self.pair_of(question) not in self.targets
+        ]
+
     def pair_of(self, question: Question) -> PairOfSplit:
         """Return the pair of documents that a question is about."""
         return self.split, *question.pair
@@ -321,12 +328,10 @@ class RunJudge:
             self._connections.enter_context(self.judge.open_connections())
             self._workers = list(self.judge.make_workers())
         pool = self._pool
-        pool.split = split
         questions = [self._question(split, low, high) for split, low, high in pairs]
+        # The judge may fail at a question, which is then asked once more.
         for _ in range(ATTEMPTS):
-            pool.waiting = [
-                question for question in questions if pool.pair_of(question) not in pool.targets
-            ]
+            pool.queue_unanswered(split, questions)
             if pool.waiting and not pool.is_over:
                 self.judge.restart_clock()
                 pool.ask_all(self._workers)
@@ -348,12 +353,12 @@ class RunJudge:
             Exception: the exception that a function raised as a judge.
         """
         pool = self._pool
-        why_no_more = self.judge.why_no_more()
+        why_no_more = self.judge.why_no_more()  # why the budget is spent; empty if it is not
+        fault = pool.fault
         if not why_no_more:
             self._n_failed += n_unanswered
-        fault = pool.fault
-        if not fault and not why_no_more and n_unanswered == n_pairs:
-            fault = f"failed at all {count(n_unanswered, 'pair')}; {pool.last_fault}"
+            if not fault and n_unanswered == n_pairs:
+                fault = f"failed at all {count(n_unanswered, 'pair')}; {pool.last_fault}"
         stored = f"{pool.n_stored:,} of {pool.judgements:,} answers are kept"
         if fault:
             raise self._failure(fault, stored)

@@ -24,6 +24,7 @@ from typing import Any
 
 from sqlalchemy import URL
 
+from sortnet.core import Progress
 from sortnet.errors import DataError, SortNetError
 from sortnet.files import shown
 from sortnet.items.given_items import GivenItems, items_from
@@ -141,27 +142,54 @@ def sort(
         )
         _decide_set_size(collection, set_size)
         with closing(LabellingService(collection, goal=goal, record=True)) as service:
-            show("fitting the answers so far")
-            service.settle()
-            n_answers_before = service.session.n_votes
-            end = ask_in_turn(service, connections, max_calls, show)
-            n_answers = service.session.n_votes
-            reason = EndReason.GOAL if end is None else end.reason
-            spent = {
-                annotator: connection.spent_facts() for annotator, connection in connections.items()
-            }
-            return SortedItems(
-                frame=ranking_frame(service.ranking, given_items, service.items.ids),
-                name=collection.name,
-                store=opened.database.url,
-                reason=reason,
-                status=service.remaining.why,
-                answered=n_answers - n_answers_before,
-                answered_in_all=n_answers,
-                spent=spent,
+            return _ask_and_rank(
+                service,
+                connections,
+                given_items,
+                max_calls=max_calls,
                 seed=seed,
                 goal=goal,
+                progress=show,
             )
+
+
+def _ask_and_rank(
+    service: LabellingService,
+    connections: Mapping[str, JudgeConnection],
+    given_items: GivenItems,
+    *,
+    max_calls: int | None,
+    seed: int,
+    goal: Goal,
+    progress: Progress,
+) -> SortedItems:
+    """Ask the judges until the goal is reached or no judge can be asked, and rank the items.
+
+    Args:
+        service: the service of the collection to sort.
+        connections: {annotator: the judge that answers under this name}.
+        given_items: the items that were passed to `sort`.
+        max_calls, seed, goal: see `SortedItems` and `ask_in_turn`.
+        progress: called with the progress in words.
+    """
+    progress("fitting the answers so far")
+    service.settle()
+    n_answers_before = service.session.n_votes
+    end = ask_in_turn(service, connections, max_calls, progress)
+    n_answers = service.session.n_votes
+    spent = {annotator: connection.spent_facts() for annotator, connection in connections.items()}
+    return SortedItems(
+        frame=ranking_frame(service.ranking, given_items, service.items.ids),
+        name=service.collection.name,
+        store=service.collection.database.url,
+        reason=EndReason.GOAL if end is None else end.reason,
+        status=service.remaining.why,
+        answered=n_answers - n_answers_before,
+        answered_in_all=n_answers,
+        spent=spent,
+        seed=seed,
+        goal=goal,
+    )
 
 
 def _connect(

@@ -199,11 +199,7 @@ def ranking_frame(ranking: Ranking, given_items: GivenItems, ids: Sequence[str])
     """
     import pandas as pd
 
-    # The collection numbers the items in its own order.
-    number_of_id = {id: number for number, id in enumerate(ids)}
-    collection_numbers = np.array([number_of_id[id] for id in given_items.items.ids], np.int64)
-    # The item of each value that was passed; several equal values may be one item.
-    numbers = collection_numbers[np.asarray(given_items.number, np.int64)]
+    numbers = _numbers_in_collection(given_items, ids)
     columns: dict[str, Any] = {
         "rank": ranking.rank[numbers],
         "item": pd.Series(list(given_items.values), dtype=object),
@@ -218,10 +214,25 @@ def ranking_frame(ranking: Ranking, given_items: GivenItems, ids: Sequence[str])
     groups = given_items.items.groups
     if groups is not None:
         frame.insert(0, "group", [groups[item] for item in given_items.number])
-    place_of_item = np.empty(len(ranking), np.int64)
+    place_of_item = np.empty(len(ranking), np.int64)  # the inverse of the permutation `order`
     place_of_item[ranking.order] = np.arange(len(ranking))
     best_first = np.argsort(place_of_item[numbers], kind="stable")
     return frame.iloc[best_first]
+
+
+def _numbers_in_collection(given_items: GivenItems, ids: Sequence[str]) -> I64:
+    """Return for each passed value the number that its item has in the collection.
+
+    Several equal values may be one item.
+
+    Args:
+        given_items: the passed values, and their items.
+        ids: ids of the items, in the order of the collection.
+    """
+    number_of_id = {id: number for number, id in enumerate(ids)}
+    id_of_item = given_items.items.ids
+    numbers = [number_of_id[id_of_item[item]] for item in given_items.number]
+    return np.array(numbers, np.int64)
 
 
 def _ranks_in_order(queries: Queries) -> I64:

@@ -68,21 +68,33 @@ def read_record(
         is_submitted = response.get("status") in (None, "submitted")
         if answered_question != question or not is_submitted:
             continue
-        value = response.get("value")
-        if isinstance(value, str) and value in fields:
-            # A label names the best field. All other fields with items count as worse, but are not
-            # compared with each other.
-            best = value
-            ranks: Ranks = {**dict.fromkeys(fields_of_items, 2), best: 1}
-            pairs = [(best, other) for other in fields_of_items if other != best]
-        else:
-            # A ranking compares each of its fields with all others.
-            ranks = _ranks_or_tie(place, value, fields, fields_of_items)
-            ranked_fields = [name for name, rank in ranks.items() if rank is not None]
-            pairs = [*combinations(ranked_fields, 2)]
+        ranks, pairs = _ranks_and_pairs(place, response.get("value"), fields, fields_of_items)
         for pair in pairs:
             vote = _vote(place, ranks, pair, fields, finder)
             yield {**vote, "annotator": response.get("user_id")}
+
+
+def _ranks_and_pairs(
+    place: str, value: Any, fields: Record, fields_of_items: Sequence[str]
+) -> tuple[Ranks, list[tuple[str, str]]]:
+    """Return {field: rank} of an answer, and the pairs of fields that the answer compares.
+
+    Args:
+        place: the file and record, for messages.
+        value: the answer, a label or a ranking.
+        fields: the fields of the record.
+        fields_of_items: names of the fields that have the text of an item.
+    """
+    is_label = isinstance(value, str) and value in fields
+    if is_label:
+        # A label names the best field. All other fields with items count as worse, but are not
+        # compared with each other.
+        ranks: Ranks = {**dict.fromkeys(fields_of_items, 2), value: 1}
+        return ranks, [(value, other) for other in fields_of_items if other != value]
+    # A ranking compares each of its fields with all others.
+    ranks = _ranks_or_tie(place, value, fields, fields_of_items)
+    ranked_fields = [name for name, rank in ranks.items() if rank is not None]
+    return ranks, [*combinations(ranked_fields, 2)]
 
 
 def _ranks_or_tie(place: str, value: Any, fields: Record, fields_of_items: Sequence[str]) -> Ranks:
@@ -165,7 +177,7 @@ def _vote(
     first, second = pair
     if not all(isinstance(ranks[name], int) for name in pair):
         refuse(place, f"rank {shown(ranks[first])} or {shown(ranks[second])} is no whole number")
-    better, worse = sorted(pair, key=lambda name: ranks[name])
+    better, worse = sorted(pair, key=lambda name: ranks[name])  # the lowest rank is the best
     better_id, worse_id = finder.pair(place, fields[better], fields[worse], fields)
     if ranks[better] == ranks[worse]:
         return {"left": better_id, "right": worse_id, "answer": "tie"}

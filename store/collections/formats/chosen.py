@@ -62,16 +62,11 @@ def preference_records(
         DataError: if an item has no text, or a conversation no prompt.
     """
     for (low, high), votes in _votes_of_pairs(judgements).items():
-        majority_for_low = sum(votes.values())
-        weight_for_low = _sum_of_votes(votes, weights)
-        if majority_for_low > 0:
-            chosen, rejected = low, high
-            weight = round(weight_for_low, 4)
-        else:
-            chosen, rejected = high, low
-            weight = round(-weight_for_low, 4)
-        if majority_for_low == 0 or weight <= 0:
-            continue
+        preferred_side = _sign(sum(votes.values()))  # 1: low, -1: high, 0: the pair is tied
+        weight = round(preferred_side * _sum_of_votes(votes, weights), 4)
+        if weight <= 0:
+            continue  # the weight of a tied pair is 0
+        chosen, rejected = (low, high) if preferred_side == 1 else (high, low)
         record: dict[str, Any] = {
             "prompt": prompt or _prompt_of_group(items, low),
             "chosen": _text(items, chosen),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, TypeAlias
 
@@ -50,9 +50,9 @@ def votes_of_foreign_rows(
     if form is None:
         return rows
     missing = [name for name in FOREIGN_COLUMNS[form] if name not in rows.columns]
-    if missing and not rows.lines:
-        return rows  # an empty file has no columns
     if missing:
+        if not rows.lines:
+            return rows  # an empty file has no columns
         columns = f"needs {', '.join(missing)}; has {listed(rows.columns)}"
         refuse(str(rows.path), f"a file of {form} {columns}")
     records = [
@@ -66,10 +66,17 @@ def votes_of_foreign_rows(
         for vote in read_record(rows.place(row), record):
             votes.append(vote)
             lines.append(rows.lines[row])
-    # Votes may have different columns; a vote without a column gets None.
+    return Rows(rows.path, _columns_of_votes(votes), lines, rows.unit)
+
+
+def _columns_of_votes(votes: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
+    """Convert votes {column: cell} to columns {name: cells}; a cell that a vote lacks is None.
+
+    >>> _columns_of_votes([{"winner": "a", "loser": "b"}, {"winner": "c", "at": 1}])
+    {'winner': ['a', 'c'], 'loser': ['b', None], 'at': [None, 1]}
+    """
     names = dict.fromkeys(name for vote in votes for name in vote)
-    columns_of_votes = {name: [vote.get(name) for vote in votes] for name in names}
-    return Rows(rows.path, columns_of_votes, lines, rows.unit)
+    return {name: [vote.get(name) for vote in votes] for name in names}
 
 
 def _form_of_columns(names: set[str]) -> str | None:

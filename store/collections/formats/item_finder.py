@@ -116,17 +116,15 @@ class ItemFinder:
                     yield left, right
 
     def _groups_of(self, record: Record) -> set[str]:
-        """Return the groups whose context is in the record, or else the groups named in it."""
+        """Return the groups whose context a record has, or else the groups that it names."""
         if not self._group_names:
             return set()
-        texts: dict[str, str] = {}
         groups_by_context: set[str] = set()
-        for key, value in record.items():
+        for value in record.values():
             text = text_of(value)
             if text:
-                texts[key] = text
                 groups_by_context |= self._groups_of_context.get(text, set())
         if groups_by_context:
             return groups_by_context
-        names = {texts[key] for key in ("group", "prompt") if key in texts}
-        return names & self._group_names
+        texts = {text_of(record.get("group")), text_of(record.get("prompt"))}
+        return {name for name in texts if name and name in self._group_names}

@@ -63,11 +63,7 @@ def read_task(
         is_skipped = isinstance(annotation, dict) and annotation.get("was_cancelled")
         if not selected_sides and not is_skipped:
             continue
-        left_field, right_field = fields or _fields_of_sides(place, data, finder)
-        for field in (left_field, right_field):
-            if field not in data:
-                refuse(place, f"has no field {shown(field)}; there are {listed(data)}")
-        left, right = finder.pair(place, data[left_field], data[right_field], data)
+        left, right = _items_of_task(finder, fields, place, data)
         yield {
             "left": left,
             "right": right,
@@ -103,6 +99,25 @@ def _annotator(annotation: Record) -> Any:
         if user.get(key):
             return user[key]
     return None
+
+
+def _items_of_task(
+    finder: ItemFinder, fields: tuple[str, str] | None, place: str, data: Record
+) -> tuple[str, str]:
+    """Return the ids of the left and the right item of a task.
+
+    Args:
+        finder: finds the item that has the text of a field.
+        fields: the names of the fields with the left and the right item. If None, the fields are
+            recognised by their names.
+        place: the file and task, for messages.
+        data: the fields of the task.
+    """
+    left_field, right_field = fields or _fields_of_sides(place, data, finder)
+    for field in (left_field, right_field):
+        if field not in data:
+            refuse(place, f"has no field {shown(field)}; there are {listed(data)}")
+    return finder.pair(place, data[left_field], data[right_field], data)
 
 
 def _fields_of_sides(place: str, data: Record, finder: ItemFinder) -> tuple[str, str]:
