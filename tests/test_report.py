@@ -473,7 +473,7 @@ class TestBadInput:
 @pytest.mark.slow
 @pytest.mark.skipif(not MQ2008.exists(), reason="needs MQ2008 Fold1")
 def test_a_report_of_mq2008_fold1_is_under_five_megabytes(tmp_path):
-    fast = (*FAST[:-2], "--epochs", "1", "--max-iter", "1")
+    fast = (*FAST[:-2], "--epochs", "1", "--max-iter", "2")
     done("train", MQ2008, "--out", tmp_path / "m", "--store", tmp_path / "s.db", *fast)
     done("report", "last", "--store", tmp_path / "s.db", "-o", tmp_path / "r.html")
     assert 200_000 < (tmp_path / "r.html").stat().st_size < 5_000_000

@@ -7,6 +7,7 @@ import hashlib
 import json
 import re
 import sys
+from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 
@@ -255,23 +256,37 @@ def test_the_growth_of_imported_answers_is_fitted_again_in_their_order():
     assert points[0]["expected"] < points[-1]["expected"]
 
 
-@pytest.fixture
-def many(tmp_path) -> str:
-    """The address of a report of 250 items."""
-    rows = ["id,text", *(f"i{k},text {k}" for k in range(250))]
-    Path("many.csv").write_text("\n".join(rows) + "\n")
-    Path("rules.md").write_text("# Rules\n\n**Be** fair.\n\n| a | b |\n|---|---|\n| 1 | 2 |\n")
-    done("items", "add", "many", "many.csv")
-    done("ask", "many", "--instructions", "rules.md")
-    answer(*(Judgement("ana", k, k + 1, "left") for k in range(249)), name="many")
-    done("report", "many", "-o", "r.html")
-    return (tmp_path / "r.html").as_uri()
+@dataclass(frozen=True)
+class Report:
+    """A report in a file, and the ids of its items by rank."""
+
+    address: str
+    ranked: list[str]
+
+
+@pytest.fixture(scope="module")
+def many(tmp_path_factory) -> Report:
+    """A report of 250 items."""
+    folder = tmp_path_factory.mktemp("many")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        patch.setenv("SORTNET_STORE", "s.db")
+        rows = ["id,text", *(f"i{k},text {k}" for k in range(250))]
+        Path("many.csv").write_text("\n".join(rows) + "\n")
+        rules = "# Rules\n\n**Be** fair.\n\n| a | b |\n|---|---|\n| 1 | 2 |\n"
+        Path("rules.md").write_text(rules)
+        done("items", "add", "many", "many.csv")
+        done("ask", "many", "--instructions", "rules.md")
+        answer(*(Judgement("ana", k, k + 1, "left") for k in range(249)), name="many")
+        done("report", "many", "-o", "r.html")
+        ranked = [row["id"] for row in value_of(done("ranking", "many", "--json"))]
+    return Report((folder / "r.html").as_uri(), ranked)
 
 
 @pytest.mark.browser
 def test_a_table_of_many_items_is_sorted_and_searched_in_a_browser(driver, many):
-    ranked = [row["id"] for row in value_of(done("ranking", "many", "--json"))]
-    driver.get(many)
+    ranked = many.ranked
+    driver.get(many.address)
 
     def shown() -> list[str]:
         return driver.execute_script(
@@ -306,5 +321,5 @@ def test_a_table_of_many_items_is_sorted_and_searched_in_a_browser(driver, many)
 @pytest.mark.parametrize(("scheme", "width"), [("light", 1200), ("dark", 390)])
 def test_the_page_of_a_collection_can_be_read_by_who_sees_little(driver, many, scheme, width):
     with seen(driver, scheme, width):
-        driver.get(many)
+        driver.get(many.address)
         assert violations(driver) == []

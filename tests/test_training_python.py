@@ -176,7 +176,9 @@ def test_better_ranker_says_which_one_it_is_and_why():
         part = queries(seed)
         order = np.argsort(part.features[:8, 0])
         parts.append(replace(part, judged=Pairs(order[1:], order[:-1])))
-    ranker = better_ranker(*parts, Config(scaling="normal", max_iter=1))
+    ranker = better_ranker(
+        *parts, Config(scaling="normal", max_iter=1).changed(epochs=4, committee=2)
+    )
     kept = ranker.info["kept"]
     assert set(kept["figures"]) == {"sortnet", "posterior"} and kept["measure"] == "accuracy"
     assert ranker.config.kind == kept["kind"] == max(kept["figures"], key=kept["figures"].get)
