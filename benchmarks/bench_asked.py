@@ -91,7 +91,7 @@ def share_right(part: Queries, order: I64) -> float:
     place = np.empty(part.n_docs, np.int64)
     place[order] = np.arange(part.n_docs)
     pairs = pairs_of_grades(part)
-    return float(np.mean(place[pairs.winner] < place[pairs.loser]))
+    return float(np.mean(place[pairs.i] < place[pairs.j]))
 
 
 def row_of(data: Data, strategy: str, figures: np.ndarray, first: np.ndarray) -> dict[str, Any]:

@@ -85,8 +85,8 @@ def of_topic(
         for winner, loser in [(a, b) if label == "a1" else (b, a)]
     ]
     right = sum(place[winner] < place[loser] for winner, loser in pairs)
-    tried = model.info["tried"]
-    figures = tried["sortnet"], tried["posterior"]
+    figures_by_kind = model.info["kept"]["figures"]
+    figures = figures_by_kind["sortnet"], figures_by_kind["posterior"]
     return right, len(pairs), figures, model.config.kind == "posterior"
 
 

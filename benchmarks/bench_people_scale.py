@@ -99,7 +99,7 @@ def measured(n: int) -> dict[str, float]:
         (asked,) = session.ask("ana", wait=False)
         waited.append(1000 * (time.process_time() - start))
     ranking, shown = session.ranking(fresh=False), []
-    service = SimpleNamespace(known=True, items=_items(n), ranking=ranking)
+    service = SimpleNamespace(is_fitted=True, items=_items(n), ranking=ranking)
     for page in range(40):
         view = View(sort="score", page=1 + page * n // 2_000)
         shown.append(1000 * seconds(partial(ranking_rows, service, view)))

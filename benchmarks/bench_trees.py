@@ -61,7 +61,7 @@ def step(quick: bool) -> dict[str, Any]:
         steps = _Steps.of(net, Training(), Share(0, 100 * n, 100 * n, n))
 
         def make() -> None:
-            steps.make(islice(batches, n), None)
+            steps.train_on(islice(batches, n), None)
 
         return make
 

@@ -254,19 +254,32 @@ def output_option(*names: str, inputs: Sequence[str] = (), **options: Any) -> Ca
         options: further arguments of `click.option`.
     """
     name = click.Option(names).name or ""  # the name of the parameter, such as `csv`
+    add_option = click.option(*names, shell_complete=files, metavar="FILE", **options)
 
     def add(command: C) -> C:
-        @wraps(command)
-        def checked(*args: Any, **values: Any) -> Any:
-            if values[name] is not None:
-                refuse_output(values[name], *_files_in(values, inputs))
-            return command(*args, **values)
-
         # This decorator is applied below click's own decorators, so that all of them add their
         # options to the same command.
-        return click.option(*names, shell_complete=files, metavar="FILE", **options)(checked)  # type: ignore[return-value]
+        return add_option(_checking_output(command, name, inputs))
 
     return add
+
+
+def _checking_output(command: C, name: str, inputs: Sequence[str]) -> C:
+    """Wrap a command so that it refuses an unsuitable output file before it begins.
+
+    Args:
+        command: the command.
+        name: the name of the parameter with the output file.
+        inputs: names of the parameters with files that the command reads.
+    """
+
+    @wraps(command)
+    def checked(*args: Any, **values: Any) -> Any:
+        if values[name] is not None:
+            refuse_output(values[name], *_files_in(values, inputs))
+        return command(*args, **values)
+
+    return checked  # type: ignore[return-value]
 
 
 def _files_in(values: Mapping[str, Any], parameters: Sequence[str]) -> list[Any]:

@@ -175,8 +175,9 @@ def _values_of_sets(judgements: Judgements, ids: Sequence[str]) -> dict[str, lis
     furthers = judgements.values("further")
     ids_of_judgements: list[list[str] | None] = []
     for left, right, further in zip(lefts, rights, furthers, strict=True):
+        is_set = bool(further)  # whether there are items besides left and right
         items = (left, right, *further)
-        ids_of_judgements.append([ids[item] for item in items] if further else None)
+        ids_of_judgements.append([ids[item] for item in items] if is_set else None)
     return {
         "best": [None if item is None else ids[item] for item in judgements.values("best")],
         "worst": [None if item is None else ids[item] for item in judgements.values("worst")],

@@ -7,7 +7,7 @@ import io
 from dataclasses import replace
 
 import pytest
-from collection_helpers import ON_SQLITE, Clock, made_items, question
+from collection_helpers import ON_SQLITE, Clock, made_items, question, set_question
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
@@ -149,9 +149,11 @@ def test_questions_of_those_who_are_out_are_taken_back(
 
 
 def test_questions_about_a_retired_item_are_taken_back(collection: Collection) -> None:
-    collection.lease("ana", [question(0, 3), question(2, 1), question(3, 4)], 60)
+    pairs = [question(0, 3), question(2, 1), question(3, 4)]
+    sets = [set_question(0, 4, 5), set_question(1, 3, 5)]
+    collection.lease("ana", [*pairs, *sets], 60)
     collection.decide(Decision("retire", item=3))
-    assert [lease.question.pair for lease in collection.leases()] == [(1, 2)]
+    assert [lease.question.items for lease in collection.leases()] == [(2, 1), (0, 4, 5)]
 
 
 SUBJECTS = st.one_of(

@@ -22,6 +22,7 @@ from sortnet.errors import SortNetError
 from store.service.existing_store import open_collection
 
 if TYPE_CHECKING:
+    from cli.terminal.asking import Asker
     from sortnet.preference.goal import Goal
 
 
@@ -106,10 +107,7 @@ def label(
             show_prompt_or_estimate(collection, judge, number, until, as_json=as_json)
         return
     options = LabelOptions(number, until, lease, judge)
-    askers = {}
-    for judge_options in judges:
-        name_of_annotator = annotator or judge_options["model"] or _login()
-        askers[name_of_annotator] = asker_of(judge_options, in_turn=len(judges) > 1)
+    askers = _askers(judges, annotator)
     with open_collection(store, name, write=True) as collection:
         labelled = label_criteria(collection, askers, options, as_json=as_json)
     faults = [facts["fault"] for facts in labelled if facts.get("fault")]
@@ -129,6 +127,21 @@ def _check_judges(
     refuse_together(judge)
     if len(judges) > 1 and (is_by_file(judge) or only_shows(judge)):
         raise click.UsageError("several models cannot be shown or asked by file: give one --model")
+
+
+def _askers(judges: list[dict[str, Any]], annotator: str | None) -> dict[str, Asker]:
+    """Return {name of an annotator: function that asks the annotator}.
+
+    Args:
+        judges: options of each judge; options without a judge stand for the person at the terminal.
+        annotator: value of `--as`. If None, models have their own names, and other annotators have
+            the login name of the user.
+    """
+    askers = {}
+    for judge in judges:
+        name = annotator or judge["model"] or _login()
+        askers[name] = asker_of(judge, in_turn=len(judges) > 1)
+    return askers
 
 
 def _login() -> str:

@@ -27,8 +27,9 @@ def _checked_url(ctx: click.Context, param: click.Parameter, url: str | None) ->
     except ValueError:  # the host has brackets without an IPv6 address
         parts = urlsplit("")
     path = parts.path.rstrip("/")
+    is_web_address = parts.scheme in ("http", "https") and parts.netloc
     has_plain_path = _PATH.fullmatch(path) and not parts.query and not parts.fragment
-    if parts.scheme not in ("http", "https") or not parts.netloc or not has_plain_path:
+    if not is_web_address or not has_plain_path:
         raise click.BadParameter(
             f"{url[:60]!r} is not an address such as https://label.example.org or "
             "https://example.org/label"

@@ -7,12 +7,13 @@ from math import isnan
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cli.lab.work import Results
+from cli.lab.work import Results, cpu_seconds
 from sortnet.errors import SortNetError
 
 if TYPE_CHECKING:
     import pandas as pd
 
+    from sortnet.lab.cells import Result
     from sortnet.lab.summaries import Spread
 
 
@@ -62,8 +63,6 @@ class Comparison:
         Raises:
             SortNetError: if no cell has a result.
         """
-        import pandas as pd
-
         from sortnet.lab.measured import figures_of
         from sortnet.lab.published import published_for
         from sortnet.lab.significance import paired_by_part, paired_by_query
@@ -83,10 +82,7 @@ class Comparison:
             convention, measures, counts["n_empty"], counts["n_queries"]
         )
         self.summary = summary(self.figures, measures, spread)
-        seconds = [sum(result.about["seconds"].values()) for _, result in results.results]
-        seconds_of_cells = pd.Series(seconds, [cell.ranker.name for cell, _ in results.results])
-        mean_seconds = seconds_of_cells.groupby(level=0).mean()
-        self.summary["seconds"] = self.summary["ranker"].map(mean_seconds)
+        self.summary["seconds"] = self.summary["ranker"].map(_mean_seconds(results))
         self.published = published_for(data, measures)
         rankers = list(self.summary["ranker"])
         self.by_query = paired_by_query(self.figures, measures[0], rankers)
@@ -137,18 +133,18 @@ def published_rows(published: pd.DataFrame) -> tuple[list[str], list[list[str]]]
         The names of the columns, and the rows.
     """
     measures = list(published["measure"].unique())
-    origin = ("protocol", "convention", "source")
-    # {ranker and origin: {measure: its mean as text}}
-    figures_of_source: dict[tuple[str, ...], dict[str, str]] = {}
+    origin_columns = ("protocol", "convention", "source")
+    # {(ranker, protocol, convention, source): {measure: its mean as text}}
+    means_of_source: dict[tuple[str, ...], dict[str, str]] = {}
     for row in published.to_dict("records"):
-        texts = [row[name] or "not said" for name in ("ranker", *origin)]
-        figures = figures_of_source.setdefault(tuple(texts), {})
-        figures[row["measure"]] = mean_text(row["value"], row["error"])
+        source = tuple(row[name] or "not said" for name in ("ranker", *origin_columns))
+        means = means_of_source.setdefault(source, {})
+        means[row["measure"]] = mean_text(row["value"], row["error"])
     rows = []
-    for (ranker, *texts), figures in figures_of_source.items():
-        means = [figures.get(measure, "") for measure in measures]
-        rows.append([ranker, *means, *texts])
-    return ["ranker", *measures, *origin], rows
+    for (ranker, *origin), means in means_of_source.items():
+        means_of_measures = [means.get(measure, "") for measure in measures]
+        rows.append([ranker, *means_of_measures, *origin])
+    return ["ranker", *measures, *origin_columns], rows
 
 
 def settings_rows(results: Results, parts: Sequence[str]) -> tuple[list[str], list[list[str]]]:
@@ -159,13 +155,8 @@ def settings_rows(results: Results, parts: Sequence[str]) -> tuple[list[str], li
     """
     texts: dict[str, dict[str, str]] = {}  # {ranker: {part: its settings as text}}
     for cell, result in results.results:
-        trials = result.about["trials"]  # a trial has the settings tried and their `quality`
-        searched = {name for trial in trials for name in trial} - {"quality"}
-        settings = result.about["settings"]
-        settings = {**settings, **settings.get("training", {})}
-        chosen = [f"{name} {value}" for name, value in settings.items() if name in searched]
         text_of_part = texts.setdefault(cell.ranker.name, {})
-        text_of_part[cell.split.name] = ", ".join(chosen) or "not searched"
+        text_of_part[cell.split.name] = _chosen_settings(result)
     rows = []
     for ranker, text_of_part in texts.items():
         rows.append([ranker, *(text_of_part.get(part, "failed") for part in parts)])
@@ -182,3 +173,22 @@ def mean_text(value: float, error: float, best: bool = False) -> str:
     mark = "*" if best else ""
     plus_minus = "" if isnan(error) else f" ± {error:.{digits}f}"
     return f"{mark}{value:.{digits}f}{plus_minus}"
+
+
+def _mean_seconds(results: Results) -> pd.Series[float]:
+    """Return the mean CPU seconds of the cells of each ranker, indexed by its name."""
+    import pandas as pd
+
+    seconds = [cpu_seconds(result) for _, result in results.results]
+    names = [cell.ranker.name for cell, _ in results.results]
+    return pd.Series(seconds, names).groupby(level=0).mean()
+
+
+def _chosen_settings(result: Result) -> str:
+    """Write the names and the chosen values of the settings that the search has tried."""
+    trials = result.about["trials"]  # a trial has the settings tried and their `quality`
+    searched_names = {name for trial in trials for name in trial} - {"quality"}
+    settings = result.about["settings"]
+    all_settings = {**settings, **settings.get("training", {})}
+    chosen = [f"{name} {value}" for name, value in all_settings.items() if name in searched_names]
+    return ", ".join(chosen) or "not searched"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from cli.console import progress, say, write_output
 from cli.lab.comparison import mean_text
-from cli.lab.work import RunOptions, results_of
+from cli.lab.work import Results, RunOptions, cpu_seconds, results_of
 from cli.printing.results import Result, Table, print_result, table_of_cells
 from sortnet.errors import SortNetError
 from sortnet.files import make_folder, rows_of, write_file
@@ -62,24 +62,36 @@ def run_study(
         SortNetError: if the data cannot be used, or no cell has a result.
     """
     with progress() as status:
-        results, failed = results_of([point.cell for point in points], run_options, status)
-        if not results:
-            raise SortNetError(f"the study {name} has no result: {failed[0][1]}")
-        result_of_cell: dict[Any, Any] = dict(results)
-        points_with_result = [
-            (point, result_of_cell[point.cell]) for point in points if point.cell in result_of_cell
-        ]
-        frame = frame_of(name, points_with_result, cache=run_options.cache)
-        cpu_seconds = sum(sum(result.about["seconds"].values()) for _, result in results)
+        results = results_of([point.cell for point in points], run_options, status)
+        frame = _figures(name, points, results, run_options.cache)
     study = STUDIES[name]
-    notes = [*study.notes(frame), _note_about_means(study, frame, cpu_seconds)]
+    total_seconds = sum(cpu_seconds(result) for _, result in results.results)
+    notes = [*study.notes(frame), _note_about_means(study, frame, total_seconds)]
     value = {"study": name, "question": study.question, "x": study.x, "rows": rows_of(frame)}
     text = [*_text(study, frame), *notes]
     print_result(Result("study", value, text, notes, is_noted_in_text=True), as_json=as_json)
     if out is not None:
         written = _write(name, frame, command, out)
         say(f"written: {', '.join(written)}")
-    return 1 if failed else 0
+    return 1 if results.failed else 0
+
+
+def _figures(
+    name: str, points: Sequence[Point], results: Results, cache: Path | None
+) -> pd.DataFrame:
+    """Make the frame of the study's figures from the cells that have a result.
+
+    Raises:
+        SortNetError: if no cell has a result.
+    """
+    if not results.results:
+        _, why = results.failed[0]
+        raise SortNetError(f"the study {name} has no result: {why}")
+    result_of_cell: dict[Any, Any] = dict(results.results)
+    points_with_result = [
+        (point, result_of_cell[point.cell]) for point in points if point.cell in result_of_cell
+    ]
+    return frame_of(name, points_with_result, cache=cache)
 
 
 def _text(study: Study, frame: pd.DataFrame) -> list[str | Table]:
@@ -90,27 +102,32 @@ def _text(study: Study, frame: pd.DataFrame) -> list[str | Table]:
     return [*text, ""]
 
 
-def _note_about_means(study: Study, frame: pd.DataFrame, cpu_seconds: float) -> str:
+def _note_about_means(study: Study, frame: pd.DataFrame, total_seconds: float) -> str:
     """Write how many cells are in a mean, how long they took, and where the study is from."""
     fewest = int(frame["cells"].min())
     most = int(frame["cells"].max())
     n_cells = count(most, "cell") if fewest == most else f"{fewest} to {most} cells"
     means = f"means ± standard errors of {n_cells}"
-    return f"{means}; {cpu_seconds:.0f} CPU seconds in all; {study.source}"
+    return f"{means}; {total_seconds:.0f} CPU seconds in all; {study.source}"
 
 
 def _write(name: str, frame: pd.DataFrame, command: str, out: Path) -> list[str]:
     """Write NAME.csv, and a figure of each measure as SVG and PNG; return the paths."""
     make_folder(out)
-    study = STUDIES[name]
     table = str(out / f"{name}.csv")
     write_output(table, lambda file: frame.to_csv(file, index=False))
+    return [table, *_write_plots(name, frame, command, out)]
+
+
+def _write_plots(name: str, frame: pd.DataFrame, command: str, out: Path) -> list[str]:
+    """Draw each measure that has several values of x, as SVG and PNG; return the paths."""
+    study = STUDIES[name]
     curves_of_measures = [
         figures
         for _, figures in frame.groupby("measure", sort=False)
         if figures[study.x].nunique() > 1
     ]
-    written = [table]
+    written = []
     for figures in curves_of_measures:
         plot = _plot(figures, study, command)
         ending = ""
@@ -152,10 +169,10 @@ def _table_of_measure(figures: pd.DataFrame, x: str) -> str | Table:
     if is_mostly_empty:
         rows = [[name, _x_text(x_value), text] for (x_value, name), text in cells.items()]
         return table_of_cells(["series", x, figures["measure"].iloc[0]], rows)
-    rows = []
-    for x_value in x_values:
-        means = [cells.get((x_value, name), "") for name in series]
-        rows.append([_x_text(x_value), *means])
+    rows = [
+        [_x_text(x_value), *(cells.get((x_value, name), "") for name in series)]
+        for x_value in x_values
+    ]
     head = [name or "value" for name in series]
     return table_of_cells([x, *head], rows)
 

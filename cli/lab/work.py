@@ -55,6 +55,27 @@ class Results(NamedTuple):
     failed: list[tuple[Cell, str]]
 
 
+def cpu_seconds(result: Result) -> float:
+    """Return the CPU seconds in which the result of a cell was computed."""
+    seconds: float = sum(result.about["seconds"].values())
+    return seconds
+
+
+class _Stopwatch:
+    """Measures the time from one lap to the next by the wall clock."""
+
+    def __init__(self) -> None:
+        """Begin the first lap."""
+        self._began = time.monotonic()
+
+    def lap(self) -> float:
+        """Return the seconds since the last lap ended, and begin the next lap."""
+        ended = time.monotonic()
+        seconds = ended - self._began
+        self._began = ended
+        return seconds
+
+
 class TimeLeft:
     """Estimates how long the cells that are left take, by the times of the cells that are done.
 
@@ -99,10 +120,7 @@ def results_of(cells: Sequence[Cell], run_options: RunOptions, progress: Progres
     progress("reading the data")
     keys = keys_of(cells)
     with open_to_write(run_options.store) as store:
-        result_of_key = {}
-        if not run_options.again:
-            for key, stored in kept_cells(store.database, keys).items():
-                result_of_key[key] = Result(stored.order, stored.about)
+        result_of_key = {} if run_options.again else _stored_results(store, keys)
         keys_and_cells = zip(keys, cells, strict=True)
         to_do = [(key, cell) for key, cell in keys_and_cells if key not in result_of_key]
         _say_what_is_to_do(len(cells), len(to_do), run_options.jobs)
@@ -122,6 +140,14 @@ def results_of(cells: Sequence[Cell], run_options: RunOptions, progress: Progres
         if key in result_of_key
     ]
     return Results(results, failed)
+
+
+def _stored_results(store: Store, keys: Sequence[str]) -> dict[str, Result]:
+    """Return {key: result} of the cells that the store has."""
+    return {
+        key: Result(stored.order, stored.about)
+        for key, stored in kept_cells(store.database, keys).items()
+    }
 
 
 def _say_what_is_to_do(n_cells: int, n_to_do: int, jobs: int) -> None:
@@ -154,23 +180,21 @@ def _compute(
     outcomes = work_out_all(
         cells, jobs=run_options.jobs, cluster=run_options.cluster, cache=run_options.cache
     )
-    began = time.monotonic()
-    for n_ended, (k, outcome) in enumerate(outcomes, 1):
-        key, cell = to_do[k]
-        del cells_left[k]
-        ended = time.monotonic()
-        wall_seconds = ended - began
-        began = ended
+    stopwatch = _Stopwatch()
+    for n_ended, (number, outcome) in enumerate(outcomes, 1):
+        key, cell = to_do[number]
+        del cells_left[number]
+        seconds = stopwatch.lap()
         if isinstance(outcome, str):
-            time_left.add(cell, wall_seconds)
             line = f"{cell.name} failed: {outcome}"
         else:
             _keep(store, key, cell, outcome)
-            cpu_seconds = sum(outcome.about["seconds"].values())
-            # With several processes the time between two results is not the time of a cell. Each
-            # process has one thread, so its CPU seconds are about its wall seconds.
-            time_left.add(cell, wall_seconds if run_options.jobs == 1 else cpu_seconds)
-            line = f"{n_ended} of {len(to_do)}  {cell.name}  {cpu_seconds:.1f} CPU s"
+            line = f"{n_ended} of {len(to_do)}  {cell.name}  {cpu_seconds(outcome):.1f} CPU s"
+            if run_options.jobs > 1:
+                # The time between two results of several processes is not the time of a cell. Each
+                # process has one thread, so its CPU seconds are about its wall seconds.
+                seconds = cpu_seconds(outcome)
+        time_left.add(cell, seconds)
         remaining = _remaining(cells_left.values(), time_left)
         say(f"{line}; {remaining}" if cells_left else line)
         progress(remaining)

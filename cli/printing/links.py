@@ -38,12 +38,7 @@ def print_links(address: str, links: Sequence[Links], *, is_public: bool) -> Non
     for links_of_collection in links:
         name = printable(links_of_collection.collection)
         prefix = f"{name}, " if len(links) > 1 else ""
-        for annotator, token in links_of_collection.tokens.items():
-            if annotator in links_of_collection.revoked:
-                say(f"{prefix}{printable(annotator)}: {_REVOKED}")
-            else:
-                put(f"{prefix}{printable(annotator)}: {address}/a/{token}")
-        put(f"{prefix}admin: {address}/admin/{links_of_collection.admin}")
+        _print_links_of_collection(address, links_of_collection, prefix)
     if not all(links_of_collection.tokens for links_of_collection in links):
         say("no annotator has a link yet: create one on the admin page, or with --annotator NAME")
     if is_public:
@@ -53,3 +48,13 @@ def print_links(address: str, links: Sequence[Links], *, is_public: bool) -> Non
         say("WARNING: over plain http the links can be read on the way. Put an https proxy in")
         say("front of the server (--url), or use a trusted network.")
     say("Ctrl-C stops the server")
+
+
+def _print_links_of_collection(address: str, links: Links, prefix: str) -> None:
+    """Print the link of each annotator and of the admin; each line begins with the prefix."""
+    for annotator, token in links.tokens.items():
+        if annotator in links.revoked:
+            say(f"{prefix}{printable(annotator)}: {_REVOKED}")
+        else:
+            put(f"{prefix}{printable(annotator)}: {address}/a/{token}")
+    put(f"{prefix}admin: {address}/admin/{links.admin}")

@@ -14,6 +14,7 @@ from cli.terminal.asking import Asker, Asking
 from cli.terminal.signals import ended_by_signals
 from sortnet.errors import SortNetError
 from sortnet.judges import LanguageModel, Program
+from sortnet.judges.connection import JudgeConnection
 from sortnet.judges.prompts import Prompt
 from sortnet.judges.request import part_of_judge
 from sortnet.messages import printable
@@ -44,18 +45,7 @@ def judge_asker(judge: LanguageModel | Program, *, in_turn: bool = False) -> Ask
         """Let the judge answer; return why the labelling ended, and facts such as the cost."""
         if isinstance(judge, LanguageModel):
             warn_of_other_request(asking.service, asking.annotator, judge)
-        with progress() as status:
-            judging = Judging(
-                judge=connection,
-                service=asking.service,
-                annotator=asking.annotator,
-                number=number,
-                notify=say,
-                on_progress=lambda text: status(connection.progress(text)),
-            )
-            with ended_by_signals():
-                judging.run()
-        end = judging.end()
+        end = _run_judge(connection, asking, number)
         asking.answered += end.n_preferences
         asking.interrupted = end.reason == EndReason.INTERRUPTED
         number_in_text = None if in_turn else number
@@ -69,6 +59,28 @@ def judge_asker(judge: LanguageModel | Program, *, in_turn: bool = False) -> Ask
         return why, facts
 
     return ask
+
+
+def _run_judge(connection: JudgeConnection, asking: Asking, number: int | None) -> LabellingEnd:
+    """Let a judge answer until a limit, the goal or a signal ends the labelling.
+
+    Args:
+        connection: the connection to the judge.
+        asking: the annotator and the labelling service.
+        number: number of answers after which the labelling ends; None: no limit.
+    """
+    with progress() as status:
+        judging = Judging(
+            judge=connection,
+            service=asking.service,
+            annotator=asking.annotator,
+            number=number,
+            notify=say,
+            on_progress=lambda text: status(connection.progress(text)),
+        )
+        with ended_by_signals():
+            judging.run()
+    return judging.end()
 
 
 def _why_ended(end: LabellingEnd, number: int | None, spent: str) -> str:

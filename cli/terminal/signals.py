@@ -62,10 +62,7 @@ def signals_as_ctrl_c() -> Iterator[list[int]]:
         The list of the numbers of received signals, which grows when a signal comes.
     """
     _RECEIVED.clear()
-    numbers = _numbers_of_signals("SIGTERM", "SIGHUP")
-    handled = [number for number in numbers if signal.getsignal(number) is not signal.SIG_IGN]
-    if threading.current_thread() is not threading.main_thread():
-        handled = []  # Python lets only the main thread set handlers of signals
+    handled = _signals_to_handle()
 
     def interrupt(number: int, frame: object) -> None:
         """Note the signal, ignore further signals, and raise KeyboardInterrupt."""
@@ -82,6 +79,17 @@ def signals_as_ctrl_c() -> Iterator[list[int]]:
         for number, handler in previous_handlers.items():
             if signal.getsignal(number) is not signal.SIG_IGN:
                 signal.signal(number, handler)
+
+
+def _signals_to_handle() -> list[int]:
+    """Return the numbers of SIGTERM and SIGHUP, without the signals that are ignored now.
+
+    The list is empty in all threads but the main thread, which alone can set handlers.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        return []
+    numbers = _numbers_of_signals("SIGTERM", "SIGHUP")
+    return [number for number in numbers if signal.getsignal(number) is not signal.SIG_IGN]
 
 
 @contextmanager

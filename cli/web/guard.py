@@ -1,4 +1,4 @@
-"""Check every request, and add headers to every response; `cli.web.app` checks the links."""
+"""Check every request, and add headers to every response; `token_routes` checks the links."""
 
 from __future__ import annotations
 
@@ -243,16 +243,26 @@ class Guard:
             return None
         # A POST request changes something, so it must come from the server's own pages. It must be
         # JSON, because a page of another site may send a form.
-        allowed_origins = {f"http://{host.lower()}", *self.origins}
-        origin = headers.get("origin")
-        if origin is not None and origin.lower() not in allowed_origins:
-            return 403, "the request comes from another page"
-        if headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
+        if self._is_from_another_page(host, headers):
             return 403, "the request comes from another page"
         media_type = headers.get("content-type", "").partition(";")[0].strip().lower()
         if method == "POST" and media_type != "application/json":
             return 415, "the request is not application/json"
         return None
+
+    def _is_from_another_page(self, host: str, headers: Headers) -> bool:
+        """Tell whether a browser says that a request comes from a page of another server.
+
+        Args:
+            host: the name by which the request addresses this server.
+            headers: the headers of the request. A program that is no browser sends neither
+                `Origin` nor `Sec-Fetch-Site`.
+        """
+        allowed_origins = {f"http://{host.lower()}", *self.origins}
+        origin = headers.get("origin")
+        if origin is not None and origin.lower() not in allowed_origins:
+            return True
+        return headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none")
 
 
 class Upload:

@@ -190,11 +190,7 @@ def _read_and_fit(
         before_read()
         for pages, people in sites:
             try:
-                people.read()
-                for service in pages.services:
-                    service.sync()
-                    service.update()
-                faults = [service.fault for service in pages.services if service.fault]
+                faults = _read_and_fit_once(pages, people)
             except Exception as error:  # no error may end the thread: answers must be fitted later
                 faults = [f"{type(error).__name__}: {error}"]
                 seconds = 5 * READ_EVERY
@@ -202,3 +198,12 @@ def _read_and_fit(
                 pages.faults.begin("keeping up", faults[0])
             else:
                 pages.faults.end("keeping up", "answers are read and fitted again")
+
+
+def _read_and_fit_once(pages: Pages, people: People) -> list[str]:
+    """Read the links and judgements of a collection, and fit its models; return their faults."""
+    people.read()
+    for service in pages.services:
+        service.sync()
+        service.update()
+    return [service.fault for service in pages.services if service.fault]

@@ -306,14 +306,13 @@ class _InBlocks(torch.autograd.Function):
     def forward(ctx: Any, rows: Tensor, weights: Tensor) -> Tensor:
         """Multiply documents, (n, d), with weights, (d, H), in blocks of `_BLOCK` documents."""
         ctx.save_for_backward(rows)
-        blocks, _ = _blocks_of(rows)
         out = rows.new_empty(len(rows), weights.shape[1])
+        blocks, _ = _blocks_of(rows)
         n_in_blocks = len(blocks) * _BLOCK
+        out_of_blocks = out[:n_in_blocks].view(len(blocks), _BLOCK, -1)
+        weights_of_blocks = weights.expand(len(blocks), *weights.shape)
         with threads_set_aside():
-            weights_of_blocks = weights.expand(len(blocks), *weights.shape)
-            torch.bmm(
-                blocks, weights_of_blocks, out=out[:n_in_blocks].view(len(blocks), _BLOCK, -1)
-            )
+            torch.bmm(blocks, weights_of_blocks, out=out_of_blocks)
         # A product of fewer rows may be rounded in another way, and equal documents would get
         # different products. So the last `_BLOCK` rows are computed as a block, too, although some
         # of them are in the block before.

@@ -64,6 +64,7 @@ class Committee:
             members.append(on_device)
 
         def compare(prepared: list[Tensor], i: Tensor, j: Tensor) -> Tensor:
+            """Add up the members' margins (m,) of documents i over documents j."""
             margins = [
                 member.compare(prepared_by_member, i, j)
                 for member, prepared_by_member in zip(members, prepared, strict=True)

@@ -56,6 +56,7 @@ def make_comparator(config: Config, n_features: int, one: MakeOne | None = None)
     arguments = _arguments(config)
 
     def make_net(seed: int) -> NeuralComparator:
+        """Make a single net with random weights on the device of the settings."""
         if one is None:
             net = net_class(n_features, **{**arguments, "seed": seed})
         else:
@@ -63,6 +64,7 @@ def make_comparator(config: Config, n_features: int, one: MakeOne | None = None)
         return net.to(device)
 
     def make(seed: int) -> TrainableComparator:
+        """Make the comparator; the nets of a committee get different seeds."""
         if n_nets == 1:
             return make_net(seed)
         seeds = np.random.SeedSequence(seed).generate_state(n_nets)

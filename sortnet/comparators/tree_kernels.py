@@ -238,6 +238,9 @@ def _fill_tanh(x: Floats) -> None:
 def _fill_scores_of_block(sides: Floats, leaves: Floats, out: Floats) -> None:
     """Compute the scores of a block of documents, given the probabilities of going right.
 
+    The score of a head is the sum of up · (leaves low) over its trees, where `up` and `low` are the
+    probabilities of the paths through the upper and through the lower levels of a tree.
+
     Args:
         sides: (splits, LANES) probabilities of going right.
         leaves: (trees, 2^depth) values of the leaves.
@@ -250,8 +253,10 @@ def _fill_scores_of_block(sides: Floats, leaves: Floats, out: Floats) -> None:
     lower = depth - upper
     rows = 1 << upper
     columns = 1 << lower
-    up = _allocate_paths(upper, sides)  # probabilities of paths through the upper levels
-    low = _allocate_paths(lower, sides)  # probabilities of paths through the lower levels
+    up = _allocate_paths(upper, sides)
+    low = _allocate_paths(lower, sides)
+    whole_up = up[rows - 1 :]  # rows of the paths through all upper levels
+    whole_low = low[columns - 1 :]  # rows of the paths through all lower levels
     values = np.empty((rows, LANES), sides.dtype)
     total = np.empty(LANES, sides.dtype)
     for head in range(heads):
@@ -260,10 +265,10 @@ def _fill_scores_of_block(sides: Floats, leaves: Floats, out: Floats) -> None:
             tree_sides = sides[tree * depth : (tree + 1) * depth]
             _fill_paths(tree_sides[:upper], up)
             _fill_paths(tree_sides[upper:], low)
-            _fill_products(leaves[tree].reshape(rows, columns), low[columns - 1 :], values)
+            _fill_products(leaves[tree].reshape(rows, columns), whole_low, values)
             for a in range(rows):
                 for k in range(LANES):
-                    total[k] += up[rows - 1 + a, k] * values[a, k]
+                    total[k] += whole_up[a, k] * values[a, k]
         for k in range(len(out)):
             out[k, head] = total[k]
 

@@ -58,12 +58,7 @@ def cached(
     Raises:
         DataError: if the file cannot be read or parsed.
     """
-    file_states: list[Any] = [FORMAT]
-    with reading(path):
-        for file in data_files(path):
-            stat = file.stat()
-            file_states += [stat.st_size, stat.st_mtime_ns, sample_hash(file)]
-    state = _hash(file_states)
+    state = _state_of_files(path)
     key = _hash([os.fspath(path.resolve()), options])
     home = folder / f"{path.name}-{key}"
     cached_queries = _load(home / state, str(path))
@@ -77,6 +72,20 @@ def cached(
         # The mapped arrays take less memory than the arrays that were parsed.
         return _load(home / state, str(path)) or queries
     return queries
+
+
+def _state_of_files(path: Path) -> str:
+    """Compute a hash of the state of a file, or of several files, and of the cache's format.
+
+    Raises:
+        DataError: if a file cannot be read.
+    """
+    states: list[Any] = [FORMAT]
+    with reading(path):
+        for file in data_files(path):
+            stat = file.stat()
+            states += [stat.st_size, stat.st_mtime_ns, sample_hash(file)]
+    return _hash(states)
 
 
 def _hash(values: list[Any]) -> str:

@@ -186,12 +186,7 @@ def take_part(queries: Queries, facts: Mapping[str, Any], part: str) -> Queries:
 
 def ids_in_two_parts(fold: Fold) -> str | None:
     """Write a warning about document ids that occur in two parts; None if there are no such ids."""
-    ids_of_part = {}
-    for name in PARTS:
-        part = getattr(fold, name)
-        ids_of_part[name] = set[str]()
-        if part is not None and part.docids is not None:
-            ids_of_part[name] = {*part.docids.tolist()} - {""}
+    ids_of_part = {name: _docids(getattr(fold, name)) for name in PARTS}
     shared = set[str]()
     example = ""
     for first, second in combinations(PARTS, 2):
@@ -206,6 +201,13 @@ def ids_in_two_parts(fold: Fold) -> str | None:
         f"{len(shared):,} of {n_ids:,} ids are in queries of two parts, such as {example}: what "
         "was learned of these documents is tested on them"
     )
+
+
+def _docids(part: Queries | None) -> set[str]:
+    """Collect the ids of a part's documents; empty if there is no part, or if it has no ids."""
+    if part is None or part.docids is None:
+        return set()
+    return {*part.docids.tolist()} - {""}  # a document without an id has an empty id
 
 
 def _source(path: str, part: str) -> str:
@@ -323,7 +325,7 @@ class _Table:
         return rows_of_parts
 
     def _name_rows(self, rows: Rows) -> _NamedRows:
-        """Name the rows of the table by which they are divided, and read their grades.
+        """Name each row by its query, its id or its content, and read the grades of the rows.
 
         Raises:
             DataError: if a column is missing, every query has one document, or a grade is wrong.
@@ -392,7 +394,7 @@ def rows_at(rows: Rows, numbers: I64) -> Rows:
 
 @dataclass(frozen=True, eq=False)
 class _NamedRows:
-    """Rows of a file, with the names by which they are divided: a name belongs to one part.
+    """Rows of a file, each with a name; rows with the same name go to the same part.
 
     Attributes:
         path: the file, for messages.

@@ -72,7 +72,8 @@ def read_queries(
     def parse() -> Queries:
         return _parse(path, n_features, labelled, columns, like, progress)
 
-    if cache is None or (like is not None and like.describer is not None):
+    makes_features = like is not None and like.describer is not None
+    if cache is None or makes_features:  # features of texts and images are not cached
         return parse()
     from sortnet.data.cache import cached
 

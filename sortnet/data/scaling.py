@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import Any, cast
+from functools import cached_property, partial
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -108,20 +108,25 @@ class Scaler:
         dtype = np.float16 if halved else np.float32
         scaled = allocate(shape, dtype, f"{queries.source}: the scaled features")
         docs_at_once = CHUNK // max(self.n_columns, self.n_features, 1)
-
-        def fill(chunk: tuple[slice, I64]) -> None:
-            """Scale the documents of a chunk, see `_chunks`, into their rows of `scaled`."""
-            docs, offsets = chunk
-            for first, block in self._blocks(queries.features[docs], offsets):
-                scaled[docs, first : first + block.shape[1]] = block
-            scaled[docs, self._constant_columns] = 0
-
-        side_by_side(fill, list(_chunks(queries.offsets, docs_at_once)))
+        scale_chunk = partial(self._scale_chunk, queries.features, scaled)
+        side_by_side(scale_chunk, list(_chunks(queries.offsets, docs_at_once)))
         names = None
         if queries.feature_names is not None:
             names = tuple(queries.feature_names[k] for k in self.sources)
         features = HalfFeatures(scaled).as_features if halved else scaled
         return replace(queries, features=features, feature_names=names)
+
+    def _scale_chunk(self, features: F32, scaled: NDArray[Any], chunk: _Chunk) -> None:
+        """Scale the documents of a chunk into their rows of `scaled`.
+
+        Args:
+            features: (n_docs, n_features) unscaled features of all documents.
+            scaled: (n_docs, n_columns) scaled columns of all documents, which are filled.
+            chunk: the documents to scale.
+        """
+        for first, block in self._blocks(features[chunk.docs], chunk.offsets):
+            scaled[chunk.docs, first : first + block.shape[1]] = block
+        scaled[chunk.docs, self._constant_columns] = 0
 
     def is_large(self, queries: Queries) -> bool:
         """Whether to scale the features to float16, because float32 would exceed 256 MiB.
@@ -276,12 +281,22 @@ def table_rows(part: str) -> tuple[float, float]:
     return PARTS[part].rows
 
 
-def _chunks(offsets: I64, docs_at_once: int) -> Iterator[tuple[slice, I64]]:
-    """Divide documents into chunks of whole queries with about `docs_at_once` documents.
+class _Chunk(NamedTuple):
+    """Documents of a few whole queries.
 
-    Yields:
-        The documents of the chunk, and the offsets of its queries, counted from its first document.
+    Attributes:
+        docs: numbers of the documents.
+        offsets: (n_queries + 1,) first document of each query, and the end, counted from the first
+            document of the chunk.
     """
+
+    docs: slice
+    offsets: I64
+
+
+def _chunks(offsets: I64, docs_at_once: int) -> Iterator[_Chunk]:
+    """Divide documents into chunks of whole queries with about `docs_at_once` documents."""
     for first, last in runs_of_queries(offsets, docs_at_once):
         run_offsets = offsets[first : last + 1]
-        yield slice(run_offsets[0], run_offsets[-1]), run_offsets - run_offsets[0]
+        docs = slice(run_offsets[0], run_offsets[-1])
+        yield _Chunk(docs, run_offsets - run_offsets[0])

@@ -41,11 +41,8 @@ def eval_parts(X: Any, eval_set: Any, qid: Any, group: Any) -> dict[str, tuple[A
         qid = [qid]
         group = [group]
     n = len(eval_set)
-    for name, value in (("eval_qid", qid), ("eval_group", group)):
-        if value is not None and len(value) != n:
-            raise DataError(f"{name} is a list of {len(value)}, eval_set one of {n}")
-    qids = qid or [None] * n
-    groups = group or [None] * n
+    qids = _one_a_part("eval_qid", qid, n)
+    groups = _one_a_part("eval_group", group, n)
     parts = {}
     for k, part in enumerate(eval_set):
         if not isinstance(part, tuple) or len(part) != 2:
@@ -62,6 +59,22 @@ def eval_parts(X: Any, eval_set: Any, qid: Any, group: Any) -> dict[str, tuple[A
             "put another one first"
         )
     return parts
+
+
+def _one_a_part(name: str, values: Any, n: int) -> Any:
+    """Return the list of values for n validation parts, of which None stands for a list of None.
+
+    Args:
+        name: name of the argument of `fit`, for the message.
+        values: the list, with a value for each part; or None.
+        n: the number of parts.
+
+    Raises:
+        DataError: if the list has another length than n.
+    """
+    if values is not None and len(values) != n:
+        raise DataError(f"{name} is a list of {len(values)}, eval_set one of {n}")
+    return values or [None] * n
 
 
 def names_of_parts(eval_names: Sequence[str] | None, n: int) -> list[str]:

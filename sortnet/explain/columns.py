@@ -68,10 +68,8 @@ def columns_of(model: Ranker, queries: Queries) -> tuple[Column, ...]:
     names = model.feature_names or queries.feature_names or readable_names
     columns = list[Column]()
     for column, features in _features_by_column(names).items():
-        # The name of a level's feature is `column=level`. A feature that has the name of its column
-        # gets an empty text here, which is no level.
-        levels = tuple(names[k][len(column) + 1 :] for k in features)
-        if all(levels) and _are_indicators(queries.features[:, features]):
+        levels = _levels(column, [names[k] for k in features])
+        if levels and _are_indicators(queries.features[:, features]):
             columns.append(Column(column, tuple(features), levels))
             continue
         for k in features:
@@ -102,6 +100,15 @@ def _features_by_column(names: Sequence[str]) -> dict[str, list[int]]:
             column = name
         features_by_column.setdefault(column, []).append(k)
     return features_by_column
+
+
+def _levels(column: str, names: Sequence[str]) -> tuple[str, ...]:
+    """Find the levels in the names `column=level` of a column's features.
+
+    The result is empty if a feature has the name of the column itself, or an empty level.
+    """
+    levels = tuple(name[len(f"{column}=") :] for name in names)
+    return levels if all(levels) else ()
 
 
 def _are_indicators(values: F32) -> bool:

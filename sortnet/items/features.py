@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import compress
 from pathlib import Path
 from typing import Any
@@ -108,8 +109,7 @@ class Describer:
         bare_items = given_only(items)
         describer = cls(bare_items.feature_names, columns=_columns_of_table(columns or {}))
         if made is None:
-            has_made = bare_items.feature_names != items.feature_names
-            made = has_made or not items.feature_names
+            made = _has_made(items) or not items.feature_names
         if not made:
             return describer, bare_items
         vectors = None  # sentence embeddings
@@ -214,12 +214,13 @@ class Describer:
 
             yield _prefixed(_TEXT, meanings.names()), make_meanings
         if images:
+            yield _prefixed(_IMAGE, IMAGE_FEATURES), partial(_features_of_images, progress=progress)
 
-            def make_image_features(items: Items) -> F32:
-                root = items.root or Path()
-                return image_features(items.images, root, source=items.source, progress=progress)
 
-            yield _prefixed(_IMAGE, IMAGE_FEATURES), make_image_features
+def _features_of_images(items: Items, *, progress: Progress) -> F32:
+    """Compute the features (n, 60) of the items' images; NaN for an item without an image."""
+    root = items.root or Path()
+    return image_features(items.images, root, source=items.source, progress=progress)
 
 
 def describe(items: Items, *, embed: bool = False, progress: Progress = _silent) -> Items:
@@ -290,6 +291,11 @@ def given_only(items: Items) -> Items:
     columns = [column for column, name in enumerate(names) if not name.startswith(MADE)]
     given_names = tuple(names[column] for column in columns)
     return replace(items, features=items.features[:, columns], feature_names=given_names)
+
+
+def _has_made(items: Items) -> bool:
+    """Whether the items have features that `describe` made."""
+    return any(name.startswith(MADE) for name in items.feature_names)
 
 
 def _columns_of_table(columns: Mapping[str, Any]) -> dict[str, str]:

@@ -99,11 +99,14 @@ def read_with_roles(
     path = Path(path)
     named = named or Columns()
     is_letor = path.name.lower().removesuffix(".gz").endswith(LETOR)
-    if path.is_dir() or is_letor:
-        if named != Columns() or ignore or features is not None:
-            kind = "a folder" if path.is_dir() else "LETOR text"
-            raise DataError(f"{path}: is {kind}, which has no columns to name")
-        items, roles = _read_folder(path) if path.is_dir() else _read_letor(path)
+    names_columns = named != Columns() or ignore or features is not None
+    if names_columns and (path.is_dir() or is_letor):
+        kind = "a folder" if path.is_dir() else "LETOR text"
+        raise DataError(f"{path}: is {kind}, which has no columns to name")
+    if path.is_dir():
+        items, roles = _read_folder(path)
+    elif is_letor:
+        items, roles = _read_letor(path)
     else:
         items, roles = _read_table(path, named, ignore, features, like)
     if len(items) < least:

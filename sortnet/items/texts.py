@@ -345,9 +345,10 @@ class Topics:
         with one_blas_thread(), np.errstate(invalid="ignore", divide="ignore"):
             svd.fit(tfidf)
         # An SVD does not determine the sign of a topic. Here the largest loading becomes positive.
-        largest = np.abs(svd.components_).argmax(axis=1)
-        signs = np.sign(svd.components_[np.arange(n_topics), largest])
-        loadings = np.asarray(svd.components_ * signs[:, None], np.float32)
+        components = svd.components_  # (n_topics, n_terms)
+        largest_term = np.abs(components).argmax(axis=1)
+        signs = np.sign(components[np.arange(n_topics), largest_term])
+        loadings = np.asarray(components * signs[:, None], np.float32)
         return cls(words, letters, loadings)
 
     def __call__(self, texts: Sequence[str | None]) -> F32:

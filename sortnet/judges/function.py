@@ -213,7 +213,8 @@ def verdict_on_set(answer: object, n_items: int, *, worst: bool = True) -> Verdi
         return Verdict(_SET_WORDS[answer])
     chosen = answer if isinstance(answer, tuple) else (answer,)
     places = [_place(number, n_items) for number in chosen]
-    if None in places or len(places) not in (1, 2) or len({*places}) < len(places):
+    are_different = len({*places}) == len(places)
+    if None in places or len(places) not in (1, 2) or not are_different:
         raise Refused(
             f"the judge returned {shown(answer)}: of {n_items} items it may return the number of "
             f"the best, 0 to {n_items - 1}, or two different ones in a tuple (best, worst), same, "

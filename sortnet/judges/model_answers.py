@@ -123,10 +123,9 @@ def verdict_of_reply(reply: Reply, text: str, facts: Mapping[str, Any]) -> Verdi
         facts: further fields of the verdict.
     """
     letter = letter_in(reply.text)
-    if FIRST.match(reply.text):
-        p = probability(reply.logprobs)
-    else:  # the letter ends the text, as in "Answer: B"
-        p = probability(reply.logprobs, letter)
+    begins_with_letter = FIRST.match(reply.text) is not None
+    # Otherwise the letter ends the text, as in "Answer: B".
+    p = probability(reply.logprobs, None if begins_with_letter else letter)
     comment = None if is_bare(text) else stored_text(text)
     if p is not None:
         return Verdict(answer_at(p), p, comment=comment, **facts)

@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 
 from sortnet.errors import SortNetError
 from sortnet.judges.asked_question import AskedQuestion, asked_items
@@ -397,7 +397,7 @@ class ProgramWorker:
         asks_to_wait = isinstance(answers, dict) and "retry_after" in answers
         if not self._batch or asks_to_wait:
             answers = [answers] * len(questions)
-        if not isinstance(answers, list) or not all(isinstance(item, dict) for item in answers):
+        if not _are_dicts(answers):
             form = '[{"answer": "left"}, ...]' if self._batch else '{"answer": "left"}'
             raise Fault(f"not a line of JSON such as {form}: {quoted}")
         if len(answers) != len(questions):
@@ -425,6 +425,11 @@ class ProgramWorker:
         """Stop the idle program."""
         if self._program is not None:
             self._program.end(_GRACE)
+
+
+def _are_dicts(values: Any) -> TypeGuard[list[Mapping[str, Any]]]:
+    """Whether parsed JSON is a list of dicts."""
+    return isinstance(values, list) and all(isinstance(value, dict) for value in values)
 
 
 def _hint_about_sets(questions: Sequence[AskedQuestion]) -> str:

@@ -82,6 +82,12 @@ def _compiled(text: str) -> Template:
     return sandbox.from_string(text)
 
 
+def _uses_items(template: Template, text: str) -> bool:
+    """Whether a template, compiled from `text`, uses the name `items`."""
+    syntax_tree = template.environment.parse(text)
+    return "items" in meta.find_undeclared_variables(syntax_tree)
+
+
 class Prompt:
     """A template of prompts, rendered in Jinja's sandbox: SortNet's own, or a file.
 
@@ -109,10 +115,8 @@ class Prompt:
             self._template = _compiled(text)
             if file is None:
                 self._template_of_sets = _compiled(SET_PROMPT)
-            else:
-                syntax_tree = self._template.environment.parse(text)
-                if "items" in meta.find_undeclared_variables(syntax_tree):
-                    self._template_of_sets = self._template
+            elif _uses_items(self._template, text):
+                self._template_of_sets = self._template
         except TemplateError as error:
             raise SortNetError(f"{self.name}: {_brief(error)}") from None
         self.hash = hashlib.sha256(text.encode()).hexdigest()[:_DIGITS_OF_HASH]

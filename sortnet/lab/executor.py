@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from concurrent.futures import BrokenExecutor, Executor, Future, as_completed
-from contextlib import closing, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -99,37 +99,52 @@ def _as_they_end(
     }
     try:
         for future in as_completed(futures):
-            try:
-                yield futures[future], future.result()
-            except BrokenExecutor:
-                yield futures[future], None
-            except Exception as error:  # each executor has its own exceptions
-                if type(error).__name__ == "KilledWorker":  # Dask's name of a broken executor
-                    yield futures[future], None
-                else:
-                    yield futures[future], _fault_line(error)
+            yield futures[future], _outcome_of(future)
     finally:
         for future in futures:
             future.cancel()
+
+
+def _outcome_of(future: Future[Outcome]) -> Outcome | None:
+    """Return the result of a cell that has ended, or an error as text; None if its worker died."""
+    try:
+        return future.result()
+    except BrokenExecutor:
+        return None
+    except Exception as error:  # each executor has its own exceptions
+        is_dead_dask_worker = type(error).__name__ == "KilledWorker"
+        return None if is_dead_dask_worker else _fault_line(error)
 
 
 def _fault_line(error: Exception) -> str:
     return f"{type(error).__name__}: {one_line(error)}"
 
 
-@contextmanager
-def _executor(jobs: int, cluster: str | None) -> Iterator[Executor]:
+def _executor(jobs: int, cluster: str | None) -> AbstractContextManager[Executor]:
     """Start processes of one thread each on this machine, or connect to a Dask cluster."""
-    if cluster is None:
-        from joblib.externals.loky import ProcessPoolExecutor
+    return _local_processes(jobs) if cluster is None else _dask_cluster(cluster)
 
-        one_thread = {f"{library}_NUM_THREADS": "1" for library in _THREADED_LIBRARIES}
-        executor = ProcessPoolExecutor(jobs, env=one_thread)
-        try:
-            yield executor
-        finally:
-            executor.shutdown(wait=True, kill_workers=True)
-        return
+
+@contextmanager
+def _local_processes(jobs: int) -> Iterator[Executor]:
+    """Start processes of one thread each on this machine; kill them at the end."""
+    from joblib.externals.loky import ProcessPoolExecutor
+
+    one_thread = {f"{library}_NUM_THREADS": "1" for library in _THREADED_LIBRARIES}
+    executor = ProcessPoolExecutor(jobs, env=one_thread)
+    try:
+        yield executor
+    finally:
+        executor.shutdown(wait=True, kill_workers=True)
+
+
+@contextmanager
+def _dask_cluster(cluster: str) -> Iterator[Executor]:
+    """Connect to a Dask cluster, given its address dask://HOST:PORT.
+
+    Raises:
+        SortNetError: if the cluster cannot be reached, or Dask is not installed.
+    """
     try:
         distributed: Any = import_module("distributed")
         address = cluster.replace("dask://", "tcp://", 1)

@@ -141,8 +141,7 @@ def _most_answers(votes: Votes, strategies: Sequence[str]) -> int:
 
     Each of the `N_ANNOTATORS` annotators is asked about a pair at most once.
     """
-    _, _, pair_of_vote = _number_pairs(votes)
-    n_votes_on_pair = np.bincount(pair_of_vote)
+    n_votes_on_pair = np.bincount(_number_pairs(votes).pair_of_vote)
     n_usable = int((1 - HELD_OUT) * np.minimum(n_votes_on_pair, N_ANNOTATORS).sum())
     return n_usable // pairs_of_a_question(strategies)
 
@@ -160,23 +159,33 @@ def accuracy(scores: F64, votes: Votes) -> float:
 
 def majority(votes: Votes) -> Votes:
     """Replace all votes on a pair by one vote of the majority; leave out pairs without majority."""
-    low, high, pair_of_vote = _number_pairs(votes)
+    pairs = _number_pairs(votes)
     votes_for_low = np.where(votes.left < votes.right, votes.target, 1 - votes.target)
-    share_for_low = np.bincount(pair_of_vote, votes_for_low) / np.bincount(pair_of_vote)
+    n_for_low = np.bincount(pairs.pair_of_vote, votes_for_low)
+    share_for_low = n_for_low / np.bincount(pairs.pair_of_vote)
     target = (np.sign(share_for_low - 0.5) + 1) / 2  # 1 if the majority prefers the lower item
-    return Votes.of_one(low, high, target).where(share_for_low != 0.5)
+    return Votes.of_one(pairs.low, pairs.high, target).where(share_for_low != 0.5)
 
 
-def _number_pairs(votes: Votes) -> tuple[I64, I64, I64]:
-    """Number the pairs of items that have votes.
+class _NumberedPairs(NamedTuple):
+    """Pairs of items that have votes, numbered from 0.
 
-    Returns:
-        The lower item number (n_pairs,) and the higher item number (n_pairs,) of each pair, and
-        the number (n_votes,) of each vote's pair.
+    Attributes:
+        low: (n_pairs,) lower item number of each pair.
+        high: (n_pairs,) higher item number of each pair.
+        pair_of_vote: (n_votes,) number of each vote's pair.
     """
+
+    low: I64
+    high: I64
+    pair_of_vote: I64
+
+
+def _number_pairs(votes: Votes) -> _NumberedPairs:
+    """Number the pairs of items that have votes."""
     items = np.stack((votes.left, votes.right), axis=1)
     pairs, pair_of_vote = np.unique(np.sort(items, axis=1), axis=0, return_inverse=True)
-    return pairs[:, 0], pairs[:, 1], pair_of_vote.reshape(-1)
+    return _NumberedPairs(pairs[:, 0], pairs[:, 1], pair_of_vote.reshape(-1))
 
 
 def _run_session(
@@ -193,21 +202,21 @@ def _run_session(
     """
     rng = np.random.default_rng([seed, division])
     votes = collection.votes
-    low, high, pair_of_vote = _number_pairs(votes)
-    is_held_out = rng.random(len(low)) < HELD_OUT
-    test = majority(votes.where(is_held_out[pair_of_vote]))
+    pairs = _number_pairs(votes)
+    n_pairs = len(pairs.low)
+    is_held_out = rng.random(n_pairs) < HELD_OUT
+    test = majority(votes.where(is_held_out[pairs.pair_of_vote]))
     if not len(test):
-        raise JudgementError(f"{len(low)} pairs are too few to hold some out")
-    urn = _Urn(votes.where(~is_held_out[pair_of_vote]), rng)
+        raise JudgementError(f"{n_pairs} pairs are too few to hold some out")
+    urn = _Urn(votes.where(~is_held_out[pairs.pair_of_vote]), rng)
     has_controls = strategy in _WITH_CONTROLS
-    pairs = np.stack((low, high), axis=1)
     session = Session(
         collection.features,
         seed=division,
         strategy="default" if strategy in SET_SIZES else strategy,
         holdout=_HOLDOUT if has_controls else 0.0,
         repeats=_REPEATS if has_controls else 0.0,
-        among=pairs[~is_held_out],
+        among=np.stack((pairs.low, pairs.high), axis=1)[~is_held_out],
         set_size=SET_SIZES.get(strategy, 2),
     )
     annotators = cycle(f"person-{number}" for number in range(N_ANNOTATORS))

@@ -389,15 +389,27 @@ def _questions(
         return _about_pairs(repeated(SORTS[strategy], n, n_to_sort, rng))
     if strategy == SETWISE:
         return _repeated_setwise(n, n_to_sort, rng)
+    return asked_by(_session(strategy, truth, top, seed))
+
+
+def _session(strategy: str, truth: Truth, top: int, seed: int) -> Session:
+    """Make the session of a strategy that is no sort.
+
+    Args:
+        strategy: `default`, `top`, a name in `SET_SIZES` or a name in `STRATEGIES`. A session of a
+            name in `STRATEGIES` has neither hold-out questions nor repeats.
+        truth: the items.
+        top: number of best items that are wanted; 0 for all items in order.
+        seed: seed of the session.
+    """
+    n = len(truth.scores)
     if strategy in SET_SIZES:
         goal = Goal(WRONG, top)
-        session = Session(truth.features, n, seed=seed, goal=goal, set_size=SET_SIZES[strategy])
-    elif strategy in {"default", "top"}:
+        return Session(truth.features, n, seed=seed, goal=goal, set_size=SET_SIZES[strategy])
+    if strategy in {"default", "top"}:
         goal = Goal(WRONG, top if strategy == "top" else 0)
-        session = Session(truth.features, n, seed=seed, goal=goal)
-    else:
-        session = Session(truth.features, n, seed=seed, strategy=strategy, holdout=0.0, repeats=0.0)
-    return asked_by(session)
+        return Session(truth.features, n, seed=seed, goal=goal)
+    return Session(truth.features, n, seed=seed, strategy=strategy, holdout=0.0, repeats=0.0)
 
 
 def _about_pairs(asking: Asking) -> Questions:

@@ -155,20 +155,16 @@ def shares_that_suffice(frame: pd.DataFrame) -> list[str]:
         frame: the figures that `quality_by_answers` read, averaged by `frame_of`.
     """
     quality = frame[frame["measure"] == _NDCG]
-    pairs = frame[frame["measure"] == _SHARE_LEARNED]  # has rows for the same cells as `quality`
-    x = frame.columns[2]  # the share of pairs that were asked about, see `frame_of`
+    learned = frame[frame["measure"] == _SHARE_LEARNED]  # its rows are of the same cells
+    curves = quality.assign(share_learned=learned["value"].to_numpy())
+    share_answered = frame.columns[2]  # the x of the study, see `frame_of`
     quality_of_all = float(quality.loc[quality["series"] == "all", "value"].iloc[0])
     lines = []
-    for strategy in dict.fromkeys(quality["series"]):
+    for strategy, curve in curves.groupby("series", sort=False):
         if strategy == "all":
             continue
-        is_of_strategy = quality["series"].to_numpy() == strategy
-        share_of_pairs = pairs["value"].to_numpy()[is_of_strategy]
-        share_of_answers = quality[x][is_of_strategy]
-        curve = np.column_stack(
-            [share_of_pairs, share_of_answers, quality["value"][is_of_strategy]]
-        )
-        pairs_needed, answers_needed = crossing(curve.astype(np.float64), quality_of_all)
+        points = curve[["share_learned", share_answered, "value"]].to_numpy(np.float64)
+        pairs_needed, answers_needed = crossing(points, quality_of_all)
         shares = "not reached"
         if not isnan(pairs_needed):
             shares = f"{pairs_needed:.2%} of the pairs, {answers_needed:.2%} of the answers"

@@ -284,6 +284,7 @@ class IterationSteps:
             return comparator, optimiser, trained
 
         def quality_on_vali(net: NeuralComparator) -> float:
+            """Compute RankQuality of the net on the validation queries."""
             return self.config.quality_of(V, order_of(net, V))
 
         trained = train_on_pairs(

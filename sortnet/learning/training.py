@@ -143,6 +143,7 @@ def train_on_pairs(
     score = score if settings.keep == "quality" else None
 
     def train_member(number: int, seed: int, progress: Progress) -> Trained:
+        """Train the member with this number for all epochs."""
         member = comparator.members[number]
         return _train(member, train_pairs, vali_pairs, settings, score, seed, progress)
 
@@ -187,6 +188,7 @@ def train_share(
     def train_member(
         number: int, seed: int, progress: Progress
     ) -> tuple[Trained, Mapping[str, Tensor]]:
+        """Train the member with this number for the share, from its moments of the share before."""
         member = comparator.members[number]
         moments = before.moments[number] if before.moments else {}
         return _train_share(
@@ -250,7 +252,10 @@ def _train_members(
     stop = threading.Event()
 
     def run_member(number: int) -> T:
+        """Train a member in this thread, until another member has raised an error."""
+
         def report(text: str) -> None:
+            """Report progress with the number of the member; cancel the training on `stop`."""
             if stop.is_set():
                 raise _Stopped
             progress(f"member {number + 1}/{len(seeds)}, {text}")

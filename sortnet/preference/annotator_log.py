@@ -38,13 +38,15 @@ class AnnotatorLog:
                 may not.
         """
         self.rows.append(row)
-        is_new = not any(pair in self.n_answers_of_pair for pair in pairs)
+        is_first_answer = not any(pair in self.n_answers_of_pair for pair in pairs)
         for pair in pairs:
             self.n_answers_of_pair[pair] = self.n_answers_of_pair.get(pair, 0) + 1
         self.undone_rows.pop(question, None)
-        if is_usable and is_new:
+        if not is_usable:
+            return
+        if is_first_answer:
             self.rows_answered_once[question] = row
-        elif is_usable:
+        else:
             self.rows_answered_once.pop(question, None)
 
     def take_back(self, row: int, question: tuple[int, ...], pairs: list[int]) -> None:

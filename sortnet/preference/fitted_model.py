@@ -111,7 +111,7 @@ def choose_basis(
         extended = net.features
         trained_at = net.milestone
     scales = cached_scales(extended, votes, n_annotators, seed=seed, keep=keep)
-    return Basis(trained_at, at, extended, scales)
+    return Basis(milestone=trained_at, scaled=at, features=extended, scales=scales)
 
 
 def _cached_units(

@@ -180,8 +180,8 @@ class SessionFitting:
         posterior = self.fits.choosing.posterior
         n_events = len(self._history.events)
         n_new = n_events - self._n_observed
-        is_posterior_fixed = posterior.covariance is None
-        if is_posterior_fixed or not 0 < n_new <= _MOST_OBSERVED:
+        can_be_updated = posterior.covariance is not None
+        if not can_be_updated or not 0 < n_new <= _MOST_OBSERVED:
             return
         votes = self._history.votes(n_events, after=self._n_observed, holdout=False)
         is_annotator_known = votes.annotator < len(posterior.reliability)
@@ -314,11 +314,10 @@ class SessionFitting:
             usable = self._with_models_and_gold(self._history.votes(n_events, holdout=False))
         is_quick = n_events == 0 or self.small
         call = operator.call if is_quick else self._call
-        # Only fits to many answers are cached. The cache is for a new session with the same events,
-        # which neither keeps a net nor starts from earlier fits.
-        keep_basis: Path | None = None
-        if everything.n_answers >= ENOUGH and not keep_net:
-            keep_basis = self._keep
+        # The cache is for a new session with the same events, which neither keeps a net nor starts
+        # from earlier fits.
+        has_many_answers = everything.n_answers >= ENOUGH
+        keep_basis = self._keep if has_many_answers and not keep_net else None
         basis, start = self._next_basis(
             before, last_milestone, call, keep_net=keep_net, keep=keep_basis
         )

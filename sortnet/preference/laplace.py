@@ -400,7 +400,16 @@ def _posterior(
     else:
         variance = np.diag(covariance)[biases]
     annotators = replace(scales.annotators, side=mean[biases], side_sd=np.sqrt(variance))
-    return Posterior(mean, covariance, draws, annotators, n, rng, scales.tie, scales.ties)
+    return Posterior(
+        mean,
+        covariance,
+        draws,
+        annotators,
+        n_items=n,
+        rng=rng,
+        tie=scales.tie,
+        ties=scales.ties,
+    )
 
 
 @one_blas_thread()

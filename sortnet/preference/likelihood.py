@@ -36,6 +36,10 @@ class Likelihood(NamedTuple):
     slope: F64
     weight: F64
 
+    def where(self, rows: Bool | I64) -> Likelihood:
+        """Select answers by a mask or by row numbers."""
+        return Likelihood(self.log_p[rows], self.slope[rows], self.weight[rows])
+
     def replace_rows(self, rows: Bool | I64, likelihood: Likelihood) -> None:
         """Replace the values of the answers that `rows` selects, in place."""
         self.log_p[rows] = likelihood.log_p
@@ -81,9 +85,14 @@ def genuine(z: F64, target: F64, tie: float | F64) -> Likelihood:
 def answers(z: F64, target: F64, tie: float, blind: F64, ties: float) -> Likelihood:
     """Compute the likelihood of answers, if annotators give a share of their answers blindly.
 
-    A blind answer does not depend on the items. The likelihood is
-    p = (1 - blind) p_genuine + blind p_blind, with p_genuine from `genuine` and p_blind from
-    `chance`. If there are blind answers, log p is not concave, so weights are at least 0.
+    A blind answer does not depend on the items. With p_genuine from `genuine` and p_blind from
+    `chance`, the likelihood p, and the share of p that is due to genuine answers, are
+
+        p = (1 - blind) p_genuine + blind p_blind,    share = (1 - blind) p_genuine / p
+
+    With the slope g and the weight w of genuine answers, the slope is share g, and the weight is
+    share w - share (1 - share) g². This may be negative, because log p is not concave if there are
+    blind answers. Then the weight is set to 0.
 
     Args:
         z: (m,) the difference of two scores, in units of the noise.
@@ -98,7 +107,6 @@ def answers(z: F64, target: F64, tie: float, blind: F64, ties: float) -> Likelih
     log_p, slope, weight = genuine_likelihood
     p_genuine = (1 - blind) * np.exp(log_p)
     p = np.maximum(p_genuine + blind * chance(target, ties), _LEAST_P)
-    # The probability that the answer is genuine, given what it says.
     share = np.where(blind > 0, p_genuine / p, 1.0)
     curvature = share * weight - share * (1 - share) * slope**2
     mixed_log_p = np.where(blind > 0, np.log(p), log_p)

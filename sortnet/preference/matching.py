@@ -13,7 +13,7 @@ import numpy as np
 from scipy.optimize import minimize_scalar
 
 from sortnet.core import F64, I64, Bool
-from sortnet.preference.likelihood import genuine, squared_error
+from sortnet.preference.likelihood import Likelihood, genuine, squared_error
 from sortnet.preference.posterior_precision import Dense, Precision
 from sortnet.preference.problem import Problem
 from sortnet.preference.reliability import (
@@ -329,7 +329,7 @@ def matched_measurements(mode: Mode) -> Annotators:
     annotator = votes.annotator[rows]
     z = problem.z(mode.theta)[rows]
     squares = squared_error(z, votes.probit[rows], annotators.scale[annotator])
-    # A measurement determines a part of one unknown.
+    # A measurement determines weight * variance of one unknown, and the prior determines the rest.
     weight = problem.likelihood(mode.theta).weight[rows]
     n_determined = np.minimum(weight * problem.variance(mode.root_of_values, rows), 1.0)
     scale = annotators.scale.copy()
@@ -373,27 +373,43 @@ def _gaps_of_people(mode: Mode, rows: Bool) -> AnswerGaps:
     if not len(votes):
         return AnswerGaps.of_person(gap, gap)
     reliability = problem.reliability[rows]
-    likelihood = problem.likelihood(mode.theta)
-    slope = likelihood.slope[rows]
-    weight = likelihood.weight[rows]
-    if problem.large:
-        # z contains the score difference times the reliability. So these are the derivatives in
-        # the score difference.
-        slope = reliability * slope
-        weight = reliability**2 * weight
-        for sets in votes.sets:
-            slope[sets.rows], weight[sets.rows] = summed_over_answers(
-                sets.layout, slope[sets.rows], weight[sets.rows]
-            )
-        variance = _variance_of_gaps(mode.root_of_values, votes)
-        return AnswerGaps.of_person(*unseen(gap, variance, slope, weight))
+    likelihood = problem.likelihood(mode.theta).where(rows)
     root = mode.root_of_values
-    covariance = root.T @ root
-    side = problem.side[rows]
-    n_items = len(problem.features)
-    return AnswerGaps.of_person(
-        *unseen_in_blocks(gap, covariance, votes, (slope, weight), reliability, side, n_items)
+    if problem.large:
+        variance = _variance_of_gaps(root, votes)
+        slope, weight = _derivatives_in_gaps(votes, likelihood, reliability)
+        return AnswerGaps.of_person(*unseen(gap, variance, slope, weight))
+    mean, variance = unseen_in_blocks(
+        gap,
+        root.T @ root,
+        votes,
+        (likelihood.slope, likelihood.weight),
+        reliability,
+        problem.side[rows],
+        n_items=len(problem.features),
     )
+    return AnswerGaps.of_person(mean, variance)
+
+
+def _derivatives_in_gaps(votes: Votes, likelihood: Likelihood, reliability: F64) -> tuple[F64, F64]:
+    """Compute the slope and the weight of each answer's log-likelihood in its score difference.
+
+    z contains the score difference times the reliability c, so the slope in z is multiplied by c,
+    and the weight by c². In an answer about a set, all rows depend on all items of the set, see
+    `summed_over_answers`.
+
+    Args:
+        votes: the m answers.
+        likelihood: the log-likelihood of the answers, with the derivatives in z.
+        reliability: (m,) the reliability of the annotator of each answer.
+    """
+    slope = reliability * likelihood.slope
+    weight = reliability**2 * likelihood.weight
+    for sets in votes.sets:
+        slope[sets.rows], weight[sets.rows] = summed_over_answers(
+            sets.layout, slope[sets.rows], weight[sets.rows]
+        )
+    return slope, weight
 
 
 def _gaps_of_models(mode: Mode, by_model: Bool, rng: np.random.Generator) -> AnswerGaps:
@@ -495,7 +511,12 @@ def _independent_share(problem: Problem, votes: Votes, gap: F64, noise: F64, pri
     of the errors of the answers. The denominator, for independent errors, is what `reliabilities`
     assumes.
 
-    The arguments are those of `_independent_shares`, for the answers of one model.
+    Args:
+        problem: the problem, with the features and the present scales.
+        votes: the m answers of one model.
+        gap: (m,) the mean of s_left - s_right for each answer.
+        noise: (m,) the variance of z given the gap, which includes the variance of the errors.
+        prior: the prior of the scores.
     """
     weight = _weights_at_zero(votes)
     # In this problem the shared errors take the place of the scores: e = Φ w + u.
@@ -530,6 +551,7 @@ def _weights_at_zero(votes: Votes) -> F64:
 def likely_priors(mode: Mode) -> tuple[tuple[Prior, ...], F64]:
     """Compute the evidence of priors near the matched prior, and choose the likeliest.
 
+    The probability of a prior is in proportion to its evidence times its odds before any answer.
     With many unknowns the matched prior is the only one.
 
     Args:

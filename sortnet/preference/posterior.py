@@ -105,6 +105,12 @@ class Posterior:
     def predicted(self, votes: Votes, *, left_out: bool = False) -> F64:
         """Predict the probability that each answer is "left", given that it is no tie, (m,).
 
+        It is P(left) / (P(left) + P(right)). With the mean and the variance of z, and Φ, the tie
+        threshold τ and the share `blind` of blind answers:
+
+            P(left) = blind / 2 + (1 - blind) Φ((mean - τ) / √(1 + variance))
+            P(right) = blind / 2 + (1 - blind) Φ((-mean - τ) / √(1 + variance))
+
         Args:
             votes: the answers to predict. An annotator without a fitted reliability is average.
             left_out: whether to predict each vote as if the posterior had not been fitted to the
@@ -124,7 +130,7 @@ class Posterior:
             slope, weight = self._slope_and_weight(mean_without_bias + bias, votes, blind, scale)
             mean_without_bias, variance = unseen(mean_without_bias, variance, slope, weight)
         mean = mean_without_bias + bias
-        spread = np.sqrt(1 + variance)  # of z plus the noise of an answer
+        spread = np.sqrt(1 + variance)
         p_left = blind / 2 + (1 - blind) * ndtr((mean - self.tie) / spread)
         p_right = blind / 2 + (1 - blind) * ndtr((-mean - self.tie) / spread)
         p: F64 = p_left / np.maximum(p_left + p_right, _LEAST_P)
@@ -304,15 +310,30 @@ class Posterior:
         blind = self.annotators.blind[votes.annotator[0]]
         slope, precision = observed_set(sets.layout, mean, variance, blind, self.ties)
         inverse = np.linalg.inv(np.eye(n_others) + precision @ variance)
-        # The answer acts like an observation y of z, with noise ε of the covariance P⁻¹ and with
-        # P (y - mode) = g. The draws get the same observation, with drawn noise (Matheron's rule).
-        # They are pulled by P (y + ε - z).
         mode = slope @ variance + mean
-        noise = self.rng.standard_normal((len(self.draws), n_others)) @ _square_root(precision).T
-        pull = noise + slope + (mode - self.draws @ x.T) @ precision
-        self.draws += pull @ inverse.T @ gain
+        pulls = self._pulls_of_draws(x, mode, slope, precision)
+        self.draws += pulls @ inverse.T @ gain
         self.mean += slope @ gain
         self.covariance -= gain.T @ (inverse @ precision) @ gain
+
+    def _pulls_of_draws(self, x: F64, mode: F64, slope: F64, precision: F64) -> F64:
+        """Compute how strongly an answer about a set pulls each draw, (draws, z).
+
+        The answer acts like an observation y of z with the precision P, so that the slope at the
+        mode is g = P (y - mode). The draws get the same observation with drawn noise ε, whose
+        covariance is P⁻¹ (Matheron's rule). A draw of z is pulled by
+
+            P (y + ε - z) = P ε + g + P (mode - z),    where P ε has the covariance P.
+
+        Args:
+            x: (z, values) the factors of the values in z.
+            mode: (z,) the mode of z.
+            slope: (z,) the slope g of the log-likelihood at the mode.
+            precision: (z, z) the precision P.
+        """
+        standard_noise = self.rng.standard_normal((len(self.draws), len(mode)))
+        noise = standard_noise @ _square_root(precision).T
+        return noise + slope + (mode - self.draws @ x.T) @ precision
 
     def _factors_of_pair(self, left: int, right: int, annotator: int, kind: int) -> F64:
         """Return the factor of each score, bias and error in the z of an answer about a pair.

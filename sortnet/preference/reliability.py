@@ -176,8 +176,10 @@ def reliabilities(
         log_posterior[:, :, number] += measurements.log_likelihood
         scale[number] = measurements.scale
     odds = _odds_on_grid(log_posterior)
-    reliability, reliability_sd = _mean_and_sd(c, odds.sum(axis=0))
-    blind, blind_sd = _mean_and_sd(BLIND, odds.sum(axis=1))
+    odds_of_reliability = odds.sum(axis=0)  # over the blind shares
+    odds_of_blind = odds.sum(axis=1)  # over the reliabilities
+    reliability, reliability_sd = _mean_and_sd(c, odds_of_reliability)
+    blind, blind_sd = _mean_and_sd(BLIND, odds_of_blind)
     mean_reliability = _mean_absolute(reliability, votes)
     return replace(
         before,
@@ -325,6 +327,9 @@ def _learn_from_measurements(
 ) -> _Measurements:
     """Compute what an annotator's measurements tell about the reliability and the scale.
 
+    The likelihood of a reliability is the sum over the scales of the likelihood times the prior of
+    the scale. The estimate of the scale is exp of the posterior mean of log(scale).
+
     Args:
         c: the candidate reliabilities.
         gaps: the score differences of the answers' items.
@@ -367,6 +372,10 @@ def _likely_scales(c: F64, gaps: AnswerGaps, probit: F64) -> F64:
 
 def _log_likelihood_of_measurements(c: F64, gaps: AnswerGaps, probit: F64, scales: F64) -> F64:
     """Compute the log-likelihood of an annotator's measurements on a grid, see `measured`.
+
+    A measurement is probit = scale z, where z has the mean and the spread of `AnswerGaps.z`, noise
+    included. So its density is φ((probit / scale - mean) / spread) / (scale spread). If the probit
+    is only a bound, the probability of a value beyond the bound takes the place of the density.
 
     Args:
         c: the candidate reliabilities.

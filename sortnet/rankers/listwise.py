@@ -30,6 +30,8 @@ from sortnet.threads import one_thread_an_operation
 
 _PAIRS_AT_ONCE = 1 << 22  # pairs of documents in memory, including pairs with padding
 _BYTES = 64  # memory of a pair with its gradient
+_MOMENTUM = 0.9  # of SGD
+_RATES_OF_SGD = 10  # Adam needs a tenth of the learning rate of SGD
 EPOCHS = "Passes over the training queries."
 QUERIES = "Number of queries of a mini-batch."
 LR = "Highest learning rate of gradient descent; a tenth of it for AdamW."
@@ -199,10 +201,12 @@ class _Descent:
 
 
 def _make_optimizer(net: Any, config: Any) -> Any:
-    """Make the optimizer of the settings; SGD has ten times the learning rate of Adam."""
-    options: dict[str, Any] = {"lr": config.lr / 10}
+    """Make the optimizer of the settings; the learning rate in the settings is the rate of SGD."""
+    options: dict[str, Any]
     if config.optimizer == "sgd":
-        options = {"lr": config.lr, "momentum": 0.9, "nesterov": config.nesterov}
+        options = {"lr": config.lr, "momentum": _MOMENTUM, "nesterov": config.nesterov}
+    else:
+        options = {"lr": config.lr / _RATES_OF_SGD}
     weight_decay = float(config.weight_decay or 0)  # None: no weight decay
     return OPTIMIZERS[config.optimizer](net.parameters(), weight_decay=weight_decay, **options)
 

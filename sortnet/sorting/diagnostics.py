@@ -389,7 +389,7 @@ class Tally:
         place_in_query = np.arange(docs.start, docs.stop) - np.repeat(starts, sizes)
         last_place = len(_BIN_OF_PLACE) - 1  # further places are in the same bin
         self._bins[order] = _BIN_OF_PLACE[np.minimum(place_in_query, last_place)]
-        # The bits of a float32 contain its exponent, which tells the bin of the margin.
+        # The bin of a margin follows from its bits, see `_bin_of_margin`.
         bits = np.ascontiguousarray(compared.margin, np.float32).view(np.int32)
         is_decided = compared.answered & (compared.answer != 0.5)
         _count_comparisons(
@@ -433,6 +433,16 @@ def share_right(observed: Mapping[str, Any]) -> float:
 
 
 @njit(cache=True, nogil=True)
+def _bin_of_margin(bits: int) -> int:
+    """Find the bin of |margin|, given the bits of the margin as a float32.
+
+    The bits 23 to 30 are 127 plus the exponent for which 2^exponent <= |margin| < 2^(exponent + 1).
+    """
+    exponent = ((bits >> 23) & 255) - 127
+    return min(max(exponent - _LEAST_EXPONENT + 1, 0), _LAST_BIN)
+
+
+@njit(cache=True, nogil=True)
 def _count_comparisons(
     i: I32, j: I32, bits: I32, is_decided: Bool, wrong: Bool, bins: Any, margins: I64, ranks: I64
 ) -> None:
@@ -451,10 +461,6 @@ def _count_comparisons(
         if not is_decided[k]:
             continue
         is_wrong = int(wrong[k])
-        # The bits 23 to 30 of a float32 are 127 plus the exponent of its leading binary digit:
-        # 2^exponent <= |margin| < 2^(exponent + 1).
-        exponent = ((bits[k] >> 23) & 255) - 127
-        bin_of_margin = min(max(exponent - _LEAST_EXPONENT + 1, 0), _LAST_BIN)
-        margins[is_wrong, bin_of_margin] += 1
+        margins[is_wrong, _bin_of_margin(bits[k])] += 1
         bin_i, bin_j = bins[i[k]], bins[j[k]]
         ranks[is_wrong, min(bin_i, bin_j), max(bin_i, bin_j)] += 1

@@ -113,8 +113,7 @@ def _blocks(file: BinaryIO, path: Path) -> Iterator[tuple[int, bytes]]:
     while piece := file.read(BLOCK_BYTES):
         data = remainder + piece
         del piece  # memory may be short, so no block is in memory twice
-        # A CR at the end of the data may be the first half of a CRLF, so the line may go on.
-        end = 1 + max(data.rfind(b"\n"), data.rfind(b"\r", 0, len(data) - 1))
+        end = _end_of_last_line(data)
         block = data[:end]
         remainder = data[end:]
         del data
@@ -127,6 +126,16 @@ def _blocks(file: BinaryIO, path: Path) -> Iterator[tuple[int, bytes]]:
             raise DataError(f"{path}, line {line}: is longer than {_LONGEST_LINE >> 20} MB")
     if remainder:
         yield line, _as_text_lines(remainder, line, path)
+
+
+def _end_of_last_line(data: bytes) -> int:
+    """Find the position after the last line that is whole; 0 if no line is whole.
+
+    A CR at the end of the data may be the first half of a CRLF, so it is not taken as a line end.
+    """
+    last_newline = data.rfind(b"\n")
+    last_cr = data.rfind(b"\r", 0, len(data) - 1)
+    return 1 + max(last_newline, last_cr)
 
 
 def _as_text_lines(block: bytes, first_line: int, path: Path) -> bytes:

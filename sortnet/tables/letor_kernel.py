@@ -231,6 +231,35 @@ def _parse_index(buf, p):
 
 
 @_compiled
+def _parse_grade(buf, p):
+    """Parse the grade at p.
+
+    Returns:
+        The grade, the end of its token, and whether the grade is sure; if not, Python has to read
+        the token.
+    """
+    value, end, sure = _parse_number(buf, p)
+    sure = sure and value >= 0 and value == np.floor(value) and value < 2**31
+    if not sure:
+        end = _token_end(buf, p)
+    return value, end, sure
+
+
+@_compiled
+def _find_qid(buf, p):
+    """Find the name of the query in the token at p, after `qid:`.
+
+    Returns:
+        The start of the name, -1 if there is no name, and the end of the token.
+    """
+    end = p if buf[p] == _NEWLINE else _token_end(buf, p)
+    start = p + len(_QID_PREFIX)
+    if end <= start or (buf[p], buf[p + 1], buf[p + 2], buf[p + 3]) != _QID_PREFIX:
+        return -1, end
+    return start, end
+
+
+@_compiled
 def _same_qid(buf, fields, line):
     """Whether a line has the same qid as the line before."""
     previous_qid = fields[line - 1, QID]
@@ -392,26 +421,20 @@ def parse_lines(
     widest = 0
     last_line = np.zeros(limit + 1, np.int32)  # last line with each index, plus 1
     while line < stop and n_odd < ODD_ENOUGH:
-        # Parse the grade.
         begin = starts[line]
-        grade, p, sure = _parse_number(buf, begin)
-        if sure and grade >= 0 and grade == np.floor(grade) and grade < 2**31:
+        grade, p, sure = _parse_grade(buf, begin)
+        if sure:
             grades[line] = np.int32(grade)
         else:
-            p = _token_end(buf, begin)
             n_odd = _add_odd(odd, n_odd, line, -1, begin, p)
 
-        # Parse the name of the query.
-        p = _skip_blanks(buf, p)
-        end = p if buf[p] == _NEWLINE else _token_end(buf, p)
-        qid = p + len(_QID_PREFIX)
-        if end <= qid or (buf[p], buf[p + 1], buf[p + 2], buf[p + 3]) != _QID_PREFIX:
+        qid, end = _find_qid(buf, _skip_blanks(buf, p))
+        if qid < 0:
             return line, n_odd, widest, NO_QID, begin, end
         fields[line, QID] = qid
         fields[line, QID_END] = end
         fields[line, NEW_QID] = line == first or not _same_qid(buf, fields, line)
 
-        # Parse the features.
         n_features, n_odd, largest, fault, p = _parse_features(
             buf, _skip_blanks(buf, end), line, limit, table, last_line, odd, n_odd
         )
@@ -420,7 +443,6 @@ def parse_lines(
             return line, n_odd, widest, fault, p, _token_end(buf, p)
         fields[line, FEATURES] = n_features
 
-        # Find the document id in the comment.
         fields[line, DOCID], fields[line, DOCID_END] = _find_docid(buf, p)
         line += 1
     return line, n_odd, widest, 0, 0, 0

@@ -424,9 +424,8 @@ def _media_notes(rows: Rows, columns: Mapping[str, Cells], named_roles: Columns)
             row = _first_other_than_files(cells, suffixes)
             if row is None:
                 continue
-            fault = f"is none of {' '.join(suffixes)}"
-            if "://" in str(cells[row]):
-                fault = "is a URL"
+            is_url = "://" in str(cells[row])
+            fault = "is a URL" if is_url else f"is none of {' '.join(suffixes)}"
             notes.append(
                 f"{rows.place(row)}: column {shown(name)} looks like {kind}, but "
                 f"{shown(cells[row])} {fault}: no {kind} are taken from it"

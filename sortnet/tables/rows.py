@@ -155,6 +155,20 @@ def read_rows(
     tables = [_read_file(file, kind or suffix_of(file), may_be_empty, keep) for file in files]
     if len(tables) == 1:
         return tables[0]
+    return _join_tables(path, files, tables)
+
+
+def _join_tables(path: Path, files: Sequence[Path], tables: Sequence[Rows]) -> Rows:
+    """Join the rows of several files.
+
+    Args:
+        path: the path that names all files, for messages.
+        files: the files.
+        tables: the rows of each file.
+
+    Raises:
+        DataError: if two files have different columns.
+    """
     first = tables[0]
     for table in tables[1:]:
         if [*table.columns] != [*first.columns]:
@@ -183,23 +197,34 @@ def rows_of_frame(frame: Any, source: str, keep: Keep = lambda column: True) -> 
     columns: dict[str, Cells] = {}
     dates = set[str]()
     for k, name in enumerate(map(str, frame.columns)):
-        column = frame.iloc[:, k]
-        kind = column.dtype.kind  # numpy's letter for the kind of dtype
-        is_categorical = hasattr(column.array, "categories")
-        if kind == _DATE_KIND:
+        columns[name], has_dates = _cells_of_series(frame.iloc[:, k], keep=keep(name))
+        if has_dates:
             dates.add(name)
-        if kind in _NUMBER_KINDS and not keep(name):
-            numbers, _ = numbers_of(column)
-            columns[name] = numbers
-        elif is_categorical and not keep(name):
-            columns[name] = column.array
-        else:
-            missing_as_none = column.astype(object).where(column.notna(), None)
-            cells = [_convert_cell(value) for value in missing_as_none]
-            columns[name] = cells if keep(name) else _as_numbers_if_all_are(cells)
-            if are_dates(cells):
-                dates.add(name)
     return Rows(source, columns, range(len(frame)), "row", dates=frozenset(dates))
+
+
+def _cells_of_series(column: pd.Series[Any], *, keep: bool) -> tuple[Cells, bool]:
+    """Convert a column of a data frame to the cells of a table.
+
+    Args:
+        column: the column.
+        keep: whether the cells are kept as read, even if all are numbers.
+
+    Returns:
+        The cells: an array for numbers and dates, a categorical array, or a list; and whether they
+        are dates.
+    """
+    kind = column.dtype.kind  # numpy's letter for the kind of dtype
+    is_categorical = hasattr(column.array, "categories")
+    if kind in _NUMBER_KINDS and not keep:
+        numbers, _ = numbers_of(column)
+        return numbers, kind == _DATE_KIND
+    if is_categorical and not keep:
+        return column.array, False
+    missing_as_none = column.astype(object).where(column.notna(), None)
+    cells = [_convert_cell(value) for value in missing_as_none]
+    has_dates = kind == _DATE_KIND or are_dates(cells) is True
+    return cells if keep else _as_numbers_if_all_are(cells), has_dates
 
 
 def as_pandas(frame: Any) -> pd.DataFrame:
@@ -531,7 +556,7 @@ def _csv_chunks(lines: _Lines, reader: Any, separator: str) -> Iterator[Chunk]:
 
 
 class _Lengths:
-    """Lengths of records, of which only the last and the shortest before it are stored."""
+    """Length of the last record so far, and the shortest length before the last record."""
 
     def __init__(self) -> None:
         # Lengths are infinite as long as there is no such record.

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any, TypeAlias
 
@@ -54,20 +55,26 @@ def numbers_of(cells: Cells) -> tuple[F64, Bool]:
     if dtype is not None and dtype.kind in _NUMBER_KINDS:
         numbers = pd.Series(cells).to_numpy(np.float64, na_value=np.nan)
         return np.asarray(numbers, np.float64), np.zeros(len(cells), bool)
+    return _numbers_of_objects(cells)
+
+
+def _numbers_of_objects(cells: Cells) -> tuple[F64, Bool]:
+    """Convert texts, numbers and other objects to numbers, as `numbers_of` does."""
+    import pandas as pd
+
     numbers = _plain_numbers(cells)
-    not_numeric = np.flatnonzero(np.isnan(numbers))
-    dates = [k for k in not_numeric if is_date(cells[k])]
+    not_plain = np.flatnonzero(np.isnan(numbers))
+    dates = [k for k in not_plain if is_date(cells[k])]
     if dates:
         date_texts = pd.Series([cells[k].strip() for k in dates])
         times = pd.to_datetime(date_texts, format="ISO8601", errors="coerce", utc=True)
         numbers[dates] = _days(times)
-    for k in not_numeric:
+    for k in not_plain:
         if isinstance(cells[k], str):
             text = cells[k].strip().lower()
-            if text in _TRUTH_VALUES:
-                numbers[k] = _TRUTH_VALUES[text]
+            numbers[k] = _TRUTH_VALUES.get(text, numbers[k])
     has_value = np.zeros(len(cells), bool)
-    has_value[not_numeric] = [not is_missing(cells[k]) for k in not_numeric]
+    has_value[not_plain] = [not is_missing(cells[k]) for k in not_plain]
     return numbers, has_value & np.isnan(numbers)
 
 
@@ -222,11 +229,23 @@ def levels(cells: Cells) -> tuple[str, ...]:
     values = [cell for cell in cells if not is_missing(cell)]
     if not has_categorical_type and not all(isinstance(value, str) for value in values):
         return ()
-    counts = Counter(word(value).strip() for value in values)
-    if not has_categorical_type:
-        are_short = all(len(level) <= _LONGEST_LEVEL and level.isprintable() for level in counts)
-        are_repeated = len(values) >= _ROWS_A_LEVEL * len(counts)
-        if not are_short or not are_repeated or len(counts) < 2 or is_numeric(cells):
-            return ()
-    by_frequency = sorted(counts, key=lambda level: (-counts[level], level))
+    n_rows_of_level = Counter(word(value).strip() for value in values)
+    if not has_categorical_type and not _are_short_and_repeated(n_rows_of_level):
+        return ()
+    if not has_categorical_type and is_numeric(cells):
+        return ()
+    by_frequency = sorted(n_rows_of_level, key=lambda level: (-n_rows_of_level[level], level))
     return tuple(sorted(by_frequency[:MOST_LEVELS]))
+
+
+def _are_short_and_repeated(n_rows_of_level: Mapping[str, int]) -> bool:
+    """Whether texts can be categories: they are short, and there are few different texts.
+
+    Args:
+        n_rows_of_level: {text: number of rows with the text}.
+    """
+    n_levels = len(n_rows_of_level)
+    n_rows = sum(n_rows_of_level.values())
+    if n_levels < 2 or n_rows < _ROWS_A_LEVEL * n_levels:
+        return False
+    return all(len(level) <= _LONGEST_LEVEL and level.isprintable() for level in n_rows_of_level)

@@ -133,8 +133,7 @@ class DecisionRows(AnnotatorRows, ItemRows, LeaseRows):
         if decision.kind not in _ENDS_LEASES:
             return
         if decision.item is not None:
-            item = decision.item
-            self._close_leases(or_(LeaseRow.low == item, LeaseRow.high == item))
+            self._close_leases_about(decision.item)
         elif annotator is not None:
             self._close_leases(LeaseRow.annotator == annotator)
         else:

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
-from sqlalchemy import ColumnElement, Connection, Executable, bindparam, insert, select, update
+from sqlalchemy import ColumnElement, Connection, Executable, bindparam, insert, or_, select, update
 
 from sortnet.errors import LeaseError
 from sortnet.preference import Question
@@ -213,6 +213,13 @@ class LeaseRows(CollectionRows):
         """Close the open leases for which all conditions hold."""
         with self.locked() as connection:
             connection.execute(_CLOSE.where(*conditions), {"of": self.number})
+
+    def _close_leases_about(self, item: int) -> None:
+        """Close the open leases whose questions are about an item."""
+        has_item_in_set = LeaseRow.number.in_(
+            select(LeaseItemRow.lease).where(LeaseItemRow.item == item)
+        )
+        self._close_leases(or_(LeaseRow.low == item, LeaseRow.high == item, has_item_in_set))
 
     def _close_answered(self, id: str) -> None:
         """Close a lease, because its question is answered."""

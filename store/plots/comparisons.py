@@ -120,11 +120,7 @@ def critical_difference_diagram(mean_ranks: ArrayLike, names: Sequence[str], cd:
         n_names_above = position if is_left else n_rankers - 1 - position
         y = first_name_y + n_names_above
         _draw_ranker(axes, ranks[ranker], y, draw.literal(names[ranker]), is_left, n_rankers)
-    for bar, (first, last) in enumerate(bars):
-        ends = (ranks[order[first]] - _OVERHANG, ranks[order[last]] + _OVERHANG)
-        y = _FIRST_BAR_Y + _BAR_DISTANCE * bar
-        axes.plot(ends, [y, y], color=INK, linewidth=3.2, gid="alike",
-                  solid_capstyle="butt")  # fmt: skip
+    _draw_bars(axes, bars, ranks[order])
     _draw_critical_difference(axes, cd)
     _set_rank_axis(axes, n_rankers, bottom_y)
     return figure
@@ -354,6 +350,21 @@ def _draw_ranker(
         color=INK,
         annotation_clip=False,
     )
+
+
+def _draw_bars(axes: Axes, bars: Sequence[tuple[int, int]], ranks: F64) -> None:
+    """Draw bars that join rankers, one below the other.
+
+    Args:
+        axes: the diagram of mean ranks.
+        bars: the positions of the first and the last ranker of each bar in `ranks`.
+        ranks: the mean ranks of all rankers, ascending.
+    """
+    for bar, (first, last) in enumerate(bars):
+        ends = (ranks[first] - _OVERHANG, ranks[last] + _OVERHANG)
+        y = _FIRST_BAR_Y + _BAR_DISTANCE * bar
+        axes.plot(ends, [y, y], color=INK, linewidth=3.2, gid="alike",
+                  solid_capstyle="butt")  # fmt: skip
 
 
 def _draw_critical_difference(axes: Axes, cd: float) -> None:

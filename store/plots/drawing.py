@@ -81,13 +81,18 @@ def new_figure(
     figure.suptitle("\n".join([title, *lines]), fontsize=10, color=INK)
     panels = list(figure.subplots(rows, columns, squeeze=False, sharex=share, sharey=share).flat)
     for axes in panels:
-        axes.spines[["top", "right"]].set_visible(False)
-        axes.grid(color="#dddddd", linewidth=0.6)
-        axes.set_axisbelow(True)
-        axes.tick_params(labelsize=8)
-        axes.xaxis.label.set_fontsize(9)
-        axes.yaxis.label.set_fontsize(9)
+        _set_style(axes)
     return figure, panels
+
+
+def _set_style(axes: Axes) -> None:
+    """Give a panel a light grid behind its content, small labels, and axes only left and below."""
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.grid(color="#dddddd", linewidth=0.6)
+    axes.set_axisbelow(True)
+    axes.tick_params(labelsize=8)
+    axes.xaxis.label.set_fontsize(9)
+    axes.yaxis.label.set_fontsize(9)
 
 
 def _lines_of_clauses(text: str, *, n_characters: int) -> list[str]:
@@ -151,6 +156,17 @@ def label_iterations(axes: Axes, frame: pd.DataFrame) -> None:
     # The word stands at the top of the panel, a few points to the right of the line.
     axes.annotate("kept", xy=(kept, 1), xycoords=axes.get_xaxis_transform(), xytext=(4, -1),
                   textcoords="offset points", fontsize=7.5, va="top", color=FAINT)  # fmt: skip
+
+
+def name_bars(axes: Axes, names: Sequence[str]) -> None:
+    """Write a name to the left of each horizontal bar, the first bar at the top.
+
+    The lengths of the bars are whole numbers.
+    """
+    axes.set_yticks(range(len(names)), names, fontsize=7.5)
+    axes.set_ylim(len(names) - 0.4, -0.6)
+    axes.xaxis.set_major_locator(whole_numbers())
+    axes.grid(visible=False, axis="y")
 
 
 def label_bars(

@@ -158,15 +158,14 @@ def mistakes_by_rank(
     frame = draw.of_split(mistakes, split)
     iteration = _iteration_to_draw(frame, iteration, mistakes.attrs.get("kept"))
     of_iteration = frame[frame["iteration"] == iteration]
-    # Tables with a row for each bin of the upper rank, and a column for each bin of the lower rank.
-    wrong_table = of_iteration.pivot(index="upper", columns="lower", values="wrong").fillna(0)
-    compared_table = of_iteration.pivot(index="upper", columns="lower", values="compared")
+    wrong_table = _table_by_ranks(of_iteration, "wrong")
+    compared_table = _table_by_ranks(of_iteration, "compared")
     n_wrong = wrong_table.to_numpy()
-    n_compared = compared_table.fillna(0).to_numpy()
+    n_compared = compared_table.to_numpy()
+    share = n_wrong / np.where(n_compared > 0, n_compared, np.nan)
     title = f"Mistakes by rank, {PARTS[split]}, iteration {iteration}"
     remark = "colour: share of the pairs compared that were wrong; figures: how many were"
     figure, axes = draw.one_panel(6.4, 5.4, title, remark)
-    share = n_wrong / np.where(n_compared > 0, n_compared, np.nan)
     image = axes.imshow(share, cmap="Blues", vmin=0)
     figure.colorbar(image, ax=axes, format=draw.percent(), shrink=0.8)
     for row, column in np.argwhere(n_compared > 0):
@@ -179,6 +178,15 @@ def mistakes_by_rank(
     axes.set(xlabel="rank of the lower document", ylabel="rank of the upper document")
     axes.grid(visible=False)
     return figure
+
+
+def _table_by_ranks(mistakes: pd.DataFrame, column: str) -> pd.DataFrame:
+    """Arrange the numbers in a column as a table by the ranks of both documents of a pair.
+
+    A row is a bin of the upper rank, and a column is a bin of the lower rank. Cells without pairs
+    are 0.
+    """
+    return mistakes.pivot(index="upper", columns="lower", values=column).fillna(0)
 
 
 def _iteration_to_draw(frame: pd.DataFrame, iteration: int | None, kept: int | None) -> int:
@@ -215,7 +223,7 @@ def hard_queries(pairs: pd.DataFrame, *, top: int = 20) -> Figure:
         f"{_count(n_times, 'time')}, {_count(n_pairs, 'pair')}"
         for n_times, n_pairs in zip(worst["n_times"], worst["n_pairs"], strict=True)
     ]
-    names = worst["qid"].astype(str).tolist()
+    names = [draw.brief(name) for name in worst["qid"].astype(str)]
     height = 1.4 + 0.22 * max(len(names), 4)
     figure, axes = draw.one_panel(6.4, height, f"The {len(worst)} hardest queries")
     for split in SPLITS:
@@ -223,15 +231,12 @@ def hard_queries(pairs: pd.DataFrame, *, top: int = 20) -> Figure:
         if len(of_split):
             axes.barh(of_split.index, of_split["n_times"], 0.75, label=PARTS[split], **BARS[split])
     draw.label_bars(axes, worst.index, worst["n_times"], labels, fontsize=7)
-    axes.set_yticks(worst.index, [draw.brief(name) for name in names], fontsize=7.5)
+    draw.name_bars(axes, names)
     iterations = counted_iterations(counted)
     # The label has two lines, because long names of queries leave too little space for one line.
     axes.set(xlabel=f"times wrong, summed over the query's pairs,\n{iterations}", ylabel="query")
     longest_bar = float(worst["n_times"].max())
-    # The bars leave space for their labels at the right. The first row is at the top.
-    axes.set(xlim=(0, longest_bar * 1.25), ylim=(len(names) - 0.4, -0.6))
-    axes.xaxis.set_major_locator(draw.whole_numbers())
-    axes.grid(visible=False, axis="y")
+    axes.set(xlim=(0, longest_bar * 1.25))  # leaves space for the labels at the right
     draw.legend(figure, axes)
     return figure
 
@@ -293,18 +298,12 @@ def before_after(order: pd.DataFrame, *, top: int = 30) -> Figure:
     """
     check(order, ("document", "grade", "before", "after"), "give the rankings of a query")
     documents = order.sort_values("after").head(top)
-    title = "Before and after"
-    if "qid" in order.attrs:
-        title += f", query {draw.literal(str(order.attrs['qid']))}"
-    remark = None
-    if len(documents) < len(order):
-        remark = f"the first {len(documents)} of {len(order)} documents"
     lowest_rank = int(documents[["before", "after"]].to_numpy().max())
     # The figure has the height of at most `2 * top` ranks. If a document comes from a lower rank,
     # the ranks are drawn closer to each other.
     height_in_ranks = max(min(lowest_rank, 2 * top), _FEWEST_RANKS)
     height = _FRAME_INCHES + _RANK_INCHES * height_in_ranks
-    figure, axes = draw.one_panel(5.6, height, title, remark)
+    figure, axes = draw.one_panel(5.6, height, *_title_of_order(order, len(documents)))
     styles = draw.grade_styles(order["grade"].unique().tolist())
     for row in documents.to_dict("records"):
         ranks = [row["before"], row["after"]]
@@ -321,6 +320,21 @@ def before_after(order: pd.DataFrame, *, top: int = 30) -> Figure:
             axes.plot([], [], label=f"grade {grade}", **style)  # a line for the legend only
         draw.legend(figure, axes)
     return figure
+
+
+def _title_of_order(order: pd.DataFrame, n_drawn: int) -> tuple[str, str | None]:
+    """Write the title of `before_after`, and a remark if only some documents are drawn.
+
+    Args:
+        order: the frame of the plot.
+        n_drawn: the number of documents that are drawn.
+    """
+    title = "Before and after"
+    if "qid" in order.attrs:
+        title += f", query {draw.literal(str(order.attrs['qid']))}"
+    if n_drawn == len(order):
+        return title, None
+    return title, f"the first {n_drawn} of {len(order)} documents"
 
 
 def _label_documents(axes: Axes, documents: pd.DataFrame, points_per_rank: float) -> None:

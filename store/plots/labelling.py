@@ -148,10 +148,7 @@ def answers_by_annotator(annotators: pd.DataFrame, *, most: int = ANNOTATORS) ->
     figure, axes = draw.one_panel(5.6, height, "Who answered how many")
     axes.barh(rows, counts, 0.7, color=BLUE)
     draw.label_bars(axes, rows, counts, [f"{n_answers:,}" for n_answers in counts], fontsize=7.5)
-    axes.set_yticks(rows, names, fontsize=7.5)
-    # The bars leave space for their labels at the right. The first row is at the top.
-    axes.set(xlabel="answers", xlim=(0, 1.15 * max(max(counts), 1)))
-    axes.set_ylim(len(counts) - 0.4, -0.6)
-    axes.xaxis.set_major_locator(draw.whole_numbers())
-    axes.grid(visible=False, axis="y")
+    draw.name_bars(axes, names)
+    longest_bar = max(max(counts), 1)
+    axes.set(xlabel="answers", xlim=(0, 1.15 * longest_bar))  # leaves space for the labels
     return figure

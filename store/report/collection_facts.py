@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from functools import partial
 from itertools import groupby, islice
@@ -106,8 +106,6 @@ def facts_of(
     counted_judgements = session.judgements()  # without excluded annotators
     all_judgements = service.judgements()
     judges = _judge_reports(service, all_judgements)
-    sums_of_calls = {name: sum(judge[name] for judge in judges) for name in _CALL_COUNTS}
-    costs = _sum_by_currency(judge["costs"] for judge in judges)
     costs_of_rows = partial(_sum_up_costs, all_judgements)
     remaining = plain(asdict(service.remaining))
     del remaining["groups"]
@@ -124,20 +122,27 @@ def facts_of(
         "groups": None if items.groups is None else len(set(items.groups)),
         "answers": session.n_votes,
         "judges": judges,
-        **sums_of_calls,
-        **_cost_facts(costs),
+        **_add_up_costs(judges),
         "sizes": facts_of_sizes(all_judgements, study, costs_of_rows),
         "remaining": remaining,
         "agreement": plain(asdict(agreement(counted_judgements))),
-        "cycles": {
-            **plain(asdict(cycles)),
-            "share": cycles.share,
-            "said": cycles_in_words(cycles),
-        },
+        "cycles": _cycle_facts(cycles),
         **_ranking_facts(service, top),
         "pictures": draw_pictures(service, judges) if pictures else [],
         "in_doubt": [_doubt_facts(doubt, items) for doubt in doubts],
     }
+
+
+def _add_up_costs(judges: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Add up the calls, tokens and cost of all judges."""
+    sums = {name: sum(judge[name] for judge in judges) for name in _CALL_COUNTS}
+    costs = _sum_by_currency(judge["costs"] for judge in judges)
+    return {**sums, **_cost_facts(costs)}
+
+
+def _cycle_facts(test: CycleTest) -> dict[str, Any]:
+    """Return the result of the test of cycles as plain values, and in a sentence."""
+    return {**plain(asdict(test)), "share": test.share, "said": cycles_in_words(test)}
 
 
 def cycles_in_words(test: CycleTest) -> str:
@@ -169,13 +174,16 @@ def _judge_reports(service: LabellingService, all_judgements: Judgements) -> lis
     gold = service.study.gold_pairs()
     judges = []
     for report in service.reports(names):
-        judge: dict[str, Any] = plain(asdict(report))
-        judge["kind"] = "model" if report.model else "person"
         rows_of_judge = np.flatnonzero(all_judgements.by(report.name))
-        judge |= _sum_up_costs(all_judgements, rows_of_judge)
         ranges = calibration(all_judgements, report.name, gold) if report.probabilities else []
-        judge["calibration"] = [plain(asdict(p_range)) for p_range in ranges]
-        judges.append(judge)
+        judges.append(
+            {
+                **plain(asdict(report)),
+                "kind": "model" if report.model else "person",
+                **_sum_up_costs(all_judgements, rows_of_judge),
+                "calibration": [plain(asdict(p_range)) for p_range in ranges],
+            }
+        )
     return judges
 
 

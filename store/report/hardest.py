@@ -41,6 +41,18 @@ class _PairRow(NamedTuple):
     wrong_in: str
 
 
+# {field of `_PairRow`: head of its column}
+_HEADS_OF_PAIRS = {
+    "query": "query",
+    "part": "part",
+    "winner": "belongs first",
+    "loser": "before",
+    "grades": "grades",
+    "n_wrong": "iterations wrong",
+    "wrong_in": "first to last wrong",
+}
+
+
 def hardest(pairs: pd.DataFrame, sources: Sources, *, top: int) -> list[dict[str, Any]]:
     """Describe the queries whose pairs were wrong most often, for the template.
 
@@ -163,25 +175,18 @@ def _pair_table(
         sources: the model and the data of the run.
         with_query: whether there are columns for the query and the part.
     """
-    heads = {
-        "query": "query",
-        "part": "part",
-        "winner": "belongs first",
-        "loser": "before",
-        "grades": "grades",
-        "n_wrong": "iterations wrong",
-        "wrong_in": "first to last wrong",
-    }
     pair_rows = [_pair_row(pair, pairs.attrs["counted"], sources) for pair in rows_of(pairs)]
+    columns = [*_HEADS_OF_PAIRS]
     if not with_query:
-        del heads["query"], heads["part"]
+        columns.remove("query")
+        columns.remove("part")
     if all(row.grades == _NO_GRADES for row in pair_rows):
-        del heads["grades"]
-    rows = [[getattr(row, column) for column in heads] for row in pair_rows]
+        columns.remove("grades")
+    rows = [[getattr(row, column) for column in columns] for row in pair_rows]
     caption = f"{caption}."
     if any(sources.data.get(split) is None for split in pairs["split"]):
         caption += " Documents are named by their place in the query's data, from 0."
-    return Table(caption, list(heads.values()), rows)
+    return Table(caption, [_HEADS_OF_PAIRS[column] for column in columns], rows)
 
 
 def _pair_row(pair: dict[str, Any], n_counted: int, sources: Sources) -> _PairRow:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pandas as pd
 from markupsafe import Markup
@@ -16,7 +16,6 @@ from sortnet.files import rows_of
 from sortnet.messages import count
 from store import Run
 from store.frames import after_the_first, counted_iterations, measure_names
-from store.plots import figures as plots
 from store.report import iteration_table
 from store.report.conventions import conventions_of, metrics_of
 from store.report.hardest import hardest, recurring
@@ -24,54 +23,10 @@ from store.report.html_page import PageFile, refuse_page_file, render_template, 
 from store.report.iteration_table import LABELLING, quality_of, share
 from store.report.kept_models import Kept, kept_figure, kept_model, kept_name
 from store.report.origins import from_which
+from store.report.run_plots import LABELLING_PLOTS, PLOTS, draw_plots
 from store.report.sources import PARTS, Sources, find_sources
-from store.report.svg import picture
 from store.runs.remembered_data import find_data
 from store.runs.unfinished import again, is_before_the_end_of_training, with_phase
-
-
-class _Plot(NamedTuple):
-    """A plot of the page.
-
-    Attributes:
-        function: the name of the function in `store.plots.figures` that draws the plot.
-        frame_method: the name of the method of `Run` that returns the data of the plot.
-        title: the title.
-        caption: the caption.
-    """
-
-    function: str
-    frame_method: str
-    title: str
-    caption: str
-
-
-PLOTS = (
-    _Plot("pair_growth", "iterations_frame", "Pairs kept",
-          "TP and VP are the training and validation pairs kept so far: those learned from, and "
-          "those that sorting the validation queries compared; with --pairs wrong the mis-compared "
-          "ones. A good run finds ever fewer new ones, and a falling share of its comparisons is "
-          "wrong."),
-    _Plot("measures", "iterations_frame", "Measures",
-          "Measures of the training and validation queries in every iteration; the best is marked, "
-          "unless another ranker was kept."),
-    _Plot("margins", "margins_frame", "Margins, right and wrong",
-          "How confident the comparator was. Wrong pairs with a large margin are the most "
-          "persistent ones: check their labels."),
-    _Plot("mistakes_by_rank", "mistakes_frame", "Where in the ranking the mistakes are",
-          "Mistakes in the upper left cost the most: they are at the top of the ranking."),
-    _Plot("hard_queries", "pairs_frame", "Hard queries",
-          "Each bar counts how often pairs of the query were wrong, from iteration 1 on: iteration "
-          "0 sorts with random weights."),
-    _Plot("cycles", "cycles_frame", "Cycles",
-          "A comparator need not be transitive: the share of cyclic triples."),
-    _Plot("seconds", "iterations_frame", "Seconds", "Wall-clock time of sorting and training."),
-)  # fmt: skip
-_LABELLING_PLOTS = (
-    _Plot("measures", "iterations_frame", "Pairs in the right order",
-          "Expected of all pairs, and of the hold-out questions, by the number of judgements."),
-    _Plot("seconds", "iterations_frame", "Seconds", "Wall-clock time of a fit."),
-)  # fmt: skip
 
 
 def write_run_page(
@@ -154,16 +109,15 @@ def render(
         sources = Sources()
     iterations = run.iterations_frame()
     pairs = run.pairs_frame()
-    is_labelling = quality_of(run.config) == LABELLING
     measures = measure_names(iterations)
+    is_labelling = quality_of(run.config) == LABELLING
+    pictures, notes = draw_plots(run, pairs, LABELLING_PLOTS if is_labelling else PLOTS)
     if is_labelling:  # a labelling has neither conventions nor documents
         conventions = []
-        pictures, notes = _draw_plots(run, pairs, _LABELLING_PLOTS)
     else:
         recorded_conventions = str(iterations.attrs.get("conventions") or "not recorded")
         conventions = conventions or [recorded_conventions]
-        pictures, notes_on_plots = _draw_plots(run, pairs, PLOTS)
-        notes = [*sources.notes, *notes_on_plots]
+        notes = [*sources.notes, *notes]
     counted_pairs = _pairs_after_iteration_0(pairs)
     return render_template(
         "report.html",
@@ -221,82 +175,6 @@ def _labelling_table(iterations: pd.DataFrame) -> str:
     return "\n".join([*iteration_table.header(LABELLING), *lines])
 
 
-def _draw_plots(
-    run: Run, pairs: pd.DataFrame, page_plots: Sequence[_Plot]
-) -> tuple[list[dict[str, str]], list[str]]:
-    """Draw the plots for which the run has data.
-
-    Returns:
-        The pictures; and a line for each plot for which the run has no data.
-    """
-    pictures: list[dict[str, str]] = []
-    notes: list[str] = []
-    frames = {"pairs_frame": pairs}  # by method; a frame of several plots is read once
-    for plot in page_plots:
-        if plot.frame_method not in frames:
-            frames[plot.frame_method] = getattr(run, plot.frame_method)()
-        frame = frames[plot.frame_method]
-        try:
-            figure = getattr(plots, plot.function)(frame)
-        except DataError as error:
-            notes.append(f"{plot.title}: {error}")
-        else:
-            alt = f"{plot.title}. {_describe_plot(plot.function, frame)}"
-            pictures.append(picture(plot.title, plot.caption, alt, figure))
-    return pictures, notes
-
-
-def _describe_plot(function: str, frame: pd.DataFrame) -> str:
-    """Write the alternative text of a plot; the tables of the page have all the figures.
-
-    Args:
-        function: the name of the function in `store.plots.figures` that drew the plot.
-        frame: the data of the plot.
-    """
-    if frame.empty:
-        return ""
-    kept = frame.attrs.get("kept")
-    kept_clause = "" if kept is None else f"; iteration {kept} was kept"
-    if function == "pair_growth":
-        return _describe_pair_growth(frame)
-    if function == "measures":
-        return f"Lines over {len(frame)} iterations{kept_clause}."
-    if function == "hard_queries":
-        return _describe_hard_queries(frame)
-    if function == "seconds":
-        n_seconds = float(frame[["seconds_sort", "seconds_train"]].sum().sum())
-        return f"Bars over {len(frame)} iterations, {n_seconds:.1f} seconds in all."
-    if function == "cycles":
-        share_of_cycles = frame.iloc[-1].to_dict()["share"]
-        return f"Lines; {share_of_cycles:.2%} of the validation triples in the last iteration."
-    form_of_plot = {"margins": "Histograms, an iteration each", "mistakes_by_rank": "Heat map"}
-    return f"{form_of_plot[function]}, of validation pairs{kept_clause}."
-
-
-def _describe_pair_growth(iterations: pd.DataFrame) -> str:
-    """Write the alternative text of the plot of pairs kept."""
-    rows = rows_of(iterations)
-    first = rows[0]
-    last = rows[-1]
-    first_wrong = iteration_table.wrong_share(first, "train")
-    last_wrong = iteration_table.wrong_share(last, "train")
-    return (
-        f"TP: {first['tp']} to {last['tp']} pairs. VP: {first['vp']} to {last['vp']} pairs. "
-        f"Wrong of the training comparisons: {first_wrong} to {last_wrong}."
-    )
-
-
-def _describe_hard_queries(pairs: pd.DataFrame) -> str:
-    """Write the alternative text of the plot of hard queries."""
-    counted_pairs = after_the_first(pairs)
-    times = counted_pairs.groupby(["split", "qid"], observed=True)["times"].sum().reset_index()
-    worst = times.nlargest(1, "times").iloc[0].to_dict()
-    return (
-        f"Bars. The pairs of query {worst['qid']} were wrong {worst['times']} times "
-        f"{counted_iterations(counted_pairs)}."
-    )
-
-
 def summary(run: Run, iterations: pd.DataFrame) -> list[tuple[str, str]]:
     """Summarise the run in facts for people, each a name and a value.
 
@@ -343,32 +221,35 @@ def _quality_facts(run: Run, rows: Sequence[Mapping[str, Any]]) -> list[tuple[st
     best = best_rows[-1]
     name = f"{quality_of(run.config)} of the best iteration"
     figure = f"{share(best['quality'])} on validation, iteration {best['iteration']}"
-    facts = _kept_facts(run.kept, (name, figure))
+    facts = _kept_facts(run.kept, name, figure)
     origin = run.config.get("from")
     weights = "random weights" if origin is None else f"from {from_which(origin)}"
     before_training = f"{share(rows[0]['quality'])} ({weights})"
     return [*facts, ("Before training", before_training)]
 
 
-def _kept_facts(model: Kept | None, best_iteration: tuple[str, str]) -> list[tuple[str, str]]:
+def _kept_facts(
+    model: Kept | None, name_of_best: str, figure_of_best: str
+) -> list[tuple[str, str]]:
     """Describe the kept model, and the best iteration if another ranker was kept.
 
     Args:
         model: the kept model; None if it is not recorded.
-        best_iteration: the name and the value of the fact about the best iteration.
+        name_of_best: the name of the fact about the best iteration.
+        figure_of_best: the value of the fact about the best iteration.
 
     Returns:
         The facts, each a name and a value.
     """
+    fact_about_best = (name_of_best, figure_of_best)
     if model is None:
-        return [best_iteration]
-    measure_name = f"{model['measure']} of the kept model"
+        return [fact_about_best]
+    name = f"{model['measure']} of the kept model"
     kept = ("Kept", kept_model(model))
     if model["kind"] == "sortnet":  # the kept model is the best iteration
-        _, measure = best_iteration
-        return [(measure_name, measure), kept]
-    measure = f"{share(kept_figure(model))} on validation, {kept_name(model)}"
-    return [(measure_name, measure), kept, best_iteration]
+        return [(name, figure_of_best), kept]
+    figure = f"{share(kept_figure(model))} on validation, {kept_name(model)}"
+    return [(name, figure), kept, fact_about_best]
 
 
 def status_line(run: Run, n_iterations: int) -> str | None:

@@ -204,14 +204,7 @@ class Run:
         Raises:
             StoreError: on a name that is no column, or without `iteration`.
         """
-        unknown = sorted(set(iteration) - set(MEASURED))
-        fault = ""
-        if unknown:
-            fault = f"no column {unknown[0]!r}"
-        elif "iteration" not in iteration:
-            fault = "'iteration' is missing"
-        if fault:
-            raise StoreError(f"record of an iteration: {fault}; columns: {', '.join(MEASURED)}")
+        _check_columns(iteration)
         row = {"run": self.number, "created": utc_now(), **plain(iteration)}
         # `created` is not among the changed columns: it stays if the iteration is recorded again.
         insert_or_replace = upsert(
@@ -386,12 +379,16 @@ class Run:
             empty_table, "train", self._queries["train"].first, codes["train"]
         )
         parts = chain([empty_part], self._pair_columns(codes, READ_AT_ONCE, conditions))
-        with self.database.transaction() as connection:
-            n_rows = sum(
-                count_pairs(connection, self.number, split_of_pairs, *conditions_on_split)
-                for split_of_pairs, conditions_on_split in conditions.items()
-            )
+        n_rows = self._count_pairs(conditions)
         return self._with_attributes(frames.pairs_frame(parts, names, n_rows=n_rows))
+
+    def _count_pairs(self, conditions: Mapping[Split, list[ColumnElement[bool]]]) -> int:
+        """Count the pairs of all splits that meet the conditions on their split."""
+        with self.database.transaction() as connection:
+            return sum(
+                count_pairs(connection, self.number, split, *conditions_on_split)
+                for split, conditions_on_split in conditions.items()
+            )
 
     def iter_pairs(
         self,
@@ -496,6 +493,18 @@ class Run:
             for split, table in self._queries.items()
         }
         return names, codes
+
+
+def _check_columns(iteration: Mapping[str, object]) -> None:
+    """Raise StoreError on a name that is no column of an iteration, or without `iteration`."""
+    unknown = sorted(set(iteration) - set(MEASURED))
+    if unknown:
+        fault = f"no column {unknown[0]!r}"
+    elif "iteration" not in iteration:
+        fault = "'iteration' is missing"
+    else:
+        return
+    raise StoreError(f"record of an iteration: {fault}; columns: {', '.join(MEASURED)}")
 
 
 def phase_of(status: str, config: Mapping[str, Any]) -> str | None:

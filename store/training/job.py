@@ -16,7 +16,7 @@ from sortnet.comparators import make_comparator
 from sortnet.config import Config
 from sortnet.core import F32, I32, I64, NamedColumns, Progress, Queries
 from sortnet.core.named_columns import UNNAMED
-from sortnet.data import Fold, fingerprint, read_fold, read_queries
+from sortnet.data import fingerprint, read_fold, read_queries
 from sortnet.data.divide import held_out
 from sortnet.data.parts import ByHash, facts_of, ids_in_two_parts, is_part, read_divided
 from sortnet.data.read import file_of
@@ -112,16 +112,18 @@ def read_job(
     if source is not None:
         _refuse_options_of_files(source, columns, is_asked)
         return _job_of_collection(source, config, store, progress, like)
+    files = _FileReader(config, columns, cache, progress, like, is_asked)
     if len(paths) == 1:
         try:
-            return _job_of_one_path(paths[0], config, columns, cache, progress, like, is_asked)
+            return files.job_of_one_path(paths[0])
         except DataError as error:
             raise DataError(f"{error}{collection_behind(paths[0], store)}") from None
     if len(paths) != 2:
         raise SortNetError(
             f"give one file to divide, TRAIN and VALI, or a folder that has both; got {len(paths)}"
         )
-    return _job_of_two_paths(paths[0], paths[1], config, columns, cache, progress, like, is_asked)
+    train_path, vali_path = paths
+    return files.job_of_two_files(train_path, vali_path)
 
 
 def _nested_value(record: object, *names: str) -> Any:
@@ -228,94 +230,89 @@ def _job_of_collection(
     return job
 
 
-def _job_of_two_paths(
-    train_path: str,
-    vali_path: str,
-    config: Config,
-    columns: NamedColumns,
-    cache: Path | None,
-    progress: Progress,
-    like: Ranker | None,
-    is_asked: bool,
-) -> TrainingJob:
-    """Read the files of the training and the validation part, and check them."""
-    progress(f"reading {train_path}")
-    train = read_queries(
-        train_path,
-        n_features=None if like is None else like.n_features,
-        labelled=not is_asked,
-        columns=columns,
-        cache=cache,
-        like=like,
-    )
-    progress(f"reading {vali_path}")
-    vali = read_queries(
-        vali_path, n_features=train.n_features, labelled=not is_asked, cache=cache, like=train
-    )
-    progress("checking the data")
-    return checked_job(train, vali, config, _facts_of_file, is_asked=is_asked)
+@dataclass(frozen=True)
+class _FileReader:
+    """Reads the parts of a run from files; the attributes are described at `read_job`."""
 
+    config: Config
+    columns: NamedColumns
+    cache: Path | None
+    progress: Progress
+    like: Ranker | None
+    is_asked: bool
 
-def _job_of_one_path(
-    path: str,
-    config: Config,
-    columns: NamedColumns,
-    cache: Path | None,
-    progress: Progress,
-    like: Ranker | None,
-    is_asked: bool,
-) -> TrainingJob:
-    """Read one file or pattern, which is divided into parts, or a folder with a file per part."""
-    n_features = None if like is None else like.n_features
-    if Path(path).is_file() or glob.has_magic(path):
-        fold = read_divided(
-            path,
-            ByHash(config.seed),
-            n_features=n_features,
-            labelled=not is_asked,
-            columns=columns,
-            cache=cache,
-            like=like,
-            progress=progress,
+    @property
+    def _options(self) -> dict[str, Any]:
+        """The options of all functions that read the training part."""
+        return {
+            "n_features": None if self.like is None else self.like.n_features,
+            "labelled": not self.is_asked,
+            "columns": self.columns,
+            "cache": self.cache,
+            "like": self.like,
+        }
+
+    def job_of_two_files(self, train_path: str, vali_path: str) -> TrainingJob:
+        """Read the files of the training and the validation part, and check them."""
+        self.progress(f"reading {train_path}")
+        train = read_queries(train_path, **self._options)
+        self.progress(f"reading {vali_path}")
+        vali = read_queries(
+            vali_path,
+            n_features=train.n_features,
+            labelled=not self.is_asked,
+            cache=self.cache,
+            like=train,
         )
-        progress("checking the data")
-        return _divided_job(path, fold, config, is_asked)
-    progress(f"reading {path}")
-    fold = read_fold(
-        path,
-        n_features=n_features,
-        labelled=not is_asked,
-        columns=columns,
-        cache=cache,
-        like=like,
-        with_test=False,
-    )
-    test_file = file_of(Path(path), "test")  # is not read here, but by `sortnet evaluate`
-    test = None if test_file is None else str(test_file)
-    progress("checking the data")
-    return checked_job(fold.train, fold.vali, config, _facts_of_file, test=test, is_asked=is_asked)
+        self.progress("checking the data")
+        return checked_job(train, vali, self.config, _facts_of_file, is_asked=self.is_asked)
 
+    def job_of_one_path(self, path: str) -> TrainingJob:
+        """Read one file or pattern, which is divided into parts, or a folder with a file each."""
+        if Path(path).is_file() or glob.has_magic(path):
+            return self._divided_job(path)
+        return self._job_of_folder(path)
 
-def _divided_job(path: str, fold: Fold, config: Config, is_asked: bool) -> TrainingJob:
-    """Make the job of a file divided into three parts; `sortnet evaluate` reads the test part."""
-    assert fold.test is not None  # `read_divided` always makes three parts
-    digest = fingerprint(path)
+    def _job_of_folder(self, path: str) -> TrainingJob:
+        """Read the files of the training and the validation part in a folder."""
+        self.progress(f"reading {path}")
+        fold = read_fold(path, with_test=False, **self._options)
+        test_file = file_of(Path(path), "test")  # is not read here, but by `sortnet evaluate`
+        test = None if test_file is None else str(test_file)
+        self.progress("checking the data")
+        return checked_job(
+            fold.train, fold.vali, self.config, _facts_of_file, test=test, is_asked=self.is_asked
+        )
 
-    def facts(part: Queries) -> dict[str, Any]:
-        file_facts = {**remembered(path), "fingerprint": digest}
-        return {**file_facts, **_column_names(part), **facts_of(part)}
+    def _divided_job(self, path: str) -> TrainingJob:
+        """Read a file, and divide it into three parts; `sortnet evaluate` reads the test part."""
+        by_hash = ByHash(self.config.seed)
+        fold = read_divided(path, by_hash, progress=self.progress, **self._options)
+        self.progress("checking the data")
+        assert fold.test is not None  # `read_divided` always makes three parts
+        file_facts = {**remembered(path), "fingerprint": fingerprint(path)}
 
-    note = ids_in_two_parts(fold)
-    job = checked_job(fold.train, fold.vali, config, facts, test=path, note=note, is_asked=is_asked)
-    if not is_asked:
-        check_can_choose(job.config.rank_quality, fold.test)
-    job.data["test"] = {
-        **facts(fold.test),
-        "n_queries": len(fold.test),
-        "n_docs": fold.test.n_docs,
-        "n_features": fold.test.n_features,
-    }
-    return job
+        def facts(part: Queries) -> dict[str, Any]:
+            return {**file_facts, **_column_names(part), **facts_of(part)}
+
+        job = checked_job(
+            fold.train,
+            fold.vali,
+            self.config,
+            facts,
+            test=path,
+            note=ids_in_two_parts(fold),
+            is_asked=self.is_asked,
+        )
+        if not self.is_asked:
+            check_can_choose(job.config.rank_quality, fold.test)
+        job.data["test"] = {
+            **facts(fold.test),
+            "n_queries": len(fold.test),
+            "n_docs": fold.test.n_docs,
+            "n_features": fold.test.n_features,
+        }
+        return job
 
 
 def _facts_of_file(part: Queries) -> dict[str, Any]:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from sortnet.errors import SortNetError
 from sortnet.judges import LanguageModel
-from sortnet.judges.asked_question import AskedQuestion, asked_question
+from sortnet.judges.asked_question import asked_question
 from sortnet.judges.estimate import CallEstimate, estimate_calls
 from sortnet.judges.prompts import Prompt
 from sortnet.learning.pairs_to_ask import all_pairs
@@ -57,24 +58,17 @@ def estimate(
     folder = Folder("model")  # any name will do: nothing is read from the folder or written to it
     prepared = prepare(folder, paths, None, options, settings, is_asked_now=False)
     job = prepared.job
-    documents = prepared.documents.items["train"]
-
-    def example(left: int, right: int) -> AskedQuestion:
-        """Make the question about two training documents."""
-        return asked_question(
-            documents,
-            left,
-            right,
-            id="example",
-            question=options.judge.question or QUESTION,
-            instructions=None,
-        )
-
-    first, second = _first_pair(job)
-    prompt = Prompt(judge.prompt).of(example(first, second))
+    question_about = partial(
+        asked_question,
+        prepared.documents.items["train"],
+        id="example",
+        question=options.judge.question or QUESTION,
+        instructions=None,
+    )
+    prompt = Prompt(judge.prompt).of(question_about(*_first_pair(job)))
     calls: CallEstimate | None = None
     if job.config.judgements is not None:
-        examples = [example(left, right) for left, right in _random_pairs(job)]
+        examples = [question_about(left, right) for left, right in _random_pairs(job)]
         calls = estimate_calls(judge, job.config.judgements, examples)
     return TrainingEstimate(prompt, calls)
 

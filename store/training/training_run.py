@@ -133,11 +133,7 @@ class TrainingRun:
         info = {"run": self.run.id, "data": self.job.data}
         if self.origin is not None:
             info["from"] = self.origin.facts
-        train = self.job.train
-        vali = self.job.vali
-        if self.judge is not None:
-            # The judge answers about the validation pairs now, and about training pairs later.
-            train, vali = self.judge.parts(train, vali, vali_pairs_of(self.job))
+        train, vali = self._parts_to_learn_from()
         model = fit(
             train,
             vali,
@@ -157,6 +153,17 @@ class TrainingRun:
             self.run.keep(ranker.info["kept"], lambda: ranker.save(self.folder.path))
             self.folder.finish()
         return ranker
+
+    def _parts_to_learn_from(self) -> tuple[Queries, Queries]:
+        """Return the training and the validation part; a judge answers about the validation pairs.
+
+        The judge answers about training pairs later, when the training asks for them.
+        """
+        train = self.job.train
+        vali = self.job.vali
+        if self.judge is None:
+            return train, vali
+        return self.judge.parts(train, vali, vali_pairs_of(self.job))
 
 
 @contextmanager
@@ -383,19 +390,22 @@ def _choose_settings(
         on_trial=record_trial,
     )
     config = _settings_to_train_with(job, config, is_from_model="from" in record)
-    settings = config.to_json()
-    run.settle(_stored_config(record, settings, trials))
-    budget = Budget.of(job.train, config)
-    folder.write_run(
-        {
-            **record,
-            "phase": TRAINING,
-            "config": settings,
-            "budget": {"steps": budget.steps, "iterations": budget.iterations},
-            "trials": [],  # are needed no longer: the store has them
-        }
-    )
+    run.settle(_stored_config(record, config.to_json(), trials))
+    folder.write_run(_record_of_training(record, config, Budget.of(job.train, config)))
     return config
+
+
+def _record_of_training(
+    record: Mapping[str, Any], config: Config, budget: Budget
+) -> dict[str, Any]:
+    """Make the record of a run whose settings are chosen, from its record so far."""
+    return {
+        **record,
+        "phase": TRAINING,
+        "config": config.to_json(),
+        "budget": {"steps": budget.steps, "iterations": budget.iterations},
+        "trials": [],  # are needed no longer: the store has them
+    }
 
 
 def _settings_to_train_with(job: TrainingJob, config: Config, *, is_from_model: bool) -> Config:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
 from typing import Any, TypeAlias
 
 from sortnet.files import shown
@@ -79,14 +80,16 @@ class ItemFinder:
         """
         left_numbers = self._candidates(place, left, record)
         right_numbers = self._candidates(place, right, record)
-        pairs = self._pairs_in_one_group(left_numbers, right_numbers)
+        all_pairs = self._pairs_in_one_group(left_numbers, right_numbers)
+        first_pairs = list(
+            islice(all_pairs, 2)
+        )  # with a second pair, it is not clear which is meant
         names = f"{shown(text_of(left))} and {shown(text_of(right))}"
-        pair = next(pairs, None)
-        if pair is None:
+        if not first_pairs:
             refuse(place, f"{names} are one item, or of different groups")
-        if next(pairs, None) is not None:
+        if len(first_pairs) > 1:
             refuse(place, f"{names} are of more than one pair of items: name the items by id")
-        left_number, right_number = pair
+        left_number, right_number = first_pairs[0]
         return self.items.ids[left_number], self.items.ids[right_number]
 
     def _candidates(self, place: str, value: Any, record: Record) -> list[int]:
