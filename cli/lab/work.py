@@ -44,7 +44,7 @@ class RunOptions(NamedTuple):
 
 
 class Results(NamedTuple):
-    """Results of the cells of an experiment.
+    """Results of an experiment's cells; a cell is one ranker on one division of the data.
 
     Attributes:
         results: the cells that have a result, in their order, each with its result.
@@ -143,7 +143,7 @@ def results_of(cells: Sequence[Cell], run_options: RunOptions, progress: Progres
 
 
 def _stored_results(store: Store, keys: Sequence[str]) -> dict[str, Result]:
-    """Return {key: result} of the cells that the store has."""
+    """Read the results that the store has, as {key of a cell: result}."""
     return {
         key: Result(stored.order, stored.about)
         for key, stored in kept_cells(store.database, keys).items()
@@ -221,7 +221,7 @@ def _keep(store: Store, key: str, cell: Cell, result: Result) -> None:
 
 
 def _remaining(cells_left: Collection[Cell], time_left: TimeLeft) -> str:
-    """Write how many cells are left, and about how long they take."""
+    """Describe the work that is left: a number of cells, and about how long they take."""
     duration = in_words(time_left.estimate(tuple(cells_left)))
     return f"{count(len(cells_left), 'cell')} left, about {duration}"
 

@@ -75,7 +75,7 @@ def _key_lines(keys: str, width: int) -> list[str]:
 
     No explanation is broken in two.
     """
-    # Lines are not broken at the spaces (U+00A0) that take the place of spaces in explanations.
+    # Spaces within an explanation become no-break spaces, at which `wrap` does not break a line.
     unbroken = keys.replace(" ", "\xa0").replace("|", "   ")
     return [line.replace("\xa0", " ") for line in wrap(unbroken, width)]
 

@@ -190,7 +190,7 @@ def _table_by_ranks(mistakes: pd.DataFrame, column: str) -> pd.DataFrame:
 
 
 def _iteration_to_draw(frame: pd.DataFrame, iteration: int | None, kept: int | None) -> int:
-    """Return the given iteration, else the kept iteration, else the last iteration of the frame.
+    """Return the given iteration; if it is None, the kept or else the last iteration of the frame.
 
     Raises:
         DataError: if the frame does not have the given iteration.

@@ -241,7 +241,7 @@ def _reliability(facts: dict[str, Any]) -> Iterator[str]:
     yield _sentence(remaining["why"])
     details = remaining["details"]
     if not remaining["reached"]:
-        # `why` already says the first detail, the share of wrong pairs.
+        # The sentence above already says the first detail, the share of wrong pairs.
         details = details[1:]
     for sentence in (*details, remaining["apart"]):
         if sentence:

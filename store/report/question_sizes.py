@@ -61,7 +61,7 @@ def facts_of_sizes(
 
 
 def _accuracy(is_right: Bool) -> dict[str, Any]:
-    """Return the `accuracy` of comparisons and their number, `checked`.
+    """Return the share of checked comparisons that are right, and the number of comparisons.
 
     Args:
         is_right: whether each checked comparison is right. If empty, the accuracy is None.
@@ -95,7 +95,7 @@ def _per_comparison(costs: dict[str, Any], n_comparisons: int) -> dict[str, floa
 
 
 def _check_votes(votes: SharedVotes, judgements: Judgements, study: Study) -> tuple[Bool, Bool]:
-    """Check each vote by the known order of its pair.
+    """Compare each vote about a pair with the known order of the pair.
 
     The order is known from gold pairs, or from the majority of the other annotators' hold-out
     answers.
@@ -115,10 +115,10 @@ def _check_votes(votes: SharedVotes, judgements: Judgements, study: Study) -> tu
 
 
 def _sums_of_others(votes: SharedVotes, side: F64) -> F64:
-    """Sum for each vote the sides of all other annotators' votes about the same pair.
+    """Sum up, for each vote, the votes of all other annotators about the same pair.
 
-    The sum is over all votes about the pair, without the votes of the same annotator, who may
-    answer a pair several times.
+    A vote counts 1 for the item with the lower number, -1 for the other item. All votes of the same
+    annotator are left out, because an annotator may answer a pair several times.
 
     Args:
         votes: the votes, sorted by pair and annotator.
@@ -134,7 +134,7 @@ def _sums_of_others(votes: SharedVotes, side: F64) -> F64:
 
 
 def _set_gold_sides(correct_side: F64, votes: SharedVotes, study: Study) -> None:
-    """Set the correct side of each vote about a gold pair, whatever the hold-out says.
+    """Set the correct side of each vote about a gold pair to the known answer of the pair.
 
     Args:
         correct_side: the correct side of each vote, changed in place: 1 for the item with the lower

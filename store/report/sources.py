@@ -132,7 +132,9 @@ def _path_of_part(run: Run, paths: Sequence[str]) -> dict[Split, str]:
 
 
 def _splits_of(run: Run, path: str) -> list[Split]:
-    """List the parts of the run that were read from a file: both, if the run divided the file.
+    """List the parts of the run's data that were read from a file.
+
+    Both parts were read from one file if the run divided this file.
 
     Raises:
         DataError: if the file's content is not the content of any part.

@@ -227,8 +227,8 @@ def _sort_by_each(
     orders = [model.order_before(test)]
     orders += [replace(model, comparator=comparator).order(test) for comparator in comparators]
     metric = parse_metric("spearman")
-    # The comparator of an iteration learned from the pairs of all earlier iterations. The pairs of
-    # the last iteration are learned by no comparator.
+    # Each comparator learned from the pairs that all iterations before it had collected. No
+    # comparator learned from the pairs that the last iteration added.
     n_pairs_learned = [0, *training.run.iterations_frame()["tp"].tolist()]
     return [
         _Sorting(order, per_query(metric, test.grades[order], test.offsets), n_pairs)
@@ -252,7 +252,7 @@ def _draw(demo: DigitsDemo, sortings: Sequence[_Sorting]) -> None:
     documents = slice(test.offsets[query], test.offsets[query + 1])
 
     def panel(caption: str, sorting: _Sorting) -> Panel:
-        """Make the panel of an iteration; its order numbers the images of the query from 0."""
+        """Make the panel of an iteration, with the order of the query's images."""
         remark = f"Spearman {sorting.correlations[query]:.2f}"
         return Panel(caption, remark, sorting.order[documents] - documents.start)
 

@@ -205,7 +205,7 @@ def resume(
 
 
 def with_judge(options: RunOptions, judge: OneJudge | None, question: str | None) -> RunOptions:
-    """Return the options with a judge and a question, unless both are None."""
+    """Put a judge and a question into the options; if both are None, change nothing."""
     if judge is None and question is None:
         return options
     machine_judge = options.judge.judge if judge is None else described(judge)

@@ -409,7 +409,7 @@ def _record_of_training(
 
 
 def _settings_to_train_with(job: TrainingJob, config: Config, *, is_from_model: bool) -> Config:
-    """Complete the chosen settings by the settings that depend on the judge or a first model.
+    """Set what depends on the judge, or on the model that the run begins with.
 
     Args:
         job: the requested settings and the data.
@@ -429,7 +429,7 @@ def _settings_to_train_with(job: TrainingJob, config: Config, *, is_from_model: 
 def _stored_config(
     record: Mapping[str, Any], settings: Mapping[str, Any], trials: Sequence[Trial]
 ) -> dict[str, Any]:
-    """Return the settings to store, with the trials and facts about the model to begin with."""
+    """Return the settings to store, with the trials, and facts about the run's first model."""
     stored = dict(settings)
     if trials:
         stored["tuning"] = [_without_outcomes(trial) for trial in trials]
