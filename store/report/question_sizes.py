@@ -50,7 +50,7 @@ def facts_of_sizes(
             "answers": int(np.count_nonzero(is_answer)),
             "comparisons": n_comparisons,
             "seconds": _median_seconds(judgements.milliseconds[is_answer]),
-            **_accuracy(is_right[is_checked & vote_has_size]),
+            **_facts_of_checked(is_right[is_checked & vote_has_size]),
         }
         if spent is not None:
             costs = spent(np.flatnonzero(has_size & ~is_undo))
@@ -60,14 +60,15 @@ def facts_of_sizes(
     return facts
 
 
-def _accuracy(is_right: Bool) -> dict[str, Any]:
-    """Return the share of checked comparisons that are right, and the number of comparisons.
+def _facts_of_checked(is_right: Bool) -> dict[str, Any]:
+    """Return the number of checked comparisons, and their accuracy, the share that is right.
 
     Args:
-        is_right: whether each checked comparison is right. If empty, the accuracy is None.
+        is_right: whether each checked comparison is right. If no comparison was checked, the
+            accuracy is None.
     """
     n_checked = len(is_right)
-    accuracy = float(is_right.mean()) if n_checked else None
+    accuracy = float(is_right.mean()) if n_checked > 0 else None
     return {"accuracy": accuracy, "checked": n_checked}
 
 

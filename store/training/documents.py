@@ -77,18 +77,16 @@ def _items_without_content(
 def _rows_of_documents(part: Queries, path: str, train: Queries) -> list[Any]:
     """Read a part's documents as the rows that a function gets, without ignored columns and grades.
 
-    A row of a table is a dict. A document of LETOR text is an array of features.
+    A row of a table is a dict. A document of LETOR text is an array of features. Columns of grades
+    are columns that a part reads as grades, and columns with a usual name of grades.
     """
-    if part.roles is None:
+    if part.roles is None:  # LETOR text
         return [*part.features]
     rows = rows_at(_read_again(path, train), part.rows)
     hidden = {part.roles.grade, train.roles.grade, *train.columns.ignore}
-    columns = {
-        name: cells
-        for name, cells in rows.columns.items()
-        if name not in hidden and name.lower() not in GRADES
-    }
-    return replace(rows, columns=columns).dicts()
+    hidden |= {name for name in rows.columns if name.lower() in GRADES}
+    shown_columns = {name: cells for name, cells in rows.columns.items() if name not in hidden}
+    return replace(rows, columns=shown_columns).dicts()
 
 
 def documents_of(part: Queries, path: str, train: Queries) -> Items:
