@@ -30,15 +30,15 @@ from sortnet.preference.vote_arrays import MODEL, PERSON, Votes
 from sortnet.preference.widening import widened_by
 
 _SMALL = 150  # number of unknowns up to which a fit takes a few milliseconds
-# A fit is due if the number of events since the last fit is above `_UNFITTED`, and above one in
-# `_UNFITTED_OF` of the fitted events.
+# A fit is due if more than 4 events, and more than a twentieth of the fitted events, have happened
+# since the last fit.
 _UNFITTED = 4
 _UNFITTED_OF = 20
 _MOST_OBSERVED = 64  # if more events wait, they do not update the posterior before the next fit
 
 
 class CurrentOrder(NamedTuple):
-    """The order of the items by the fit that chooses questions, which does not use the hold-out.
+    """The present order of the items, by a fit that does not use the hold-out.
 
     Attributes:
         items: (n,) the items, the best first; group by group if there are groups.
@@ -138,7 +138,7 @@ class SessionFitting:
 
     @property
     def _is_net_old(self) -> bool:
-        """Whether the net was trained on fewer events than the last milestone."""
+        """Whether the net was trained on fewer events than a net would be trained on now."""
         return self.fits.basis.milestone != self._milestone(len(self._history.events))
 
     def refit(self, *, keep_net: bool = False) -> None:
@@ -237,7 +237,7 @@ class SessionFitting:
         return [numbers[name] for name in self._study.models if name in numbers]
 
     def weights(self) -> tuple[Votes, dict[str, float]]:
-        """Return all answers about the order as comparisons, and the weight of each annotator.
+        """Return all answers as comparisons of two items, and the weight of each annotator.
 
         The weight is reliability (1 - share of blind answers), see `Session.weighted`.
         """
@@ -256,7 +256,7 @@ class SessionFitting:
         return votes.comparisons(), dict(zip(names, weight.tolist(), strict=True))
 
     def better_without(self, annotator: str) -> bool:
-        """Tell whether the other annotators' answers are predicted better without an annotator.
+        """Tell whether leaving out an annotator improves the prediction of the others' answers.
 
         Return False if the annotator has no answers.
         """
@@ -314,8 +314,9 @@ class SessionFitting:
             usable = self._with_models_and_gold(self._history.votes(n_events, holdout=False))
         is_quick = n_events == 0 or self.small
         call = operator.call if is_quick else self._call
-        # The cache is for a new session with the same events, which neither keeps a net nor starts
-        # from earlier fits.
+        # A fit to many answers is cached if it depends on the events only, so that a new session
+        # with the same events can read it. It must not keep an earlier net or start from earlier
+        # fits.
         has_many_answers = everything.n_answers >= ENOUGH
         keep_basis = self._keep if has_many_answers and not keep_net else None
         basis, start = self._next_basis(
@@ -343,7 +344,7 @@ class SessionFitting:
         keep_net: bool,
         keep: Path | None,
     ) -> tuple[Basis, F64 | None]:
-        """Choose the basis of the next fits, if the basis of the last fits is out of date.
+        """Choose features and hyperparameters, if those of the last fits are out of date.
 
         Args:
             before: the last fits. If None, these are the first fits.
@@ -373,7 +374,7 @@ class SessionFitting:
     def _choose_basis(
         self, at: int, call: Callable[..., Any], *, net: Basis | None, keep: Path | None
     ) -> Basis:
-        """Choose features and scales from the events up to a milestone, see `choose_basis`.
+        """Choose features and hyperparameters from the first `at` events.
 
         Args:
             at: the milestone, a number of events.
@@ -397,15 +398,15 @@ class SessionFitting:
         return CurrentOrder(items, among_top(posterior, self._groups, self._goal.top))
 
     def _with_models_and_gold(self, votes: Votes) -> Votes:
-        """Mark the votes of the study's models, and add the known answers to the gold pairs."""
+        """Mark which votes are of models, and add a vote for the known answer to each gold pair."""
         return votes.with_known(self.models(), self._study.gold_pairs())
 
     def _milestone(self, n_events: int) -> int:
-        """Return the last milestone among the first events, as a number of events.
+        """Return from how many of the first events features and hyperparameters are to be chosen.
 
-        See `milestone` for the milestones of a session without models. If models answer, the
-        answers that measure the errors of the models have milestones of their own, too, because a
-        few answers of people measure the errors of many answers of models.
+        In a session without models, the function `milestone` tells the number. If models answer,
+        the answers that tell how wrong the models are have milestones of their own, too, because
+        few answers of people tell the errors of many answers of models.
         """
         last_milestone = milestone(n_events)
         if not self._study.models:
@@ -418,10 +419,13 @@ class SessionFitting:
         return max(last_milestone, row_of_milestone + 1)
 
     def _rows_that_measure_models(self, n_events: int) -> I64:
-        """Return the rows of the events, among the first, that measure the errors of models.
+        """Select the events that tell how wrong models are, among the first `n_events`.
 
         These are the events of people. If only models have answered, these are the events of all
-        models but the first: differences between models measure a part of the errors.
+        models but the first: differences between models show a part of the errors.
+
+        Returns:
+            The row numbers of the events.
         """
         with self._lock:
             rows_of_people = self._history.not_by(self._study.models, n_events)

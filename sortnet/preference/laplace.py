@@ -336,7 +336,7 @@ def _unknowns_of_judged(theta: F64, judged: I64, n: int, d: int) -> F64:
 
 
 def _unknowns_of_all(theta: F64, judged: I64, n: int, d: int) -> F64:
-    """Extend the unknowns of a fit of the judged items to all items; other residuals are 0.
+    """Extend the unknowns of a fit of the judged items, with 0 as residuals of the other items.
 
     This undoes `_unknowns_of_judged`, where the arguments are described.
 
@@ -393,7 +393,7 @@ def _posterior(
     rng: np.random.Generator,
     scales: Scales,
 ) -> Posterior:
-    """Make the posterior of n items; fill in the annotators' side biases and their spreads."""
+    """Make the posterior of n items, with the mean and standard deviation of each side bias."""
     biases = slice(n, n + len(scales.annotators.side))
     if covariance is None:
         variance = draws[:, biases].var(axis=0, dtype=np.float64)
@@ -433,7 +433,7 @@ def choose_scales(features: F64, votes: Votes, n_annotators: int, *, seed: int =
     shared = _expected_shared_variance(features, votes, n_annotators, seed)
 
     def match(votes_to_match: Votes) -> Mode:
-        """Match prior, scales and mode to votes."""
+        """Choose the hyperparameters from votes, and find the mode under them."""
         return _match(features, votes_to_match, n_annotators, seed, shared)
 
     mode = match(votes)
@@ -520,7 +520,7 @@ def _match(
 
 
 def _first_mode(features: F64, votes: Votes, n_annotators: int, shared: float) -> Mode:
-    """Make the start of matching: average annotators, the first guess of the prior, unknowns 0.
+    """Make the mode from which matching starts: average annotators, and all unknowns 0.
 
     Args:
         features: (n, d) the features of the items.
@@ -554,7 +554,7 @@ def _match_prior_and_scales(mode: Mode, shared: float, rng: np.random.Generator)
 
 
 def _move_to_mode(mode: Mode, rng: np.random.Generator) -> tuple[Mode, Precision]:
-    """Move to the mode under the present prior and scales, in a few Newton steps.
+    """Move to the mode under the present hyperparameters, in a few Newton steps.
 
     Returns:
         The mode; and the precision of the posterior at the mode.
@@ -683,9 +683,9 @@ def _annotators_in_words(mode: Mode, mode_in_words: Mode) -> list[int]:
 
 
 def _left_out_log_p(mode: Mode, rows: I64) -> F64:
-    """Compute the log-probability of the words of answers, each predicted from all other answers.
+    """Predict each answer from all other answers; return the log-probability of its side.
 
-    The word of an answer is left or right; `rows` are the rows of the answers.
+    The side of an answer is left or right; `rows` are the rows of the answers.
     """
     mean, variance = leave_one_out(mode, rows)
     sign = np.sign(mode.problem.votes.target[rows] - 0.5)  # 1 for left, -1 for right

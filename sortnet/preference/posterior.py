@@ -137,7 +137,7 @@ class Posterior:
         return p
 
     def _slope_and_weight(self, z: F64, votes: Votes, blind: F64, scale: F64) -> tuple[F64, F64]:
-        """Compute the slope and the weight of each vote's log-likelihood in z, see `Likelihood`.
+        """Compute the first, and minus the second, derivative of each vote's log-likelihood in z.
 
         Args:
             z: (m,) the argument of the likelihood.
@@ -177,7 +177,7 @@ class Posterior:
         return mean, variance
 
     def _variance_of_sum(self, terms: list[tuple[I64, F64 | float]], m: int) -> F64:
-        """Compute the variance of each of m sums; a summand is a value of `mean` times a factor.
+        """Compute the variance of m sums of scores, biases or errors, each times a factor.
 
         With the factors f and the covariance C of the values, the variance of a sum is
         Σ_i Σ_j f_i f_j C_ij. Without a covariance, it is the variance of the sum among the draws.
@@ -317,7 +317,7 @@ class Posterior:
         self.covariance -= gain.T @ (inverse @ precision) @ gain
 
     def _pulls_of_draws(self, x: F64, mode: F64, slope: F64, precision: F64) -> F64:
-        """Compute how strongly an answer about a set pulls each draw, (draws, z).
+        """Compute how strongly an answer about a set pulls each draw of z.
 
         The answer acts like an observation y of z with the precision P, so that the slope at the
         mode is g = P (y - mode). The draws get the same observation with drawn noise ε, whose
@@ -336,9 +336,9 @@ class Posterior:
         return noise + slope + (mode - self.draws @ x.T) @ precision
 
     def _factors_of_pair(self, left: int, right: int, annotator: int, kind: int) -> F64:
-        """Return the factor of each score, bias and error in the z of an answer about a pair.
+        """Return the vector whose product with scores, biases and errors is an answer's z.
 
-        The arguments are the same as for `observe`. The factors are in the order of `mean`.
+        The answer is about a pair. The arguments are the same as for `observe`.
         """
         x = np.zeros(len(self.mean))
         x[left] += self.reliability[annotator]
@@ -350,10 +350,10 @@ class Posterior:
         return x
 
     def _factors(self, votes: Votes) -> F64:
-        """Return the factor of each score, bias and error in the utility difference of each row.
+        """Return the matrix that maps scores, biases and errors to an answer's utility differences.
 
         Args:
-            votes: the rows of an answer about a set.
+            votes: the rows of an answer about a set, one for each difference of two items.
 
         Returns:
             (rows, values) one row of factors for each row of the answer.

@@ -111,7 +111,7 @@ def slice_values(n: int, n_annotators: int, *, has_shared_errors: bool) -> Value
 
 
 def _consecutive_slices(*lengths: int) -> list[slice]:
-    """Make slices of the given lengths; the first starts at 0, each next where the last ends."""
+    """Make slices of the given lengths that follow each other, the first starting at 0."""
     ends = np.cumsum(lengths).tolist()
     return [slice(end - length, end) for length, end in zip(lengths, ends, strict=True)]
 
@@ -311,7 +311,7 @@ class Problem:
 
     @cached_property
     def reliability(self) -> F64:
-        """Reliability of the annotator of each answer, (m,); `_CERTAIN` for a known answer."""
+        """Reliability of the annotator of each answer, (m,); 4 for a known answer."""
         annotator_reliability = self.scales.annotators.reliability[self.votes.annotator]
         reliability: F64 = np.where(self.votes.of_kind(GOLD), _CERTAIN, annotator_reliability)
         return reliability
@@ -328,7 +328,7 @@ class Problem:
 
     @cached_property
     def blind(self) -> F64:
-        """Probability that each answer is blind, (m,); 0 for a known answer."""
+        """Probability that each answer is independent of the items, (m,); 0 for a known answer."""
         return self.scales.annotators.blind[self.votes.annotator] * self.by_annotator
 
     @cached_property
@@ -345,9 +345,9 @@ class Problem:
 
     @cached_property
     def measured(self) -> I64:
-        """Rows of the answers that count as measurements.
+        """Rows of the answers that are probabilities, and count as measurements of z.
 
-        These are probabilities from annotators whose scale of measurements is not 0.
+        The probabilities of an annotator whose scale of measurements is 0 count as words only.
         """
         has_scale = self.scales.annotators.scale[self.votes.annotator] > 0
         return np.flatnonzero(self.votes.is_measured & has_scale)
@@ -361,7 +361,7 @@ class Problem:
         return self.n_annotators > 1 or self.has_shared_errors
 
     def z(self, theta: F64) -> F64:
-        """Return the argument z of the likelihood of each answer, (m,).
+        """Compute z for each answer, (m,): the number on which the answer's likelihood depends.
 
         z = c (s_left - s_right) + b, with the reliability c, the scores s and the side bias b. In
         the answer of a model the term e_left - e_right is added, with the shared errors e.
@@ -377,7 +377,9 @@ class Problem:
         return z
 
     def likelihood(self, theta: F64) -> Likelihood:
-        """Compute the log-likelihood of every answer, and its derivatives in z, see `Problem.z`.
+        """Compute the log-likelihood of every answer, and its derivatives in z.
+
+        z is the number on which the likelihood of the answer depends, see the method `z`.
 
         The log-likelihood of an answer about a set is in the first row of the answer, and 0 in its
         other rows.
@@ -546,9 +548,10 @@ class Problem:
 
     @cached_property
     def _places_of_curvature(self) -> tuple[I64, list[Term]]:
-        """Position of each of `_curvature_values` in the flattened matrix; and the terms of z.
+        """Position in the flattened matrix of each product in `_curvature_values`.
 
-        Both are the same in every step of Newton's method, so they are computed once.
+        The terms of z are returned, too. Both are the same in every step of Newton's method, so
+        they are computed once.
         """
         terms = self.terms()
         places = [
@@ -558,7 +561,7 @@ class Problem:
         return np.concatenate(places), terms
 
     def variance(self, root: F64, rows: I64) -> F64:
-        """Compute the posterior variance of z, the argument of the likelihood, of some answers.
+        """Compute the posterior variance of the likelihood's argument z, for some answers.
 
         If z is a sum of terms with the factors f_i, the variance is the sum of f_i * f_j * C_ij
         over all ordered pairs of terms, with the covariance C of the terms' values.

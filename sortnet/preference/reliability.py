@@ -77,7 +77,10 @@ class Annotators:
 
 
 def side_spread(square: F64) -> F64:
-    """Update the prior spread of each annotator's side bias, (a,), given its expected square.
+    """Update the prior standard deviation of each annotator's side bias, (a,).
+
+    Args:
+        square: (a,) the expected square of each side bias.
 
     The prior is a Student's t, which is a mixture of normal distributions with different spreads.
     Given a bias x, the expected inverse variance is (NU + 1) / (NU SIDE² + x²).
@@ -87,7 +90,7 @@ def side_spread(square: F64) -> F64:
 
 
 class AnswerGaps(NamedTuple):
-    """Estimates of the score difference of each answer's items, without the answer's annotator.
+    """Estimated score difference of each answer, from the answers of the other annotators.
 
     Given the gap s_left - s_right, the argument of the likelihood of an answer is
     z = c gap + bias + noise, with the annotator's reliability c.
@@ -109,7 +112,7 @@ class AnswerGaps(NamedTuple):
 
     @classmethod
     def of_person(cls, mean: F64, variance: F64) -> AnswerGaps:
-        """Make the gaps of a person's answers, without a side bias."""
+        """Make the gaps of people's answers: no bias, noise of variance 1, each counts once."""
         m = len(mean)
         return cls(mean, variance, bias=np.zeros(m), noise=np.ones(m), n_answers=np.ones(m))
 
@@ -128,7 +131,7 @@ class AnswerGaps(NamedTuple):
         return AnswerGaps(*(column[rows] for column in self))
 
     def z(self, c: F64) -> tuple[F64, F64]:
-        """Return the mean and the standard deviation of z, for each candidate reliability c.
+        """Return the mean and standard deviation of z, for each candidate reliability c.
 
         Both are (candidates, m).
         """
@@ -140,9 +143,9 @@ class AnswerGaps(NamedTuple):
 def reliabilities(
     before: Annotators, gaps: AnswerGaps, votes: Votes, tie: float | F64, ties: float
 ) -> Annotators:
-    """Estimate reliabilities and blind shares on a grid, and the scales of people's measurements.
+    """Estimate each annotator's reliability, share of blind answers, and scale of measurements.
 
-    An estimate is the mean of the posterior on the grid. The reliabilities are then divided by
+    An estimate is a mean of the posterior on a grid. The reliabilities are then divided by
     their mean, so that the average annotator has the reliability 1, see `_mean_absolute`.
 
     Args:
@@ -155,7 +158,7 @@ def reliabilities(
     is_measured = votes.is_measured & (before.scale[votes.annotator] > 0)
     is_word = ~is_measured
     c = np.append(CANDIDATES, _VERY_RELIABLE) if is_measured.any() else CANDIDATES
-    # The arrays on the grid are (blind shares, candidate reliabilities, annotators).
+    # The shape of arrays on the grid is (blind shares, candidate reliabilities, annotators).
     log_posterior = _log_likelihood_of_words(
         c,
         gaps.where(is_word),
@@ -203,9 +206,9 @@ def _odds_on_grid(log_posterior: F64) -> F64:
 
 
 def _log_prior(c: F64) -> F64:
-    """Compute the prior log-probability of each point of the grid, (blind shares, candidates).
+    """Compute the prior log-probability of each pair of a blind share and a reliability.
 
-    The blind share and the reliability, with the candidates c, are independent.
+    The two are independent. The result is (blind shares, candidate reliabilities c).
     """
     log_prior_of_blind = _BLIND_POWER * np.log1p(-BLIND)
     log_prior: F64 = _log_prior_of_reliability(c) + log_prior_of_blind[:, None]
@@ -271,9 +274,9 @@ def matched_scale(scale: float, sum_of_squares: float, degrees_of_freedom: float
 def _log_likelihood_of_words(
     c: F64, gaps: AnswerGaps, votes: Votes, tie: F64, ties: float, n_annotators: int
 ) -> F64:
-    """Compute the log-likelihood of each annotator's words, for each point of the grid.
+    """Compute the log-likelihood of each annotator's answers in words: left, right or tie.
 
-    A point is a share of blind answers and a candidate reliability.
+    It is computed for each share of blind answers and each candidate reliability.
 
     Args:
         c: the candidate reliabilities.
@@ -297,8 +300,8 @@ def _log_likelihood_of_words(
         p_blind = p_blind[first]
         n_answers = n_answers[first]
         annotator = annotator[first]
-    # A row of this sparse matrix (annotators, answers) has the number of answers that each answer
-    # of the annotator counts for. So a product with the matrix sums over the annotator's answers.
+    # A product with this sparse matrix (annotators, answers) sums over each annotator's answers. In
+    # the sum an answer of a model may count as less than one answer.
     rows = np.arange(len(annotator))
     shape = len(annotator), n_annotators
     sum_by_annotator = sparse.csr_array((n_answers, (rows, annotator)), shape=shape).T
@@ -410,7 +413,7 @@ def _log_prior_of_scale(scales: F64) -> F64:
 
 
 def _probabilities(z: F64, votes: Votes, tie: float | F64, ties: float) -> tuple[F64, F64]:
-    """Compute the probability of each answer, genuine or blind, for each candidate reliability.
+    """Compute each answer's probability if it depends on the items, and if it is given blindly.
 
     The first row of an answer about a set has the probability of the whole answer.
 
@@ -436,7 +439,7 @@ def _probabilities(z: F64, votes: Votes, tie: float | F64, ties: float) -> tuple
 
 
 def _mean_and_sd(values: F64, odds: F64) -> tuple[F64, F64]:
-    """Compute the mean and the standard deviation of the values under each annotator's odds.
+    """Compute the mean and standard deviation of a parameter from its probabilities on a grid.
 
     Args:
         values: (v,) the values of the grid.
