@@ -180,9 +180,10 @@ class SessionFitting:
         posterior = self.fits.choosing.posterior
         n_events = len(self._history.events)
         n_new = n_events - self._n_observed
-        can_be_updated = posterior.covariance is not None
-        if not can_be_updated or not 0 < n_new <= _MOST_OBSERVED:
-            return
+        if posterior.covariance is None:
+            return  # with many items, only a fit changes the posterior
+        if n_new == 0 or n_new > _MOST_OBSERVED:
+            return  # the next fit takes account of so many events
         votes = self._history.votes(n_events, after=self._n_observed, holdout=False)
         is_annotator_known = votes.annotator < len(posterior.reliability)
         self._observe(posterior, votes.where(is_annotator_known).marked(self.models()))
@@ -245,14 +246,15 @@ class SessionFitting:
             votes = self._history.soft_votes()
             names = [*self._history.annotators]
             n_events = len(self._history.events)
-            votes_and_gold = self._with_models_and_gold(self._history.votes(n_events))
+            votes_to_match = self._with_models_and_gold(self._history.votes(n_events))
         if not len(votes):
             return votes, {}
         keep = self._keep if votes.n_answers >= ENOUGH else None
         scales = cached_scales(
-            self._features, votes_and_gold, len(names), seed=self._seed, keep=keep
+            self._features, votes_to_match, len(names), seed=self._seed, keep=keep
         )
-        weight: F64 = scales.annotators.reliability * (1 - scales.annotators.blind)
+        annotators = scales.annotators
+        weight: F64 = annotators.reliability * (1 - annotators.blind)
         return votes.comparisons(), dict(zip(names, weight.tolist(), strict=True))
 
     def better_without(self, annotator: str) -> bool:
@@ -312,11 +314,11 @@ class SessionFitting:
             last_milestone = self._milestone(n_events)
             everything = self._with_models_and_gold(self._history.votes(n_events))
             usable = self._with_models_and_gold(self._history.votes(n_events, holdout=False))
-        is_quick = n_events == 0 or self.small
-        call = operator.call if is_quick else self._call
-        # A fit to many answers is cached if it depends on the events only, so that a new session
-        # with the same events can read it. It must not keep an earlier net or start from earlier
-        # fits.
+        takes_long = n_events > 0 and not self.small
+        call = self._call if takes_long else operator.call
+        # A basis or a fit to many answers is cached if it depends on the events only, so that a new
+        # session with the same events reads it from the cache. A basis with an earlier net depends
+        # on earlier fits, and so does a fit that starts from them.
         has_many_answers = everything.n_answers >= ENOUGH
         keep_basis = self._keep if has_many_answers and not keep_net else None
         basis, start = self._next_basis(
@@ -411,14 +413,15 @@ class SessionFitting:
         last_milestone = milestone(n_events)
         if not self._study.models:
             return last_milestone
-        rows = self._rows_that_measure_models(n_events)
-        n_rows_to_milestone = milestone(len(rows))
-        if not n_rows_to_milestone:
+        measuring_events = self._events_that_measure_models(n_events)
+        n_to_milestone = milestone(len(measuring_events))
+        if not n_to_milestone:
             return last_milestone
-        row_of_milestone = int(rows[n_rows_to_milestone - 1])
-        return max(last_milestone, row_of_milestone + 1)
+        event_of_milestone = int(measuring_events[n_to_milestone - 1])
+        n_events_to_milestone = event_of_milestone + 1  # events are numbered from 0
+        return max(last_milestone, n_events_to_milestone)
 
-    def _rows_that_measure_models(self, n_events: int) -> I64:
+    def _events_that_measure_models(self, n_events: int) -> I64:
         """Select the events that tell how wrong models are, among the first `n_events`.
 
         These are the events of people. If only models have answered, these are the events of all

@@ -176,6 +176,8 @@ def _side_likelihood(u: F64) -> Likelihood:
 def _mixed_likelihood(z: F64, p: F64, tie: F64) -> Likelihood:
     """Compute the likelihood of answers that count as p answers left and 1 - p answers right.
 
+    With the tie threshold τ, log p_mixed = p log Φ(z - τ) + (1 - p) log Φ(-z - τ).
+
     Args:
         z: (m,) the difference of two scores, in units of the noise.
         p: (m,) the probability of left.
@@ -185,7 +187,7 @@ def _mixed_likelihood(z: F64, p: F64, tie: F64) -> Likelihood:
     right = _side_likelihood(-z - tie)
     return Likelihood(
         log_p=p * left.log_p + (1 - p) * right.log_p,
-        slope=p * left.slope - (1 - p) * right.slope,
+        slope=p * left.slope - (1 - p) * right.slope,  # the argument of `right` falls with z
         weight=p * left.weight + (1 - p) * right.weight,
     )
 

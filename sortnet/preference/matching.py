@@ -126,16 +126,16 @@ def _matched_variance(
         unknowns: the slice of the unknowns in `theta`.
         prior_variance: their present prior variance.
         guess: the first guess of the prior variance.
-        lost: the information lost by this prior variance, see `LostInformation`.
+        lost: how fast the answers lose information when this prior variance grows.
     """
     theta = mode.theta[unknowns]
     ratios = mode.variance[unknowns] / prior_variance
-    if not mode.problem.large:
-        # Exact variances exceed the prior variance only by rounding errors. With many unknowns the
-        # variances are estimated from draws, too large as often as too small. If only those that
-        # are too large were cut, items with few answers would count as determined, and their
-        # residuals would vanish.
-        ratios = np.minimum(ratios, 1.0)
+    has_exact_variances = not mode.problem.large
+    if has_exact_variances:
+        ratios = np.minimum(ratios, 1.0)  # only rounding errors make a ratio larger than 1
+    # With many unknowns the variances are estimated from draws, too large as often as too small, so
+    # the errors cancel. If the ratios above 1 were cut, items with few answers would count as
+    # determined, and their residuals would vanish.
     sum_of_squares = float(theta @ theta + prior_variance * lost)
     return _mackay_variance(sum_of_squares, ratios, expected=guess, belief=_BELIEF)
 
@@ -323,13 +323,13 @@ def matched_measurements(mode: Mode) -> Annotators:
     votes = problem.votes
     annotators = problem.scales.annotators
     rows = problem.measured
-    if problem.compares_annotators:
+    if problem.compares_annotators:  # then the rows of people are left out
         rows = rows[votes.of_kind(MODEL)[rows]]
     if votes.probit is None or not len(rows):
         return annotators
     annotator = votes.annotator[rows]
     z = problem.z(mode.theta)[rows]
-    squares = squared_error(z, votes.probit[rows], annotators.scale[annotator])
+    squared_errors = squared_error(z, votes.probit[rows], annotators.scale[annotator])
     # A measurement counts as determining the share weight * variance of one unknown. The prior
     # determines the rest of this unknown.
     weight = problem.likelihood(mode.theta).weight[rows]
@@ -337,7 +337,7 @@ def matched_measurements(mode: Mode) -> Annotators:
     scale = annotators.scale.copy()
     for number in np.unique(annotator).tolist():
         is_own = annotator == number
-        sum_of_squares = float(np.sum(squares[is_own]))
+        sum_of_squares = float(np.sum(squared_errors[is_own]))
         degrees_of_freedom = float(np.sum(1 - n_determined[is_own]))
         scale[number] = matched_scale(scale[number], sum_of_squares, degrees_of_freedom)
     return replace(annotators, scale=scale)
@@ -373,7 +373,7 @@ def _gaps_of_people(mode: Mode, rows: Bool) -> AnswerGaps:
     values = mode.values
     gap = values[votes.left] - values[votes.right]
     if not len(votes):
-        return AnswerGaps.of_person(gap, gap)
+        return AnswerGaps.unknown(0)
     reliability = problem.reliability[rows]
     likelihood = problem.likelihood(mode.theta).where(rows)
     root = mode.root_of_values
@@ -442,12 +442,12 @@ def _gaps_of_models(mode: Mode, by_model: Bool, rng: np.random.Generator) -> Ans
 def _score_differences(
     problem: Problem, prior: Prior, votes: Votes, rng: np.random.Generator
 ) -> tuple[F64, F64]:
-    """Fit scores, and compute the difference s_left - s_right for each of the given votes.
+    """Fit scores to a problem's answers, and predict s_left - s_right for each of other votes.
 
     Args:
-        problem: the problem with the answers to which the scores are fitted.
+        problem: the problem with the answers to which the scores s are fitted.
         prior: the prior of the scores.
-        votes: votes of which only the items matter.
+        votes: the other votes, of which only the two items matter.
         rng: the generator of draws, needed with many unknowns.
 
     Returns:
@@ -457,14 +457,15 @@ def _score_differences(
     theta = problem.newton(start, prior, steps=_STEPS_TO_MODE)
     solver = problem.solver(problem.likelihood(theta).weight, prior)
     values = problem.to_scores(theta)
-    mean = values[votes.left] - values[votes.right]
-    C = solver.covariance()
-    if C is None:  # with many unknowns
-        root = problem.to_scores(solver.root(rng))
-        return mean, _variance_of_gaps(root, votes)
     left = votes.left
     right = votes.right
-    return mean, C[left, left] + C[right, right] - 2 * C[left, right]
+    mean = values[left] - values[right]
+    covariance = solver.covariance()
+    if covariance is None:  # it would be too large, so variances are estimated from draws
+        root = problem.to_scores(solver.root(rng))
+        return mean, _variance_of_gaps(root, votes)
+    variances = np.diag(covariance)
+    return mean, variances[left] + variances[right] - 2 * covariance[left, right]
 
 
 def _variance_of_shared_errors(problem: Problem, votes: Votes, prior: Prior) -> F64:
@@ -577,7 +578,8 @@ def likely_priors(mode: Mode) -> tuple[tuple[Prior, ...], F64]:
     least_odds = _LIKELY * odds.max()
     likeliest_first = np.argsort(-odds)
     likely = [k for k in likeliest_first[:_MOST_PRIORS] if odds[k] >= least_odds]
-    return tuple(priors[k] for k in likely), odds[likely] / odds[likely].sum()
+    likely_odds = odds[likely]
+    return tuple(priors[k] for k in likely), likely_odds / likely_odds.sum()
 
 
 class _Candidate(NamedTuple):

@@ -384,30 +384,40 @@ class Problem:
         The log-likelihood of an answer about a set is in the first row of the answer, and 0 in its
         other rows.
         """
-        scales = self.scales
-        votes = self.votes
         z = self.z(theta)
-        # First all rows count as words about pairs. Then the values of the rows that are
-        # measurements, or belong to answers about sets, are replaced.
-        blind = self.blind
-        likelihood = answers(z, votes.target, scales.tie, blind, scales.ties)
+        # Most rows are words about pairs (left, right, tie), so `answers` first treats all rows as
+        # such. Then the rows of other kinds of answers get their own likelihood.
+        likelihood = answers(z, self.votes.target, self.scales.tie, self.blind, self.scales.ties)
+        self._replace_measurements(likelihood, z)
+        self._replace_answers_about_sets(likelihood, z)
+        n_answers = self.votes.weight  # the number of answers that each row counts for
+        if n_answers is None:
+            return likelihood
+        return Likelihood(*(n_answers * column for column in likelihood))
+
+    def _replace_measurements(self, likelihood: Likelihood, z: F64) -> None:
+        """Replace the likelihood of the answers that are measurements of z, in place."""
+        votes = self.votes
         rows = self.measured
-        if votes.probit is not None and len(rows):
-            scale = scales.annotators.scale[votes.annotator[rows]]
-            likelihood_of_measurements = measured(z[rows], votes.probit[rows], scale)
-            likelihood.replace_rows(rows, likelihood_of_measurements)
+        if votes.probit is None or not len(rows):
+            return
+        scale = self.scales.annotators.scale[votes.annotator[rows]]
+        likelihood.replace_rows(rows, measured(z[rows], votes.probit[rows], scale))
+
+    def _replace_answers_about_sets(self, likelihood: Likelihood, z: F64) -> None:
+        """Replace the likelihood of the answers about sets of items, in place.
+
+        The first row of an answer gets the log-likelihood of the whole answer, its other rows 0.
+        """
         for sets in self.sets:
             first = sets.first
             likelihood_of_sets = set_likelihood(
-                sets.layout, z[sets.rows], blind[first], scales.ties
+                sets.layout, z[sets.rows], self.blind[first], self.scales.ties
             )
             likelihood.log_p[sets.rows] = 0
             likelihood.log_p[first] = likelihood_of_sets.log_p
             likelihood.slope[sets.rows] = likelihood_of_sets.slope
             likelihood.weight[sets.rows] = likelihood_of_sets.weight
-        if votes.weight is None:
-            return likelihood
-        return Likelihood(*(votes.weight * column for column in likelihood))
 
     def newton(self, theta: F64, prior: Prior, *, steps: int) -> F64:
         """Take Newton steps from the unknowns `theta` towards the mode of the posterior.
