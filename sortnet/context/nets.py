@@ -59,7 +59,7 @@ class Dense(nn.Module):
 def hidden_layer(rows: int, columns: int, generator: torch.Generator) -> Linear:
     """Make a layer whose weights have variance 1 / rows, which keeps SELU units normalised."""
     layer = Linear(rows, columns, generator)
-    # `initial_weights` draws weights with variance 2 / (rows + columns).
+    # `initial_weights` draws weights with variance 2 / (rows + columns); this makes it 1 / rows.
     layer.weight.data *= ((rows + columns) / (2 * rows)) ** 0.5
     return layer
 

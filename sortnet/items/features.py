@@ -64,7 +64,7 @@ class Describer:
         return self.given + self.made
 
     def readable_names(self) -> tuple[str, ...]:
-        """Return the names of the features as people read them; see `readable_names`."""
+        """Return the names of the features in a form that people understand."""
         return readable_names(self.feature_names, self.columns)
 
     @property
@@ -327,9 +327,9 @@ def _computed_features(
     return names, np.concatenate(blocks, axis=1)
 
 
-def _with_features(items: Items, made: F32, names: tuple[str, ...]) -> Items:
-    """Append the columns `made` of features, with the given names, to the items' features."""
-    features = np.concatenate([items.features, made], axis=1)
+def _with_features(items: Items, columns: F32, names: tuple[str, ...]) -> Items:
+    """Append columns of features, with their names, to the features of the items."""
+    features = np.concatenate([items.features, columns], axis=1)
     return replace(items, features=features, feature_names=items.feature_names + names)
 
 

@@ -103,8 +103,8 @@ class ModelWorker:
                 cached, server.model, question.get("meta", {}), server.budget.price
             )
         verdict = self._answer_of_server(question)
-        # The server may have just refused a parameter. Without the temperature its answers are
-        # random. Without any other parameter the question has another key: it is made again.
+        # The server may have just refused a parameter, which requests now lack. Without the
+        # temperature its answers are random. Without any other parameter the key has changed.
         if not server.is_random:
             server.cache.add(server.cache_key(question), verdict)
         return verdict
@@ -206,7 +206,7 @@ class ModelWorker:
         }
 
     def _reply(self, messages: Sequence[Mapping[str, Any]], form: AnswerForm) -> tuple[Reply, bool]:
-        """Get a reply from the server, and whether the reply was asked for by JSON schema.
+        """Return the server's reply, and whether the request had a JSON schema.
 
         While the server is busy, the call is repeated after longer and longer pauses. If the server
         refuses a parameter that can be left out, the call is repeated without the parameter.

@@ -138,5 +138,5 @@ def crossing(curve: F64, reference: float) -> tuple[float, float]:
 
 
 def _between(low: float, high: float, fraction: float) -> float:
-    """Compute low (high / low)^fraction, which is at `fraction` of the way in logarithms."""
+    """Interpolate between two numbers on a logarithmic scale: low (high / low)^fraction."""
     return float(np.exp(np.log(low) + fraction * np.log(high / low)))

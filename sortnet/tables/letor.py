@@ -139,7 +139,7 @@ def _end_of_last_line(data: bytes) -> int:
 
 
 def _as_text_lines(block: bytes, first_line: int, path: Path) -> bytes:
-    """Make each CR or CRLF a newline, and a byte order mark a blank.
+    """Replace each CR or CRLF by a newline, and a byte order mark by a blank.
 
     Raises:
         DataError: if there is a zero byte.
@@ -252,7 +252,7 @@ class _Block:
         return largest
 
     def _read_odd_values(self, odd: I64, table: F32) -> None:
-        """Convert the odd values, which the compiled kernel of the parser cannot convert for sure.
+        """Convert the values that the compiled kernel of the parser cannot convert with certainty.
 
         Grades are stored in `self.grades`, values of features in the table.
 
@@ -419,7 +419,8 @@ class _Documents:
             The largest feature index in the block.
         """
         if self.table.width == 0:
-            # Find the width in the first lines, which is right for most tables. No value is stored.
+            # The first lines have the width of most tables. They are parsed into an array without
+            # columns, which stores no value.
             n_lines = min(len(block), _LINES_A_TASK)
             width = block.parse(0, n_lines, np.empty((n_lines, 0), np.float32))
             self.table.next_rows(len(block), width)

@@ -194,7 +194,7 @@ def _parse_digits(buf, p):
 
 @_compiled
 def _value_of(mantissa, exponent, dropped):
-    """Compute mantissa * 10^exponent, and whether the value is sure, see `_parse_number`.
+    """Compute mantissa * 10^exponent, and whether its float32 is certainly the correct one.
 
     `dropped` tells whether the number has further digits, which are not in the mantissa.
     """
