@@ -279,8 +279,8 @@ def _recorded_documents(queries: Queries, names: Mapping[str, Sequence[str]]) ->
 def _drawn_documents(queries: Queries, rng: np.random.Generator) -> _Reserved:
     """Draw the documents to hold out.
 
-    If `_SEVERAL` queries or more have judgements, whole queries are held out, otherwise some
-    documents of each query.
+    If at least eight queries have judgements, whole queries are held out, otherwise some documents
+    of each query.
     """
     judged = queries.judged
     assert judged is not None

@@ -336,8 +336,10 @@ class _Path:
             allowed_error = max(TOLERANCE * float(np.abs(values).sum()), _ROUNDING)
             if error <= allowed_error:
                 return values, error
-            # The sum of the errors is too large, so at least one panel has more than its share.
-            is_halved = panels.errors > allowed_error / (2 * len(panels.errors))
+            # Panels with more than half of an equal share of the allowed error are halved. At least
+            # one panel has more than a whole share, because the sum of the errors is too large.
+            equal_share = allowed_error / len(panels.errors)
+            is_halved = panels.errors > equal_share / 2
             n_new_panels = 2 * is_halved.sum()
             if self.points + n_new_panels * sum(_NODES) > _MOST_POINTS:
                 break
