@@ -76,7 +76,7 @@ class Store:
     """
 
     def __init__(self, url: str | Path | URL | None = None, *, write: bool = True) -> None:
-        """Open the store; see `open_store` for the arguments and errors."""
+        """Open the store at a path or URL, as `open_store` does."""
         self.copy: Path | None = None
         self.database = Database(url, write=False)
         try:
@@ -299,7 +299,7 @@ class Store:
         names_of_collection = {row.number: row.feature_names for row in rows}
         n_features = []
         for row in rows:
-            # A criterion has the items, and so the features, of its collection.
+            # A criterion shares the items of its collection, and so their features.
             collection_of_items = row.number if row.items_of is None else row.items_of
             n_features.append(len(names_of_collection[collection_of_items]))
         frame.insert(3, "features", pd.Series(n_features, dtype="int64"))

@@ -64,7 +64,7 @@ class Stored(NamedTuple):
 
 
 class Collection(DecisionRows, JudgementRows, ServerRows, BatchRows):
-    """A collection as `Store.collection` returns it.
+    """A named set of items in a store, with the annotators' judgements about the items.
 
     A criterion of a collection is a collection too, named `NAME:CRITERION`. It has judgements,
     annotators and decisions of its own, and asks about the items of the collection NAME.
@@ -166,7 +166,7 @@ class Collection(DecisionRows, JudgementRows, ServerRows, BatchRows):
     def _decide_for_each(
         self, criteria: Sequence[Collection], decisions: Sequence[Decision]
     ) -> list[Decision]:
-        """Append decisions to each criterion, and return all of them with their new numbers.
+        """Append decisions to each criterion, and return the stored decisions with their numbers.
 
         A criterion may refuse the decisions, for instance if it has made them before.
 
@@ -282,7 +282,7 @@ class Collection(DecisionRows, JudgementRows, ServerRows, BatchRows):
     def _without_answered(
         self, questions: Sequence[Question], annotator: str, after: int
     ) -> list[Question]:
-        """Return the questions none of whose pairs the annotator has answered since a judgement.
+        """Leave out questions with a pair that the annotator has answered since a judgement.
 
         Args:
             questions: the questions.

@@ -63,7 +63,7 @@ class ItemRows(CollectionRows):
         return np.array([tuple(row) for row in rows], np.int64)
 
     def allow_pairs(self, pairs: I64) -> None:
-        """Add pairs (m, 2) that annotators may be asked about; earlier pairs stay."""
+        """Add m pairs of items, (m, 2), that annotators may be asked about; earlier pairs stay."""
         keys = ["collection", "low", "high"]
         insert = upsert(self.database.dialect, AllowedPairRow, keys, ["collection"])
         rows = [
@@ -244,7 +244,7 @@ def _items_of_rows(collection: Any, rows: Any) -> Items:
 
 
 def _pairs_across_groups(table: Any, collection: int) -> Any:
-    """Make a query of the ids of two items that are a pair in a table, but in different groups.
+    """Build a query for pairs in a table whose two items are in different groups.
 
     The pairs of the collection and of its criteria are searched.
 

@@ -259,7 +259,9 @@ def import_judgements(
 def _decide_probabilities(
     collection: Collection, lines: Sequence[Line], probabilities: Probabilities
 ) -> None:
-    """Decide what `p` means for each annotator in the lines, unless it was decided so before."""
+    """Store a decision on what probabilities mean for each annotator in the lines.
+
+    No decision is stored if the probabilities already have this meaning."""
     annotators = {line.judgement.annotator for line in lines if line.judgement.p is not None}
     study = collection.study()
     decisions = [

@@ -125,7 +125,7 @@ def _read_table(path: Path, form: Form | None) -> Rows:
     is_export = set(rows.columns) >= _EXPORTED_ALWAYS
     if not is_export:
         return rows
-    # An export ends with a newline. In the file of another tool, the last newline may be missing.
+    # An export of SortNet ends with a newline. Files of other tools may end without a newline.
     if rows.lines and rows.unfinished:
         refuse(rows.place(-1), "half a line, the file was cut")
     return without_escapes(rows)

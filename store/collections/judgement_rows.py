@@ -83,7 +83,9 @@ class JudgementRows(CollectionRows):
             return connection.execute(_LAST, {"of": self.number}).scalar() or 0
 
     def judgement_ids(self) -> list[str]:
-        """Read the ids of all judgements, by which imports recognise them, in order of numbers."""
+        """Read the ids of all judgements, in the order of their numbers.
+
+        An import recognises stored judgements by their ids."""
         query = select(JudgementRow.id).where(JudgementRow.collection == self.number)
         with self.transaction() as connection:
             return list(connection.execute(query.order_by(JudgementRow.number)).scalars())

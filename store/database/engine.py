@@ -31,7 +31,7 @@ LONGEST_WAIT = 5.0  # most seconds between two attempts
 T = TypeVar("T")
 POSTGRESQL = ("postgresql", "postgres", "postgresql+psycopg")
 SECRETS = ("password", "sslpassword")  # secret parameters in the query of a URL
-# Matches a connection string of keywords, which psql accepts, by its first keyword or a password.
+# Matches a text such as "host=db user=me", which psql accepts, by its first keyword or a password.
 _KEYWORDS = re.compile(
     r"\s*(host|hostaddr|port|dbname|user|service|passfile|sslmode)\s*=|.*\b(ssl)?password\s*=",
     re.IGNORECASE | re.DOTALL,
@@ -197,7 +197,7 @@ def parse_url(url: str | Path | URL | None = None) -> URL:
 
 
 def _default_store() -> Path | str:
-    """Return the store that the environment names, else the file in the user's data folder."""
+    """Return the store in the variable SORTNET_STORE, or the file in the user's data folder."""
     data_folder = os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share"
     return os.environ.get("SORTNET_STORE") or Path(data_folder, "sortnet", "sortnet.db")
 
@@ -232,13 +232,14 @@ def stored_url(url: URL) -> str:
     return without_secrets.render_as_string(hide_password=False)
 
 
-# Matches a password in a connection string of keywords. The password is quoted, and perhaps cut
-# before its last quote, or it ends at a space.
+# Matches the password in a text such as "host=db password='secret'". A quoted password may lack
+# its last quote, because texts are cut; a password without quotes ends at a space.
 _KEYWORD_PASSWORD = re.compile(
     r"(?<![?&\w])((?:ssl)?password\s*=\s*+)(?!\*\*\*)(?:'(?:\\.|[^'\\])*'?|\S+)",
     re.IGNORECASE | re.DOTALL,
 )
-# Matches a URL up to its user's name, also where a path has merged two slashes to one slash.
+# Matches the start of a URL, up to the user's name. There may be only one slash after the colon,
+# because `Path` merges two slashes.
 _BEGIN = r"((?:://|\bpostgres(?:ql)?(?:\+\w+)?:/)[^:/@]*)"
 
 
@@ -273,10 +274,11 @@ def without_passwords(word: str) -> str:
 
 
 def reading_uri(path: Path) -> str:
-    """Return the URI to read a SQLite file without changing the file, its WAL or its journal."""
+    """Return a URI with which SQLite reads a file, but changes neither the file nor its logs."""
     logs = [path.with_name(f"{path.name}{suffix}") for suffix in ("-wal", "-journal")]
     if any(log.exists() and log.stat().st_size for log in logs):
-        # Another process writes, or was killed while it wrote. The mode "rw" would remove the logs.
+        # Another process is writing, or was killed while writing, and the logs have its changes.
+        # The mode "rw" would remove the logs.
         mode = "ro"
     elif os.access(path, os.W_OK) and os.access(path.parent, os.W_OK):
         # Reading a WAL database creates files, which SQLite removes again only in this mode.

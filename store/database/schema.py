@@ -26,7 +26,7 @@ _TO_COLLECTION = ForeignKey("collections.number", ondelete="CASCADE")
 Big = Annotated[int, mapped_column(BigInteger)]
 Key = Annotated[int, mapped_column(primary_key=True)]
 RunKey = Annotated[int, mapped_column(_TO_RUN, primary_key=True)]
-# A column of a key whose value the program sets, so that the database must not number the rows.
+# A key column whose value the program sets; the database must not number the rows.
 Part = Annotated[int, mapped_column(primary_key=True, autoincrement=False)]
 CollectionKey = Annotated[int, mapped_column(_TO_COLLECTION, primary_key=True, autoincrement=False)]
 
@@ -77,7 +77,7 @@ class QueryRow(Base):
 
 
 class IterationRow(Base):
-    """An iteration of Algorithm 3.1; `tp` and `vp` count its training and validation pairs."""
+    """An iteration of training; `tp` and `vp` count its training and validation pairs."""
 
     __tablename__ = "iterations"
 
@@ -414,7 +414,7 @@ class CellRow(Base):
 
 
 def columns_of(record: Any, row: type[Base]) -> list[Any]:
-    """List the columns of a table that have the fields of a dataclass.
+    """List the columns of a table with the same names as the fields of a dataclass.
 
     The field `annotator` is the annotator's name, from the table of annotators, which the query
     must join. Fields about more than two items have no columns.

@@ -221,7 +221,7 @@ def _read_items(
 
 
 def _n_allowed_pairs(collection: Collection) -> int:
-    """Count the only pairs that may be asked; return 0 if all pairs may be asked."""
+    """Count the pairs in the collection's list of allowed pairs; return 0 without such a list."""
     pairs = collection.allowed_pairs()
     return 0 if pairs is None else len(pairs)
 

@@ -533,7 +533,7 @@ def _choose_questions(service: LabellingService, annotator: str, n: int) -> list
 def _n_within_quota(
     service: LabellingService, annotator: str, n: int, live_leases: Sequence[Lease]
 ) -> int:
-    """Limit n questions to the annotator's quota, less the questions leased to the annotator."""
+    """Return how many of n questions the annotator's quota allows besides leased questions."""
     n_in_quota = service.study.left(annotator, service.session.answered(annotator))
     if n_in_quota is None:
         return n
@@ -542,7 +542,7 @@ def _n_within_quota(
 
 
 def _copy_of_session(service: LabellingService) -> Session:
-    """Copy the session of a service: `question_set` adds expected answers to the copy."""
+    """Copy a service's session, because `question_set` adds expected answers to its session."""
     session = service.session
     copy = new_session(service.collection, service.items, service.study, goal=session.goal)
     copy.replay(session.judgements())

@@ -210,7 +210,7 @@ class Judging(WorkerPool[Lease]):
         self.service.keep_up(side_by_side=not self.judge.in_caller_thread)
 
     def _keep_answer(self, question: Lease, verdicts: Sequence[Verdict]) -> None:
-        """Store the verdict on a question, and the verdict on its reverse order if there is one."""
+        """Store the verdict on a question; a second verdict is about the items in reverse order."""
         judgement = verdicts[0].judgement(question.question, self.annotator)
         mark_model(self.service, self.annotator, self._patience.retry_while_away)
         try:
@@ -380,7 +380,7 @@ def example_questions(service: LabellingService, n: int) -> list[AskedQuestion]:
 
 
 def _fill_up(pair: list[int], groups: Groups, set_size: int, rng: np.random.Generator) -> list[int]:
-    """Add random items of a pair's group until there are `set_size`, or no item of it is left."""
+    """Add random items of the pair's group, up to `set_size` items or the whole group."""
     group = groups.of[pair[0]]
     members = rng.permutation(groups.members[group]).tolist()
     further = [item for item in members if item not in pair]

@@ -1,4 +1,4 @@
-"""Make training and validation queries of the judgements of a collection."""
+"""Make training and validation queries from the judgements of a collection."""
 
 from __future__ import annotations
 

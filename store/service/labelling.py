@@ -427,7 +427,7 @@ class LabellingService:
         self._renew_remaining(session)
 
     def _renew_remaining(self, session: Session) -> None:
-        """Set `remaining` by the session's last fit, unless another session was started."""
+        """Set `remaining` from the session's last fit, unless a new session has started."""
         # The fitting and the forecasting thread both come here: without the lock, the older result
         # could replace the newer result.
         with self._remaining_lock:
@@ -505,7 +505,9 @@ class LabellingService:
         return changes.leases
 
     def _n_within_quota(self, annotator: str, k: int, live_leases: Sequence[Lease]) -> int:
-        """Limit k questions to the annotator's quota, less the leases from other services."""
+        """Return how many of k questions the annotator's quota allows.
+
+        Questions that other services have leased to the annotator use up the quota, too."""
         n_left = self.study.left(annotator, self.session.answered(annotator))
         if n_left is None:
             return k

@@ -28,7 +28,7 @@ class StorePatience:
     def __init__(
         self, database: Database, seconds: float, name: str, notify: Callable[[str], None] = note
     ) -> None:
-        """Prepare for an outage; the time begins at the first attempt that fails."""
+        """Set the time for which the server may be away from the first failed attempt on."""
         self._database = database
         self._seconds = seconds
         self._name = name

@@ -323,7 +323,7 @@ def _estimate_models(
 def _limit_questions(
     expected: int | None, given_items: GivenItems, max_calls: int | None, n_judges: int
 ) -> int:
-    """Limit the expected number of questions to the number of pairs, and to the judges' calls."""
+    """Limit the expected number of questions by the number of pairs and the judges' calls."""
     n_items = len(given_items.items)
     n_pairs = n_items * (n_items - 1) // 2
     limits = [n_pairs]  # no pair is asked about twice

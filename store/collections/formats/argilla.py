@@ -17,7 +17,9 @@ _TIES = ("tie", "equal", "draw", "same", "both")
 
 
 def compared_question(path: str, records: Sequence[Record]) -> str | None:
-    """Find the question whose answers compare fields of a record; None if nobody answered.
+    """Find the question of an Argilla file whose answers rank the texts in a record's fields.
+
+    The result is None if no question has an answer.
 
     Args:
         path: the file, for messages.
