@@ -261,7 +261,8 @@ def _decide_probabilities(
 ) -> None:
     """Store a decision on what probabilities mean for each annotator in the lines.
 
-    No decision is stored if the probabilities already have this meaning."""
+    No decision is stored if the probabilities already have this meaning.
+    """
     annotators = {line.judgement.annotator for line in lines if line.judgement.p is not None}
     study = collection.study()
     decisions = [

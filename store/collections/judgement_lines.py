@@ -376,19 +376,14 @@ def _read_set(
     items = _read_items(place, cells["items"], number_of_id)
     if "p" in cells:
         refuse(place, f"a p is for two items, and there are {len(items)}")
-    chosen_items = {
-        name: _read_item(place, cells[name], number_of_id)
-        for name in ("best", "worst")
-        if name in cells
-    }
+    best = _read_chosen(place, cells, "best", number_of_id)
+    worst = _read_chosen(place, cells, "worst", number_of_id)
     answer: Answer = cells.get("answer", "best")
     if answer not in ANSWERS:
         _refuse_unknown_answer(place, answer)
-    for name, item in chosen_items.items():
-        if item not in items:
-            refuse(place, f"{name} {shown(cells[name])} is none of the items in question")
-    best = chosen_items.get("best")
-    worst = chosen_items.get("worst")
+    for column, item in (("best", best), ("worst", worst)):
+        if item is not None and item not in items:
+            refuse(place, f"{column} {shown(cells[column])} is none of the items in question")
     if best is not None and best == worst:
         refuse(place, f"item {shown(cells['best'])} cannot be the best and the worst")
     try:
@@ -397,6 +392,15 @@ def _read_set(
     except JudgementError as error:
         refuse(place, str(error))
     return _AnswerCells(items, answer, best, worst)
+
+
+def _read_chosen(
+    place: str, cells: Mapping[str, Any], column: str, number_of_id: Mapping[str, int]
+) -> int | None:
+    """Read the number of the item in the column `best` or `worst`; None if the cell is empty."""
+    if column not in cells:
+        return None
+    return _read_item(place, cells[column], number_of_id)
 
 
 def _read_items(place: str, value: Any, number_of_id: Mapping[str, int]) -> tuple[int, ...]:

@@ -85,7 +85,8 @@ class JudgementRows(CollectionRows):
     def judgement_ids(self) -> list[str]:
         """Read the ids of all judgements, in the order of their numbers.
 
-        An import recognises stored judgements by their ids."""
+        An import recognises stored judgements by their ids.
+        """
         query = select(JudgementRow.id).where(JudgementRow.collection == self.number)
         with self.transaction() as connection:
             return list(connection.execute(query.order_by(JudgementRow.number)).scalars())
@@ -317,25 +318,22 @@ def _number_new_judgements(
 ) -> Iterator[tuple[str, Judgement]]:
     """Yield (id, judgement) of the judgements that are not stored yet, with new numbers.
 
-    The judgements may come from a file, with the numbers that they have in the file. There, an undo
-    names the judgement that it undoes by the number in the file. Such an undo gets the number in
-    the store instead.
+    Judgements from a file have the numbers of the file. There, an undo names the judgement that it
+    undoes by the number in the file. Such an undo gets the number in the store instead.
 
     Args:
         judgements_with_ids: (id, judgement) of all judgements.
         number_of_stored_id: {id: number} of stored judgements.
         first_number: the first new number.
     """
-    number_in_store: dict[int, int] = {}  # {number in the file: number in the store}
-    next_number = first_number
+    new_numbers = count(first_number)
+    number_in_store: dict[int | None, int] = {}  # {number in the file: number in the store}
     for id, judgement in judgements_with_ids:
-        number = number_of_stored_id.get(id)
-        if number is None:
-            number = next_number
-            next_number += 1
-            undoes = judgement.undoes
-            if undoes is not None:
-                undoes = number_in_store.get(undoes, undoes)
+        if id in number_of_stored_id:
+            number = number_of_stored_id[id]
+        else:
+            number = next(new_numbers)
+            undoes = number_in_store.get(judgement.undoes, judgement.undoes)
             yield id, replace(judgement, number=number, undoes=undoes)
         if judgement.number:  # 0: the judgement is not from a file
             number_in_store[judgement.number] = number

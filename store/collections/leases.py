@@ -291,7 +291,8 @@ def _read_leases(
 def _is_about_set(row: Any) -> bool:
     """Whether a lease is about more than two items, which are not in its row.
 
-    The items are in the table `LeaseItemRow`."""
+    The items are in the table `LeaseItemRow`.
+    """
     return row.low is None
 
 

@@ -240,7 +240,13 @@ _KEYWORD_PASSWORD = re.compile(
 )
 # Matches the start of a URL, up to the user's name. There may be only one slash after the colon,
 # because `Path` merges two slashes.
-_BEGIN = r"((?:://|\bpostgres(?:ql)?(?:\+\w+)?:/)[^:/@]*)"
+_URL_TO_USER = r"((?:://|\bpostgres(?:ql)?(?:\+\w+)?:/)[^:/@]*)"
+# Matches a URL up to the host. The password may have an @ itself, so it ends at the last @.
+_URL_TO_HOST = re.compile(rf"{_URL_TO_USER}:.*@", re.DOTALL)
+# Matches a URL that was cut before its host. Text after the second colon is a password, unless it
+# is the number of a port.
+_URL_WITHOUT_HOST = re.compile(rf"{_URL_TO_USER}:(?!\d+\b|\Z).*", re.DOTALL)
+_PASSWORD_PARAMETER = re.compile(rf"([?&](?:{'|'.join(SECRETS)})=)[^&]*")
 
 
 def without_keyword_passwords(text: str) -> str:
@@ -265,12 +271,9 @@ def without_passwords(word: str) -> str:
     ("'postgresql://ann", 'http://127.0.0.1:80/x')
     """
     word = without_keyword_passwords(word)
-    # A password may have an @ itself, so it ends at the last @.
-    word = re.sub(rf"{_BEGIN}:.*@", r"\1@", word, flags=re.DOTALL)
-    # Without an @, the text after a colon is a password, unless it is the number of a port.
-    word = re.sub(rf"{_BEGIN}:(?!\d+\b|\Z).*", r"\1", word, flags=re.DOTALL)
-    # The query of a URL may have passwords too.
-    return re.sub(rf"([?&](?:{'|'.join(SECRETS)})=)[^&]*", r"\1", word)
+    word = _URL_TO_HOST.sub(r"\1@", word)
+    word = _URL_WITHOUT_HOST.sub(r"\1", word)
+    return _PASSWORD_PARAMETER.sub(r"\1", word)
 
 
 def reading_uri(path: Path) -> str:

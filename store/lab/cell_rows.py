@@ -1,6 +1,7 @@
 """Store the results of an experiment in the database, and find the results by their keys.
 
-An experiment consists of cells. In each cell, one ranker is fitted to one division of the data."""
+An experiment consists of cells. In each cell, one ranker is fitted to one division of the data.
+"""
 
 from __future__ import annotations
 

@@ -126,7 +126,8 @@ class BatchRequests:
     def _count(self, questions: Sequence[AskedQuestion]) -> bool:
         """Add a request for each order of a question's items to the totals, if limits allow it.
 
-        Return whether the requests were added. After the first refusal, nothing more is added."""
+        Return whether the requests were added. After the first refusal, nothing more is added.
+        """
         if self.limit:
             return False
         totals = self.totals

@@ -256,19 +256,17 @@ class Judging(WorkerPool[Lease]):
         try:
             stored = self._patience.retry_while_away(attempt)
         except LeaseError:
-            was_server_away = n_attempts > 1
-            if not was_server_away:
+            if n_attempts == 1:  # the lease was not lost while the server was away
                 raise
-            # The lease was lost while the server was away.
             new_lease = self._lease_again(lease.question)
             if new_lease is None:
                 raise
             answer_new_lease = partial(self.service.answer, new_lease.id, judgement)
             stored = self._patience.retry_while_away(answer_new_lease)
-        if stored.new:
-            return True
-        # If the server stored this answer but its reply was lost, a later attempt finds the answer.
-        return n_attempts > 1 and _choice(stored.judgement) == _choice(judgement)
+        if not stored.new and n_attempts > 1:
+            # An earlier attempt may have stored this answer, and the server's reply was lost.
+            return _choice(stored.judgement) == _choice(judgement)
+        return stored.new
 
     def _lease_again(self, question: Question) -> Lease | None:
         """Lease a question again, because its lease was lost while the store's server was away.
