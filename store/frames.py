@@ -334,8 +334,8 @@ def pair_columns(
     `loser_place` are the numbers of the documents within their query, from 0.
 
     Args:
-        table: (m, 6) pairs with the columns winner, loser and `PAIR_NUMBERS`, as `read_table`
-            returns them.
+        table: (m, 6) pairs, as `read_table` returns them. The columns are winner, loser, and the
+            four numbers that `PAIR_NUMBERS` names.
         split: the split of the pairs.
         first_documents: the number of the first document of each query of the split, ascending.
         codes: the code of the name of each query.

@@ -202,7 +202,7 @@ class Store:
         if len(matching) == 1:
             return Run(self.database, matching[0].number)
         fault = f"{len(matching)} runs begin with" if matching else "no run"
-        rows_to_list = matching or rows
+        rows_to_list = matching or rows  # if no run matches, any runs are examples
         ids = [row.id for row in rows_to_list[:_N_LISTED]]
         runs = ", ".join(ids) or "none yet"
         raise StoreError(f"{self.database.name}: {fault} {id_or_prefix!r}; runs: {runs}")
@@ -210,7 +210,8 @@ class Store:
     def runs_frame(self) -> pd.DataFrame:
         """Make a frame with one row per run, the newest run first.
 
-        It has the columns `RUN_COLUMNS` of `store.frames`, and the `phase`, see `phase_of`.
+        It has the columns `RUN_COLUMNS` of `store.frames`, and the `phase` of training, such as
+        `choosing` (of settings) or `training`.
         """
         import pandas as pd
 

@@ -151,12 +151,13 @@ class Collection(DecisionRows, JudgementRows, ServerRows, BatchRows):
             StudyError: on an unknown item, or if a decision changes nothing.
         """
         criteria = self.asked()
+        has_criteria = criteria != [self]
         is_about_links = {decision.kind for decision in decisions} <= LINKS
-        if criteria != [self] and not is_about_links:
+        if has_criteria and not is_about_links:
             return self._decide_for_each(criteria, decisions)
         names = {decision.annotator for decision in decisions if decision.annotator is not None}
         for name in names:
-            self.annotator(name, create=False)
+            self.annotator(name, create=False)  # raises an error if the annotator is unknown
         with self.locked():
             keys = self._annotator_keys(names)
             now = self.clock()
@@ -329,6 +330,7 @@ class Collection(DecisionRows, JudgementRows, ServerRows, BatchRows):
             is_new = stored is None
             if stored is None:
                 stored = self._insert_answer(lease, judgement, now)
+            # In the usual case, no other judgement came between: this saves reading judgements.
             if after is None or stored.number == after + 1:
                 later_judgements = Judgements.of([stored])
             else:

@@ -95,7 +95,14 @@ def read_lines(
 ) -> list[Line]:
     """Read and check all judgements of a file.
 
-    See `import_judgements` for the columns and the arguments.
+    `import_judgements` describes the columns.
+
+    Args:
+        path: the file.
+        items: the items of the collection.
+        form: the format of the file. If None, it is recognised by the suffix and the columns.
+        annotator: the annotator of lines that name no annotator.
+        sides: the fields of Label Studio's tasks that have the left and the right item.
 
     Raises:
         DataError: on the first line with an error.
@@ -141,7 +148,11 @@ def _refuse_across_groups(line: Line, items: Items) -> None:
 
 
 def _table_suffix(path: Path, form: Form | None) -> str:
-    """Return the suffix by which `read_rows` recognises the format of the table."""
+    """Return the suffix by which `read_rows` recognises the format of the table.
+
+    The format `form` counts more than the suffix of the file. If it is `csv`, a file `.tsv` is
+    still read with tabs between its columns.
+    """
     suffix = suffix_of(path)
     if form == "csv" and suffix == ".tsv":
         return suffix
@@ -188,7 +199,8 @@ def _refuse_zero_and_one(rows: Rows, column: str, number_of_id: Mapping[str, int
     """Refuse a column of answers 0 and 1, whose 0 may mean the right item but also a tie."""
     answers = {str(answer).strip() for answer in rows.columns[column]}
     # If an item has the id 0 or 1, the digit means this item.
-    if answers - {"skip", "cant-say", "", *number_of_id} == {"0", "1"}:
+    clear_answers = {"skip", "cant-say", "", *number_of_id}
+    if answers - clear_answers == {"0", "1"}:
         refuse(
             str(rows.path),
             "the answers are 0 and 1 only, and 0 would be a tie: write left or right, 1 or 2, "

@@ -245,6 +245,7 @@ class JudgementRows(CollectionRows):
 
     def _item_rows(self, judgement: Judgement) -> list[dict[str, Any]]:
         """Make a table row for each item of a judgement about more than two items."""
+        # `best` or `worst` is None if the annotator did not choose one. No item is None.
         choices = {judgement.best: "best", judgement.worst: "worst"}
         return [
             {
@@ -288,9 +289,9 @@ class JudgementRows(CollectionRows):
                 if number is None:
                     continue
                 undone: Judgement | None = None
-                if number < first_number:
+                if number < first_number:  # the judgement is stored
                     undone = self._judgement_to_undo(number)
-                elif number < judgement.number:  # only an earlier judgement can be undone
+                elif number < judgement.number:  # it is a new judgement before the undo
                     undone = judgements[number - first_number]
                 check_undo(judgement, undone, undone=number in undone_numbers)
                 undone_numbers.add(number)

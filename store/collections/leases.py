@@ -63,8 +63,8 @@ _LEASES = select(LeaseRow.__table__, AnnotatorRow.name).join(
 # Statements that run at every answer are built once, because building a statement takes longer than
 # running it.
 _IN_COLLECTION = LeaseRow.collection == bindparam("of")
-# The index of open leases has the condition `LeaseRow.open`. Databases use the index only for
-# queries with the same condition.
+# A live lease is open and has not expired. The index of open leases has the condition
+# `LeaseRow.open`. Databases use the index only for queries with the same condition.
 _LIVE = (_IN_COLLECTION, LeaseRow.open, LeaseRow.expires > bindparam("now"))
 
 

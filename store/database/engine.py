@@ -50,7 +50,7 @@ class Database:
     """
 
     def __init__(self, url: str | Path | URL | None = None, *, write: bool = True) -> None:
-        """Make the engine of the database; see `parse_url` for the URL."""
+        """Make the engine of the database at a path or URL; None: at the default store."""
         self.url = parse_url(url)
         self.name = _name_in_messages(self.url)
         self._retry_seconds = RETRY_SECONDS
@@ -203,7 +203,11 @@ def _default_store() -> Path | str:
 
 
 def _parse_text(text: str) -> URL:
-    """Parse a text such as `sqlite:///...` or `postgresql://...`; see `parse_url` for errors."""
+    """Parse a text such as `sqlite:///...` or `postgresql://...`.
+
+    Raises:
+        StoreError: on any other URL; the message never shows a password.
+    """
     scheme, _, _ = text.partition("://")
     try:
         url = make_url(text)

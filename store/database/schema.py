@@ -285,7 +285,9 @@ class JudgementItemRow(Base):
 
 
 class DecisionRow(Base):
-    """A decision of an administrator, see `sortnet.preference.study`; no row is ever changed.
+    """A decision of an administrator, such as to exclude an annotator or to retire an item.
+
+    No row is ever changed: another decision takes a decision back.
 
     `number` counts the decisions of the collection from 1 without gaps. `at` is in seconds since
     1970.
@@ -351,7 +353,7 @@ class BatchRow(Base):
     """Questions that were written to a file for a provider's batch endpoint.
 
     A provider answers the questions later, all at once. `about` has the facts that are stored with
-    each answer, see `store.collections.batches`. Times are in seconds since 1970.
+    each answer, such as the model and its prices. Times are in seconds since 1970.
     """
 
     __tablename__ = "batches"
@@ -396,7 +398,7 @@ class ServerRow(Base):
 
 
 class CellRow(Base):
-    """The stored result of one cell of an experiment, see `sortnet.lab.cells`.
+    """The stored result of one cell of an experiment: one ranker, fitted to one division of data.
 
     `ranking` has the numbers of the test documents as little-endian int32, the best document of
     each query first. `part` is the name of the division of the data.

@@ -160,7 +160,7 @@ def judged_source(paths: Sequence[str], url: URL | str | None) -> Source | None:
     """
     from store.service.judged_queries import Source
 
-    if len(set(paths)) != 1:
+    if len(set(paths)) != 1:  # several arguments name files
         return None
     name = paths[0]
     source = Source.parse(name)

@@ -165,7 +165,7 @@ class Judging(WorkerPool[Lease]):
             return []
         with self._lock:
             excluded_ids = self._failed_at | self._open
-            if self.number is not None:
+            if self.number is not None:  # the answers to open questions will count, too
                 most = min(most, self.number - self.answered - len(self._open))
         if most <= 0:
             return []
@@ -300,7 +300,10 @@ class Judging(WorkerPool[Lease]):
         return answered_text, f"{n_left} left"
 
     def _reason(self) -> tuple[EndReason, str]:
-        """Return the reason why the labelling ended, and a text about it with numbers."""
+        """Return the reason why the labelling ended, and a text about it with numbers.
+
+        If several reasons hold, the first of them counts.
+        """
         remaining = self.service.remaining
         if self._is_interrupted:
             return EndReason.INTERRUPTED, self.fault
@@ -332,9 +335,8 @@ def mark_model(
 ) -> None:
     """Decide that a new annotator is a model, and how the fit uses the model's probabilities.
 
-    Each probability counts as a measurement of the score difference of two items, see
-    `Probabilities`. Earlier decisions about the annotator stay, and nothing is decided about an
-    annotator who has answered.
+    Each probability counts as a measurement of the score difference of two items. Earlier decisions
+    about the annotator stay, and nothing is decided about an annotator who has answered.
 
     Args:
         do: calls each function that reads or writes the store, for example

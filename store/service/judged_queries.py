@@ -137,12 +137,13 @@ def _judgements_up_to(collection: Collection, last_number: int | None) -> Judgem
 def annotator_weights(collection: Collection) -> dict[str, float]:
     """Return {annotator: weight of the annotator's answers}; the average weight is 1.
 
-    The weights are computed by `Session.weighted`. Excluded annotators, and annotators who never
-    said which item is better, are left out.
+    A weight is negative if the annotator mostly says the opposite. Excluded annotators, and
+    annotators who never said which item is better, are left out.
     """
     session = new_session(collection, collection.items())
     session.replay(collection.judgements())
-    return session.weighted()[1]
+    _, weights = session.weighted()
+    return weights
 
 
 def _hash_facts(items: Items, votes: Votes) -> str:

@@ -52,7 +52,8 @@ def new_session(
         StoreError: if the collection has criteria, because each criterion has its own session.
     """
     collection.check_one_question()
-    study = study or collection.study()
+    if study is None:
+        study = collection.study()
     settings: dict[str, Any] = {"seed": collection.seed, "set_size": study.set_size}
     for name in SESSION_SETTINGS:
         if name in collection.settings:
@@ -94,7 +95,7 @@ class LabellingService:
         lease_seconds: duration of a lease.
         goal: the goal at which the asking stops; None: the goal of the study.
         record: whether `Convergence` records refits as iterations of a run, until `close`.
-        call: calls each expensive function of a fit, see `Session`.
+        call: calls each expensive function of a fit, for example in another process.
 
     Raises:
         StoreError: if the collection has fewer than two items.
@@ -347,7 +348,8 @@ class LabellingService:
         """Fit the model to the new answers: at once if a fit is quick, else in a thread.
 
         Args:
-            keep_net: whether no neural net is trained, see `Session.refit`.
+            keep_net: whether to keep the neural net of the features, unless the answers have
+                doubled since the net was trained.
             pause: whether no fit starts for some time after a fit in a thread, so that answers
                 have the processor.
         """
@@ -393,7 +395,8 @@ class LabellingService:
         session = self.session
         most_unfitted = _most_unfitted(session)
         most_before_waiting = 2 * most_unfitted if side_by_side else most_unfitted
-        # Several threads answer faster than fits with pauses can follow.
+        # Pauses between fits leave the processor to the answers. Several threads answer so fast
+        # that fits with pauses fall behind.
         may_pause = not side_by_side or session.behind <= most_unfitted
         self.update(keep_net=True, pause=may_pause)
         if session.behind <= most_before_waiting:
@@ -409,7 +412,7 @@ class LabellingService:
         if self._fitting is not None:
             self._fitting.join()
         if self.stale or self._is_net_kept:
-            self._fit()
+            self._fit()  # also trains the net that the last fit kept
         if self.session.forecast_due:
             self._renew_forecast()
 
@@ -493,7 +496,11 @@ class LabellingService:
             self._replay(judgements)
 
     def _read_changes(self) -> list[Lease]:
-        """Read new judgements, decisions and items, and return all live leases."""
+        """Read new judgements, decisions and items, and return all live leases.
+
+        New items need a new session. So do decisions after which the session would ask or rank in
+        another way.
+        """
         changes = self.collection.changes(self.last_number, len(self._decisions))
         study_before = self.study
         if changes.decisions:

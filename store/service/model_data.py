@@ -59,7 +59,7 @@ class DataFile:
         return queries
 
     def _read_all(self, model: Ranker, progress: Progress, *, labelled: bool) -> Queries:
-        """Read all parts of the file; see `read` for the arguments."""
+        """Read the whole file, with the features of the model."""
         progress(f"reading {self.path}")
         return read_queries(
             self.path,

@@ -56,7 +56,7 @@ class StorePatience:
                 if not self._database.is_away(error) or not self._wait(seconds):
                     raise
             else:
-                self._until = None
+                self._until = None  # the server is back
                 return result
             seconds = min(2 * seconds, LONGEST_WAIT)
 

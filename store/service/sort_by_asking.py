@@ -169,7 +169,9 @@ def _ask_and_rank(
         service: the service of the collection to sort.
         connections: {annotator: the judge that answers under this name}.
         given_items: the items that were passed to `sort`.
-        max_calls, seed, goal: see `SortedItems` and `ask_in_turn`.
+        max_calls: most calls of each judge in the collection, earlier calls included; None: no
+            limit.
+        seed, goal: facts about the call, which the result keeps.
         progress: called with the progress in words.
     """
     progress("fitting the answers so far")

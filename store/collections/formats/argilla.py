@@ -59,7 +59,7 @@ def read_record(
 
     Args:
         finder: finds the item that has the text of a field.
-        question: the question, see `compared_question`.
+        question: the question whose answers compare fields; None if nobody answered it.
         place: the file and record, for messages.
         record: the record.
     """
