@@ -212,6 +212,10 @@ def _differences_in_draw(posterior: Posterior, draw: Draws, questions: _AskedQue
 def _draw_answers(posterior: Posterior, z: F64, blind: F64, rng: np.random.Generator) -> F64:
     """Draw an answer to each question: 1 for `left`, ½ for `tie`, 0 for `right`.
 
+    An answer depends on the difference of the two items, plus normal noise: it is a tie if the sum
+    is within the tie threshold. But a share of the answers is blind, and does not depend on the
+    items: `left` and `right` are then equally likely.
+
     Args:
         posterior: has the tie threshold, and the share of ties among blind answers.
         z: (m,) the difference of the two items in each question, without noise.

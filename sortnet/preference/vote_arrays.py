@@ -134,8 +134,11 @@ class Votes:
         """
         if self.probit is None or annotators is None:
             return replace(self, probit=None)
-        probit = np.where(np.isin(self.annotator, [*annotators]), np.nan, self.probit)
-        return replace(self, probit=None if np.isnan(probit).all() else probit)
+        is_in_words = np.isin(self.annotator, [*annotators])
+        probit = np.where(is_in_words, np.nan, self.probit)
+        if np.isnan(probit).all():
+            return replace(self, probit=None)
+        return replace(self, probit=probit)
 
     def of_kind(self, *kinds: int) -> Bool:
         """Tell for each row whether the answer has one of the given kinds, (m,)."""
@@ -173,13 +176,13 @@ class Votes:
             rows: the rows of the judgements about sets in the table.
         """
         has_best = judgements.best[rows] >= 0  # else all items are equally good
-        choices = rows[has_best]
-        alike = rows[~has_best]
-        best = judgements.best[choices].astype(np.int64)
-        worst = judgements.worst[choices].astype(np.int64)
+        choice_rows = rows[has_best]
+        alike_rows = rows[~has_best]
+        best = judgements.best[choice_rows].astype(np.int64)
+        worst = judgements.worst[choice_rows].astype(np.int64)
         columns_by_layout = [
-            *rows_of_choices(judgements.items(choices), best, worst, choices),
-            *rows_of_alike(judgements.items(alike), alike),
+            *rows_of_choices(judgements.items(choice_rows), best, worst, choice_rows),
+            *rows_of_alike(judgements.items(alike_rows), alike_rows),
         ]
         set_votes = [_votes_of_sets(judgements, columns) for columns in columns_by_layout]
         no_set = np.full(len(self), -1)
@@ -207,7 +210,7 @@ class Votes:
         selected = mask
         if self.answer is not None and mask.dtype == np.bool_:
             incomplete_answers = np.unique(self.answer[~mask])
-            is_of_set = self.answer >= 0
+            is_of_set = self.answer >= 0  # all answers about pairs have the same number, -1
             is_incomplete = is_of_set & np.isin(self.answer, incomplete_answers)
             selected = mask & ~is_incomplete
         return replace(self, **{name: column[selected] for name, column in self._columns()})
@@ -243,7 +246,7 @@ class Votes:
     def drawn(self, share: float, rng: np.random.Generator) -> Bool:
         """Draw a random share of the answers; return a mask of the rows of the drawn answers."""
         is_drawn = rng.random(len(self)) < share
-        for sets in self.sets:
+        for sets in self.sets:  # the first row of an answer about a set decides for all its rows
             is_drawn[sets.rows] = is_drawn[sets.first, None]
         return is_drawn
 
