@@ -207,7 +207,7 @@ def disagreement(votes: SharedVotes) -> F64:
     """
     n_low, n_high, n_ties = counted(votes.pair, votes.better).T
     n = n_low + n_high + n_ties
-    # The numbers are whole up to the division, so equal answers give exactly 0.
+    # All numbers before the division are whole numbers, so equal answers give exactly 0.
     disagreement_of_pair: F64 = (n * (4 * n_low + n_ties) - (2 * n_low + n_ties) ** 2) / n
     return disagreement_of_pair
 

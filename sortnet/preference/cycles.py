@@ -242,7 +242,8 @@ def _count_cycles(triples: I64, pair: I64, better: F64) -> CycleTest:
     Returns:
         A `CycleTest` without the attributes that need simulations.
     """
-    # Above 0 if most answers prefer the item with the lower number, 0 without a majority.
+    # The sum is above 0 if most answers prefer the item with the lower number, and 0 without a
+    # majority.
     majority_of_pair = np.bincount(pair, better - 0.5)
     majorities = majority_of_pair[triples]
     is_decided = (majorities != 0).all(axis=0)

@@ -165,7 +165,7 @@ class SessionRanking:
         )
 
     def _state(self) -> _SessionState:
-        """Copy the state of the session that `remaining` needs, while the lock is held."""
+        """Hold the lock, and copy the parts of the session's state that `remaining` needs."""
         with self._lock:
             n_models = len(self._fitting.models())
             return _SessionState(

@@ -462,7 +462,7 @@ def observed_set(
 
 
 def summed_over_answers(layout: Layout, slope: F64, weight: F64) -> tuple[F64, F64]:
-    """Compute the slope and the weight of whole answers along each row's difference of utilities.
+    """Compute the derivatives of the whole answer's log-likelihood in the difference of each row.
 
     The difference x of a row is a vector with 1 for the left item and -1 for the right item. With
     the slopes a and the weights b of the rows, the whole answer has the slope g = Σ_r a_r x_r and

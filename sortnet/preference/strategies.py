@@ -168,13 +168,13 @@ Strategy: TypeAlias = Callable[[View, np.random.Generator], Pair | None]
 
 
 def random_pair(view: View, rng: np.random.Generator) -> Pair | None:
-    """Choose a random free pair; all free pairs have the same probability.
+    """Choose a random pair that may be asked; all such pairs have the same probability.
 
-    Pairs are drawn until one is free. After 100 draws, one of the free pairs is drawn from the list
-    of all pairs; if there is no such list, because there are more than 20,000 pairs, no pair is
-    chosen.
+    Pairs are drawn until one may be asked. After 100 draws, the pair is drawn from the list of all
+    pairs that may be asked. If there is no list, because there are more than 20,000 pairs, no pair
+    is chosen.
 
-    Cost: a few draws; if hardly any pair is free, a pass over the list of all pairs.
+    Cost: a few draws; if hardly any pair may be asked, a pass over the list of all pairs.
     """
     for _ in range(_TRIES):
         i, j = _draw_pair(view, rng)
@@ -208,7 +208,7 @@ def _draw_pair(view: View, rng: np.random.Generator) -> Pair:
 
 
 def merge_pass(view: View, rng: np.random.Generator) -> Pair | None:
-    """Choose the free pair whose comparison a merge sort has waited for longest.
+    """Choose the pair that a merge sort has waited for longest, and that may be asked.
 
     The comparisons of a merge sort connect all items.
     """
@@ -420,7 +420,7 @@ def _sampled(pairs: CandidatePairs, rng: np.random.Generator) -> CandidatePairs:
 def _worthiest_pair(
     view: View, pairs: CandidatePairs, worth: F64, rng: np.random.Generator
 ) -> Pair | None:
-    """Choose the free pair with the highest worth; None if no pair is free.
+    """Choose the pair with the highest worth that may be asked; None if no pair may be asked.
 
     Pairs of equal worth are in random order.
     """

@@ -320,7 +320,7 @@ def _votes_of_sets(judgements: Judgements, columns: SetColumns) -> Votes:
 
 
 def unseen(mean: F64, variance: F64, slope: F64, weight: F64) -> tuple[F64, F64]:
-    """Approximate the mean and the variance of each answer's z as if the answer were not given.
+    """Predict each answer from all other answers: approximate the mean and the variance of its z.
 
     z is the argument of an answer's likelihood: the difference of the two items as the annotator
     sees it. This is Laplace's approximation of leaving one answer out (Vehtari and others, 2016,
@@ -345,11 +345,12 @@ def unseen_in_blocks(
     side: F64,
     n_items: int,
 ) -> tuple[F64, F64]:
-    """Approximate the mean and variance of each answer's gap as if its annotator had not answered.
+    """Predict the difference of scores in each answer without the answers of its annotator.
 
-    The gap of an answer is the score of its left item minus the score of its right item. The
-    log-likelihood of the answer depends on z = reliability · gap + side · (side bias of the
-    annotator). An annotator's answers are left out together, or in blocks of at most 128 answers.
+    The prediction is the mean and the variance of the gap. The gap of an answer is the score of its
+    left item minus the score of its right item. The log-likelihood of the answer depends on
+    z = reliability · gap + side · (side bias of the annotator). An annotator's answers are left out
+    together, or in blocks of at most 128 answers.
 
     A block is left out by these formulas. They have the covariances G of the block's gaps with each
     other, K of its z with each other, and k of its gaps with its z, and the diagonal matrix W of
@@ -427,7 +428,7 @@ class _Covariances(NamedTuple):
 def _covariances_of_block(
     covariance: F64, *, left: I64, right: I64, bias: I64, reliability: F64, side: F64
 ) -> _Covariances:
-    """Compute the covariances of the gaps and of the z of a block's answers.
+    """Compute the covariances in a block of answers from the covariance of scores and side biases.
 
     They follow from z = c gap + f b, with the reliability c and the side bias b of the annotator,
     and the factor f of the side bias in the answer.
