@@ -46,6 +46,7 @@ lint: $(VENV)/.installed-dev
 
 types: $(VENV)/.installed-dev
 	$(BIN)/mypy
+	$(BIN)/mypy --config-file benchmarks/mypy.ini benchmarks
 
 imports: $(VENV)/.installed-dev
 	$(BIN)/lint-imports

@@ -174,8 +174,10 @@ def label_row(n: int) -> dict[str, Any]:
 def left_row(kinds: Any, sessions: int, *, quick: bool = False) -> dict[str, Any]:
     """How often the range of the questions left holds the number after which a session stops."""
     shares, widths = [], []
-    for kind in kinds:
-        ranges = [found for seed in range(sessions) for found in ranges_left(*kind, seed)]
+    for n, d, spread in kinds:
+        ranges = [
+            numbers for seed in range(sessions) for numbers in ranges_left(n, d, spread, seed)
+        ]
         shares.append(float(np.mean([low <= true <= high for low, high, true in ranges])))
         widths += [max(high, 1) / max(low, 1) for low, high, _ in ranges]
     share = float(np.mean(shares))

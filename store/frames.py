@@ -334,8 +334,8 @@ def pair_columns(
     `loser_place` are the numbers of the documents within their query, from 0.
 
     Args:
-        table: (m, 6) pairs with the columns winner, loser and `PAIR_NUMBERS`, as `read_table`
-            returns them.
+        table: (m, 6) pairs, as `read_table` returns them. The columns are winner, loser, and the
+            four numbers that `PAIR_NUMBERS` names.
         split: the split of the pairs.
         first_documents: the number of the first document of each query of the split, ascending.
         codes: the code of the name of each query.
@@ -446,7 +446,7 @@ def after_the_first(pairs: pd.DataFrame) -> pd.DataFrame:
 
 
 def counted_iterations(pairs: pd.DataFrame) -> str:
-    """Describe the iterations that are counted in a frame of `after_the_first`.
+    """Return a phrase about the number of iterations after iteration 0, for a plot's title.
 
     >>> import pandas as pd
     >>> pairs = pd.DataFrame({"first_wrong": [1], "last_wrong": [3], "times": [2]})
@@ -554,7 +554,7 @@ def order_frame(query: Queries, before: I64, after: I64) -> pd.DataFrame:
         raise DataError(f"{query.source}: an order is not one of its {query.n_docs} documents")
     docids = [""] * query.n_docs if query.docids is None else query.docids.tolist()
     names = [docid or f"row {row}" for docid, row in zip(docids, query.rows, strict=True)]
-    # Sorting an order of documents returns the position of each document in the order.
+    # `argsort` of an order of documents is each document's position in the order.
     frame = pd.DataFrame(
         {
             "document": pd.Series(names, dtype="str"),

@@ -119,6 +119,7 @@ def test_a_run_that_keeps_the_model_says_so(monkeypatch):
     assert same_weights(Model.load("new"), Model.load("old"))
 
 
+@pytest.mark.slow
 def test_half_of_the_epochs_by_default_and_those_given_explicitly():
     quick = ("--threads", "1", "--max-iter", "2")
     done("train", "more", "--from", "old", "--out", "new", *quick)
@@ -210,6 +211,7 @@ def test_a_killed_run_ends_the_same_although_the_model_is_another_one(unkilled):
     assert bytes_of("new") == unkilled
 
 
+@pytest.mark.slow
 def test_where_it_began_is_recorded_and_shown():
     run, digest = Model.load("old").info["run"], Model.load("old").weights_sha256()
     assert f"from   old (run {run}): its comparator, scaling and features\n" in done(

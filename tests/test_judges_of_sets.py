@@ -383,6 +383,7 @@ sortnet.sort(texts, judge=judge, set_size=4, store="k.db", name="k", max_calls=1
 """
 
 
+@pytest.mark.slow
 def test_a_killed_process_is_gone_on_with_and_nothing_is_asked_twice_or_lost():
     asked = model()
     processes: list[ForkedScript] = []

@@ -307,6 +307,7 @@ def test_a_fast_program_waits_for_the_model_and_the_end_counts_every_answer():
     assert max(behind) <= 50
 
 
+@pytest.mark.slow
 def test_two_at_once_under_one_name_count_every_answer_once():
     with open_store("s.db") as store:
         store.add_items("many", made_items(30, d=0))

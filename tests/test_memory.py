@@ -218,6 +218,7 @@ print(use(large, cache))
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems limit other memory")
 def test_data_four_times_larger_than_memory_are_read_and_scaled(tmp_path):
     d, limit = 200, 12 << 20

@@ -191,6 +191,7 @@ DAMAGES = [
     ("weights", tensors(scaler=lambda t: t.float()), "scaler.query is float32 0x3"),
     ("weights", tensors(scaler=lambda t: torch.ones(2, 3).double()), "is float64 2x3"),
     ("model", cut, "not JSON"),
+    ("model", lambda p: p.write_bytes(b"\xff\xfe\x00"), "not JSON"),
     ("model", lambda p: p.unlink(), "no model there"),
     ("model", lambda p: p.write_text("[1]"), "not a SortNet model"),
     ("model", lambda p: p.write_text(DEEP), "nested too deeply"),

@@ -351,6 +351,7 @@ def test_two_collections_share_a_cache_and_pay_once():
     assert report["judges"][0]["calls"] == second["calls"]
 
 
+@pytest.mark.slow
 def test_a_cached_answer_answers_no_repeat_no_holdout_and_no_warm_model():
     done("items", "add", "u", "t.csv")
     set_shares("t", holdout=0.0, repeats=0.0)

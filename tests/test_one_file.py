@@ -578,6 +578,7 @@ def test_the_whole_file_is_measured_with_a_warning_and_a_foreign_part_refused(sh
     assert "--part: the model was not trained on one file that train divided" in line
 
 
+@pytest.mark.slow
 def test_a_run_on_one_file_is_resumed_without_naming_anything_again(shop_model, tmp_path):
     done("train", "all.csv", *TYPED, "--out", "m", "--store", "s.db", *FAST)
     before = Path("m/model.json").read_bytes()

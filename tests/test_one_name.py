@@ -148,6 +148,7 @@ for line in sys.stdin:
 """
 
 
+@pytest.mark.slow
 def test_two_label_at_once_under_one_name_ask_no_pair_twice(
     url: str, store: Store, tmp_path: Path
 ) -> None:

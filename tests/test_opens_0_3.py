@@ -162,6 +162,7 @@ def check_cells() -> None:
         assert results[key].about["settings"]["quality"] == "ndcg@10"
 
 
+@pytest.mark.slow
 def test_every_command_that_reads_opens_the_store_and_changes_nothing(folder):
     assert table_sizes(folder / STORE) == EXPECTED["tables"]
     check_runs()

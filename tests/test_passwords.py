@@ -63,6 +63,7 @@ def in_files(folder: Path) -> str:
     return "\n".join(path.read_bytes().decode("utf-8", "replace") for path in files)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("query", [False, True], ids=["userinfo", "query"])
 def test_a_password_is_shown_and_written_nowhere(
     postgresql_url, password, query, tmp_path, monkeypatch

@@ -90,6 +90,7 @@ def test_components_are_joined_when_they_are_asked_for(monkeypatch: pytest.Monke
         assert pairs.shape[1] == len(np.unique(parts)) == len(np.unique(expected))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n_judged", [40, 1200])
 def test_a_fit_of_the_judged_items_is_that_of_all(
     monkeypatch: pytest.MonkeyPatch, n_judged: int

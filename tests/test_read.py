@@ -284,6 +284,7 @@ def test_the_compiler_is_loaded_only_to_read_letor_text(tmp_path):
     assert "numba" in loaded_by("import sortnet; sortnet.read_letor")
 
 
+@pytest.mark.slow
 def test_the_reader_works_where_numba_can_write_nothing(tmp_path, file):
     """As in an installation that belongs to root, for a user without a home."""
     script = """

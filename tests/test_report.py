@@ -155,6 +155,7 @@ def test_every_plot_is_there_once_and_every_picture_is_well_formed_and_told(text
         assert plot.title in page.words
 
 
+@pytest.mark.slow
 @pytest.mark.browser
 @pytest.mark.parametrize(("scheme", "width"), [("light", 1200), ("dark", 390)])
 def test_the_page_can_be_read_by_who_does_not_see_it_or_sees_little(

@@ -190,6 +190,7 @@ def test_the_only_script_that_may_run_is_the_one_that_sorts_the_table():
         assert word not in code
 
 
+@pytest.mark.slow
 def test_all_items_are_in_the_page_and_programs_get_the_top():
     rows = ["id,text", *(f"i{k},text {k}" for k in range(130))]
     Path("many.csv").write_text("\n".join(rows) + "\n")
@@ -317,6 +318,7 @@ def test_a_table_of_many_items_is_sorted_and_searched_in_a_browser(driver, many)
     assert shown() == ["i24", *(f"i{k}" for k in range(240, 250))]
 
 
+@pytest.mark.slow
 @pytest.mark.browser
 @pytest.mark.parametrize(("scheme", "width"), [("light", 1200), ("dark", 390)])
 def test_the_page_of_a_collection_can_be_read_by_who_sees_little(driver, many, scheme, width):

@@ -249,6 +249,7 @@ def test_intervals_hold_the_truth_about_as_often_as_they_say():
     assert 0.83 < np.mean(held) < 0.98  # 125 intervals of level 0.9
 
 
+@pytest.mark.slow
 def test_the_share_of_wrong_pairs_is_about_the_true_one_and_it_ends():
     differences = []
     for seed in range(3):

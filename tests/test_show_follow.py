@@ -82,6 +82,7 @@ def test_the_end_says_how_it_went_and_what_to_do(run, status, step):
     assert f"is {status}, 1 iteration;" in result.stderr and step in result.stderr
 
 
+@pytest.mark.slow
 def test_rows_come_as_iterations_do_and_it_ends_with_the_run(run):
     record(run, 0)
     with piped("last", "--interval", "0.1") as watch:

@@ -263,6 +263,7 @@ print(found.answered_in_all, *found.items)
 """
 
 
+@pytest.mark.slow
 def test_a_killed_process_loses_nothing_and_nothing_answered_is_asked_again():
     for killed_at in (4, 9):
         assert exit_code_of(KILLED, killed_at) == -signal.SIGKILL

@@ -35,6 +35,7 @@ def model(**named) -> Model:
     return Model(lambda text: 2.0 * text.count("good"), **named)
 
 
+@pytest.mark.slow
 def test_the_three_lines_run_as_written_and_again_without_a_call():
     judged = model()
     with serving(judged) as url:
@@ -289,6 +290,7 @@ print(found.answered_in_all)
 """
 
 
+@pytest.mark.slow
 def test_a_killed_process_that_asked_a_model_is_gone_on_with():
     judged = model()
     processes: list[ForkedScript] = []

@@ -276,6 +276,7 @@ def hasty(train: Any, vali: Any, config: Any, **others: Any) -> Any:
     return fit_ranker(train, vali, config.changed(**changes), **others)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_every_study_makes_its_table_and_figures_and_resumes(name, run, folder, monkeypatch):
     words = [name] if STUDIES[name].data == "made" else [name, folder]

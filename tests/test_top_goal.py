@@ -299,6 +299,7 @@ def test_a_goal_that_is_refused_adds_no_criterion(home):
     assert [asked["criterion"] for asked in value_of(done("ask", "c", "--json"))] == [None]
 
 
+@pytest.mark.slow
 def test_a_program_answers_until_the_top_is_known_and_the_ranking_says_how_probably(home):
     with open_store("s.db") as store:
         store.add_items("d", made_items(20, d=1))

@@ -204,6 +204,7 @@ with quick_training():
 """
 
 
+@pytest.mark.slow
 def test_a_function_killed_between_answers_is_asked_no_answered_pair_again():
     script = SCRIPT.format(
         tests=str(Path(__file__).parent), dies_at=(3, 30), n=N, settings=SETTINGS

@@ -224,6 +224,7 @@ def refused_pages(site) -> list[str]:
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("scheme", "width"), [("light", 1200), ("dark", 390)])
 def test_axe_finds_no_violation_in_refusals_and_a_full_admin_page(
     driver, store, tmp_path, monkeypatch, scheme, width

@@ -840,6 +840,7 @@ def violations(driver) -> list:
     return driver.execute_async_script(VIOLATIONS)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("scheme", "width"), [("dark", 1200), ("light", 390)])
 def test_axe_finds_no_violation_in_any_state(driver, store, tmp_path, scheme, width):
     texts = ("# A `plan`\n\n- one\n- [two](https://e.example)\n\n|a|\n|-|\n|1|", "שלום " * 90) * 3

@@ -74,6 +74,7 @@ def texts_of(site) -> list[list[str]]:
     return [[texts[item] for item in one.items] for one in site.pages.collection.judgements()]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("screen", SIZES)
 def test_four_items_are_answered_by_keys_and_an_undo_asks_them_again(driver, store, screen):
     with seen(driver, *SIZES[screen]), served(sets_of(store, made_items(12, d=1))) as site:

@@ -99,7 +99,7 @@ class BatchRows(AnnotatorRows):
             return connection.execute(query.where(BatchRow.name == name)).scalar()
 
     def _is_batch(self, name: str) -> tuple[ColumnElement[bool], ...]:
-        """Return the conditions that a row is the batch of this name in the collection."""
+        """Return the SQL conditions for the row of the batch with this name."""
         return BatchRow.collection == self.number, BatchRow.name == name
 
 

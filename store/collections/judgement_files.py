@@ -72,7 +72,8 @@ def export_judgements(
         form: the format.
         prompt: the prompt of every record. If empty, the context of the group, and the name of the
             group if it has no context.
-        weights: {annotator: weight}, see `annotator_weights`. If None, all weights are 1.
+        weights: {annotator: weight}; annotators without a weight do not count. If None, all
+            weights are 1.
         for_spreadsheets: whether texts of `csv` that a spreadsheet would run as formulas get an
             apostrophe. If there are such texts, there is a column `escaped`, by which an import
             removes the apostrophes. All other formats do not change texts.
@@ -113,9 +114,10 @@ def _preference_lines(
     weights: Mapping[str, float] | None,
     is_conversational: bool,
 ) -> list[dict[str, Any]]:
-    """Return the records of `preference_records`; raise a DataError if there are none.
+    """Return a record with a chosen and a rejected text for each pair with a majority.
 
-    Loaders of data sets would refuse an empty file, with unclear messages.
+    Without any record, a DataError is raised, because loaders of data sets refuse an empty file
+    with unclear messages.
     """
     judgements = collection.counted_judgements()
     lines = list(
@@ -180,7 +182,7 @@ def _cells(judgement: Judgement, id: str, items: Items) -> dict[str, Any]:
 def _write_file(
     path: Path, lines: Sequence[dict[str, Any]], form: ExportForm, names: Sequence[str]
 ) -> None:
-    """Write lines to a new file; see `_write_lines`."""
+    """Write lines to a new file, as CSV or as JSON lines."""
     with path.open("w", encoding="utf-8", newline="") as file:
         _write_lines(file, lines, form, names)
 
@@ -259,7 +261,10 @@ def import_judgements(
 def _decide_probabilities(
     collection: Collection, lines: Sequence[Line], probabilities: Probabilities
 ) -> None:
-    """Decide what `p` means for each annotator in the lines, unless it was decided so before."""
+    """Store a decision on what probabilities mean for each annotator in the lines.
+
+    No decision is stored if the probabilities already have this meaning.
+    """
     annotators = {line.judgement.annotator for line in lines if line.judgement.p is not None}
     study = collection.study()
     decisions = [

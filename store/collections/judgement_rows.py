@@ -83,7 +83,10 @@ class JudgementRows(CollectionRows):
             return connection.execute(_LAST, {"of": self.number}).scalar() or 0
 
     def judgement_ids(self) -> list[str]:
-        """Read the ids of all judgements, by which imports recognise them, in order of numbers."""
+        """Read the ids of all judgements, in the order of their numbers.
+
+        An import recognises stored judgements by their ids.
+        """
         query = select(JudgementRow.id).where(JudgementRow.collection == self.number)
         with self.transaction() as connection:
             return list(connection.execute(query.order_by(JudgementRow.number)).scalars())
@@ -242,6 +245,7 @@ class JudgementRows(CollectionRows):
 
     def _item_rows(self, judgement: Judgement) -> list[dict[str, Any]]:
         """Make a table row for each item of a judgement about more than two items."""
+        # `best` or `worst` is None if the annotator did not choose one. No item is None.
         choices = {judgement.best: "best", judgement.worst: "worst"}
         return [
             {
@@ -285,9 +289,9 @@ class JudgementRows(CollectionRows):
                 if number is None:
                     continue
                 undone: Judgement | None = None
-                if number < first_number:
+                if number < first_number:  # the judgement is stored
                     undone = self._judgement_to_undo(number)
-                elif number < judgement.number:  # only an earlier judgement can be undone
+                elif number < judgement.number:  # it is a new judgement before the undo
                     undone = judgements[number - first_number]
                 check_undo(judgement, undone, undone=number in undone_numbers)
                 undone_numbers.add(number)
@@ -315,25 +319,22 @@ def _number_new_judgements(
 ) -> Iterator[tuple[str, Judgement]]:
     """Yield (id, judgement) of the judgements that are not stored yet, with new numbers.
 
-    The judgements may come from a file, with the numbers that they have in the file. There, an undo
-    names the judgement that it undoes by the number in the file. Such an undo gets the number in
-    the store instead.
+    Judgements from a file have the numbers of the file. There, an undo names the judgement that it
+    undoes by the number in the file. Such an undo gets the number in the store instead.
 
     Args:
         judgements_with_ids: (id, judgement) of all judgements.
         number_of_stored_id: {id: number} of stored judgements.
         first_number: the first new number.
     """
-    number_in_store: dict[int, int] = {}  # {number in the file: number in the store}
-    next_number = first_number
+    new_numbers = count(first_number)
+    number_in_store: dict[int | None, int] = {}  # {number in the file: number in the store}
     for id, judgement in judgements_with_ids:
-        number = number_of_stored_id.get(id)
-        if number is None:
-            number = next_number
-            next_number += 1
-            undoes = judgement.undoes
-            if undoes is not None:
-                undoes = number_in_store.get(undoes, undoes)
+        if id in number_of_stored_id:
+            number = number_of_stored_id[id]
+        else:
+            number = next(new_numbers)
+            undoes = number_in_store.get(judgement.undoes, judgement.undoes)
             yield id, replace(judgement, number=number, undoes=undoes)
         if judgement.number:  # 0: the judgement is not from a file
             number_in_store[judgement.number] = number

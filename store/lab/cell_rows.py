@@ -1,4 +1,7 @@
-"""Store the results of experiments' cells in the database, and find them again by their keys."""
+"""Store the results of an experiment in the database, and find the results by their keys.
+
+An experiment consists of cells. In each cell, one ranker is fitted to one division of the data.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,7 @@ _AT_ONCE = 500  # keys that one SQL statement looks up
 
 
 class StoredCell(NamedTuple):
-    """Result of a cell: a ranker that was fitted to one division of data.
+    """Result of a cell of an experiment: one ranker, fitted to one division of the data.
 
     Attributes:
         order: (n_docs,) numbers of the test documents, query by query, the best first.

@@ -61,7 +61,7 @@ class Convergence:
 
         Cost: two short transactions if the refit is recorded; four the first time in a process.
         """
-        if number <= self._refit_number:
+        if number <= self._refit_number:  # there are no new judgements
             return
         measures = {"train": {_measure_of(goal): 1 - remaining.wrong}}
         if remaining.holdout_n:
@@ -74,7 +74,8 @@ class Convergence:
             "seconds_train": seconds,
         }
         self._refit_number = number
-        # A record is due whenever the number of judgements has grown by a quarter.
+        # Milestones are numbers of judgements from 8 on, each a quarter higher than the one before.
+        # A record is due if a milestone was passed since the last record.
         if milestone(number) > milestone(self._recorded_number):
             self._record()
 
@@ -109,7 +110,7 @@ def recorded(collection: Collection, goal: Goal) -> list[dict[str, float | None]
         Rows with `answers`, the number of answers; `expected`, the share of the pairs or of the
         top items that the model expected to be right, None if another goal applied at the refit;
         and `holdout`, the share of the held-out answers that the model predicted, None if there
-        were fewer than `FEW`.
+        were fewer than 5 held-out answers.
 
     Cost: one transaction.
     """

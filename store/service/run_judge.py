@@ -62,7 +62,7 @@ def vali_pairs(vali: Queries, comparator: TrainableComparator, judgements: int, 
 
 @dataclass(kw_only=True)
 class _Pool(WorkerPool[Question]):
-    """Asks workers questions about the documents of a part, and stores the answers in the run.
+    """Asks workers about pairs of documents, and stores the answers in the run.
 
     Attributes:
         run: the run that stores the answers.
@@ -102,7 +102,7 @@ class _Pool(WorkerPool[Question]):
         return questions
 
     def queue_unanswered(self, split: Split, questions: Sequence[Question]) -> None:
-        """Let the questions wait that have no answer yet, and set the part that they are about."""
+        """Queue the questions about a part of the data (`split`) that have no answer yet."""
         self.split = split
         self.waiting = [
             question for question in questions if self.pair_of(question) not in self.targets
@@ -136,7 +136,7 @@ class _Pool(WorkerPool[Question]):
         return self.split == "vali"
 
     def _keep_answer(self, question: Question, verdicts: Sequence[Verdict]) -> None:
-        """Store the verdict on a question, and the verdict on its reverse order if there is one."""
+        """Store the verdict on a pair; a second verdict is about the documents in reverse order."""
         orders = [(question.left, question.right), (question.right, question.left)]
         answers = [
             JudgeAnswer(left, right, verdict.answer, **verdict.facts(), at=time.time())
@@ -267,7 +267,7 @@ class RunJudge:
         }
 
     def _undecided(self) -> str | None:
-        """Return a fault in words if all answers about a part are ties or skips; else None."""
+        """Return why nothing can be learned if a part has only ties and skips; else None."""
         for split, part in _PARTS.items():
             targets = list(self._targets_of(split).values())  # NaN: a skip; 0.5: a tie
             n_skipped = sum(map(math.isnan, targets))
@@ -314,7 +314,7 @@ class RunJudge:
         unanswered = [pair for pair in pairs if pair not in targets]
         if unanswered and not self._closed:
             self._ask(split, unanswered)
-        # A stored probability tells how likely the document with the lower number is better.
+        # Stored probabilities are about the document with the lower number.
         p_lower = np.array([targets.get(pair, math.nan) for pair in pairs], np.float32)
         return np.where(np.asarray(i) < np.asarray(j), p_lower, 1 - p_lower).astype(np.float32)
 

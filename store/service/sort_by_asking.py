@@ -169,7 +169,9 @@ def _ask_and_rank(
         service: the service of the collection to sort.
         connections: {annotator: the judge that answers under this name}.
         given_items: the items that were passed to `sort`.
-        max_calls, seed, goal: see `SortedItems` and `ask_in_turn`.
+        max_calls: most calls of each judge in the collection, earlier calls included; None: no
+            limit.
+        seed, goal: facts about the call, which the result keeps.
         progress: called with the progress in words.
     """
     progress("fitting the answers so far")
@@ -323,7 +325,7 @@ def _estimate_models(
 def _limit_questions(
     expected: int | None, given_items: GivenItems, max_calls: int | None, n_judges: int
 ) -> int:
-    """Limit the expected number of questions to the number of pairs, and to the judges' calls."""
+    """Limit the expected number of questions by the number of pairs and the judges' calls."""
     n_items = len(given_items.items)
     n_pairs = n_items * (n_items - 1) // 2
     limits = [n_pairs]  # no pair is asked about twice

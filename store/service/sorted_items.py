@@ -287,7 +287,7 @@ def _draws(ranker: PosteriorRanker, queries: Queries) -> F64:
     posterior's residual variance.
     """
     mean_and_draws = ranker.comparator.prepare(ranker.scaled(queries).features)
-    draws: F64 = mean_and_draws[:, 1:]
+    draws: F64 = mean_and_draws[:, 1:]  # column 0 is the posterior mean
     noise = np.random.default_rng(0).normal(size=draws.shape)
     scores: F64 = draws + np.sqrt(ranker.comparator.residual) * noise
     return scores

@@ -81,9 +81,8 @@ class ItemFinder:
         left_numbers = self._candidates(place, left, record)
         right_numbers = self._candidates(place, right, record)
         all_pairs = self._pairs_in_one_group(left_numbers, right_numbers)
-        first_pairs = list(
-            islice(all_pairs, 2)
-        )  # with a second pair, it is not clear which is meant
+        # Two pairs are enough to know that it is not clear which pair is meant.
+        first_pairs = list(islice(all_pairs, 2))
         names = f"{shown(text_of(left))} and {shown(text_of(right))}"
         if not first_pairs:
             refuse(place, f"{names} are one item, or of different groups")

@@ -83,7 +83,7 @@ def _results(annotation: Any) -> list[Record]:
 
 
 def _selected_sides(annotation: Any) -> list[Any]:
-    """List the sides that the Pairwise results of an annotation select, such as `left`."""
+    """List the sides, such as `left`, that are selected in an annotation's Pairwise results."""
     values = [
         result.get("value") for result in _results(annotation) if result.get("type") == "pairwise"
     ]
