@@ -438,7 +438,7 @@ def _read_pair(
     number_of_id: Mapping[str, int],
     columns: tuple[str, str],
 ) -> tuple[int, int]:
-    """Read the numbers of the two items that two columns of a row name; they must differ."""
+    """Read the numbers of the items that two columns of a row name; the items must differ."""
     first_column, second_column = columns
     first = _read_item(place, cells[first_column], number_of_id)
     second = _read_item(place, cells[second_column], number_of_id)

@@ -109,7 +109,7 @@ class JudgementRows(CollectionRows):
     def _with_items(
         self, connection: Connection, rows: Sequence[Row[Any]]
     ) -> Sequence[Sequence[Any]]:
-        """Complete the rows of judgements about more than two items by the numbers of the items.
+        """Add the numbers of the items to the rows of judgements about more than two items.
 
         Args:
             connection: an open transaction.

@@ -41,8 +41,9 @@ class Process(NamedTuple):
         if self.host != socket.gethostname() or self.pid is None:
             return False
         start = process_start(self.pid)
-        if start is not None and self.process_start is not None and start != self.process_start:
-            return True  # another process has got the same number
+        are_starts_known = None not in (start, self.process_start)
+        if are_starts_known and start != self.process_start:
+            return True  # a later process has got the same number
         return not is_process(self.pid)
 
 

@@ -64,7 +64,7 @@ def new_session(
         len(items),
         groups=items.groups,
         among=collection.allowed_pairs(),
-        keep=_fits_folder(),
+        keep=_fits_folder(),  # slow fits are cached there
         study=study,
         **settings,
     )
@@ -205,7 +205,7 @@ class LabellingService:
         return any(item in lease.question.items for lease in live_leases)
 
     def question(self, annotator: str, lease: str) -> Question:
-        """Return the leased question with the id `lease`.
+        """Return the question of the lease with the id `lease`.
 
         Raises:
             LeaseError: if there is no such lease.
@@ -637,7 +637,7 @@ class LabellingService:
 def _most_unfitted(session: Session) -> int:
     """Return the most answers that a machine may give before the next fit.
 
-    Fits of many answers or items are slow. So the limit grows to 5 % of the answers or of the
-    items.
+    The limit is 20 answers. Fits of many answers or items are slow, so there the limit is 5 % of
+    the answers or of the items.
     """
     return max(_MOST_UNFITTED, session.events // 20, session.n_items // 20)

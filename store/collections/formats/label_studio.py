@@ -13,7 +13,7 @@ from store.collections.formats.item_finder import ItemFinder, Record
 
 COLUMNS = ("data", "annotations")
 _MOST_SECONDS = 1e9  # a longer time for an answer is an error of the file, and is ignored
-# The ends of the names of the fields with the left and the right item, such as text1 and text2.
+# The endings by which field names tell the left item from the right, as in text1 and text2.
 _SIDES = (("left", "right"), ("1", "2"), ("a", "b"), ("0", "1"))
 
 
