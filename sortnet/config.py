@@ -227,7 +227,7 @@ class Settings:
         return {f.name: getattr(self, f.name) for f in fields(self)}
 
     def changed(self, **values: Any) -> Self:
-        """Copy these settings with new values for some names, also of settings of the training.
+        """Copy these settings with new values by name; nested training settings may be named, too.
 
         Raises:
             DataError: if a name is not a setting of this ranker.
@@ -260,7 +260,7 @@ class Settings:
         return DEFAULTS["nets"]
 
     def candidates(self, train: Queries) -> list[Self]:
-        """List the settings to fit, with a value for each setting that is None.
+        """List candidates: copies of the settings that have a value where the settings have None.
 
         If the list has several entries, a ranker is fitted with each entry, and the validation part
         chooses among these rankers.

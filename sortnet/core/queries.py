@@ -163,7 +163,7 @@ class Queries:
         source: str = "data",
         weights: F32 | None = None,
     ) -> Queries:
-        """Group rows that are checked already into queries.
+        """Group rows into queries; the rows are checked already.
 
         Args:
             features: (n_docs, n_features) features.

@@ -221,7 +221,7 @@ class IterationSteps:
         return pairs, gather_rows(train, keys_of_all(train, asked_keys))
 
     def pairs_of_vali(self, ranking: SortResult) -> ComparedPairs:
-        """Return the compared pairs of V, by which a training may choose its epoch, in order."""
+        """Return the compared validation pairs; a training may choose its epoch by them."""
         return ranking.compared.in_order()
 
     def is_last(self, state: State, n_new: int) -> bool:

@@ -17,7 +17,7 @@ from sortnet.core.large_arrays import joined_ranges
 from sortnet.core.shard import gather_rows, sum_of_earlier_processes, sum_over_processes
 
 # An epoch has at least `_PAIRS_A_DOCUMENT` pairs for each document of a query, if the query has so
-# many pairs. A longer query counts as having `_LONG` documents.
+# many pairs. A query of more documents counts as having `_LONG`.
 _PAIRS_A_DOCUMENT = 6
 _LONG = 500
 _BYTES_OF_FLOAT32 = 4
@@ -61,7 +61,7 @@ class _PairRanges:
 
 @dataclass(frozen=True)
 class _EpochRow:
-    """The pairs of an epoch in one row, query by query, which is cut into mini-batches.
+    """The pairs of an epoch, lined up query by query, to be cut into mini-batches.
 
     Attributes:
         queries: (n_queries,) numbers of the queries of all processes, in the order of the row.
@@ -207,7 +207,7 @@ class QueryPairs:
     def endless_batches(
         self, size: int, most: int | None, rng: np.random.Generator, device: torch.device
     ) -> Iterator[MiniBatch]:
-        """Yield mini-batches without end, by repeated passes over the pairs; see `batches`."""
+        """Yield mini-batches without end, by repeated passes over the pairs."""
         while len(self):
             yield from self.batches(size, most, rng, device)
 
@@ -292,7 +292,7 @@ class QueryPairs:
         pairs[is_drawn_pair] = first_pair + _random_below(limits, bits[is_drawn_pair])
 
     def _shuffle_pairs(self, pairs: I64, ranges: _PairRanges, shuffled: Callable[..., I64]) -> None:
-        """Replace pairs of a mini-batch, in place, by the pairs that a random order puts there.
+        """Replace pairs of a mini-batch, in place, by pairs at the same places of a random order.
 
         Only the pairs of a query that gives all its pairs to the epoch, but in several
         mini-batches, are put in random order. Otherwise the same pairs would always share a
@@ -353,8 +353,8 @@ class QueryPairs:
             device: the device of the mini-batch.
         """
         docs, winner, loser = self._documents_of_batch(ranges, pairs)
-        # The loss is a sum over the mini-batch: divided by the number of pairs, and not by their
-        # weights, it makes a small step if the pairs have little weight.
+        # The loss is divided by the number of pairs, not by the sum of their weights. So a step is
+        # small if the pairs have little weight.
         weight = np.full(len(pairs), 1 / n_in_all, np.float32)
         if self.weight is not None:
             weight *= self.weight[pairs]

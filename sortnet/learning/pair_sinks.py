@@ -47,7 +47,7 @@ class CountedPairs:
         return cls(np.empty(0, np.int64), none, none, none, none)
 
     def with_rows_for(self, keys: I64) -> CountedPairs:
-        """Return a copy with rows for all keys; a new pair was never added and never wrong.
+        """Return a copy with a row for each key; new rows say never added and never wrong.
 
         Args:
             keys: ascending keys of pairs; some may have a row.
@@ -143,7 +143,7 @@ class MemoryPairs:
         return ComparedPairs.of_keys(key[first_iteration < end_iteration])
 
     def counted(self, split: Split) -> CountedPairs:
-        """Return every pair that was added or wrong, with its iterations."""
+        """Return every pair that was added or wrong, with the iterations when that happened."""
         return self._counted[split]
 
 
@@ -158,7 +158,7 @@ def own_pairs(sink: PairSink, train: Queries, vali: Queries) -> PairSink:
 
 
 def own_keys(queries: Queries, key: I64) -> I64:
-    """Select the pairs of this process's shard, and turn them into keys of the shard's documents.
+    """Select the keys of pairs in this process's shard, with documents numbered in the shard.
 
     Args:
         queries: the shard; without one, all keys are returned as they are.
@@ -174,7 +174,7 @@ def own_keys(queries: Queries, key: I64) -> I64:
 
 
 def keys_of_all(queries: Queries, key: I64) -> I64:
-    """Turn keys of a shard's pairs into keys with the document numbers of all queries."""
+    """Renumber the documents in keys of a shard's pairs: count from the first of all documents."""
     return key if queries.shard is None else moved(key, queries.shard.first_doc)
 
 
@@ -213,7 +213,7 @@ class _OwnPairs:
     def pairs(
         self, split: Split, before: int | None = None, docs: tuple[int, int] | None = None
     ) -> ComparedPairs:
-        """Return the pairs of the shard, with its document numbers; see `PairSink.pairs`."""
+        """Return the shard's training or validation pairs, with documents numbered in the shard."""
         part = self.parts[split]
         first_doc = self._first_doc(split)
         low, high = (0, part.n_docs) if docs is None else docs

@@ -380,7 +380,7 @@ def _within_limit(part: SortedPart, new_rows: I64) -> I64:
 
 
 def pairs_to_learn(queries: Queries, key: I64, compared: ComparedPairs) -> ComparedPairs:
-    """Make a table of the selected pairs that the data answer, sorted by `ComparedPairs.in_order`.
+    """Make a table, `in_order`, of the selected pairs for which the data have an answer.
 
     A pair that the sort compared keeps its row of the sort. Any other pair gets a row without a
     margin.
@@ -401,7 +401,7 @@ def pairs_to_learn(queries: Queries, key: I64, compared: ComparedPairs) -> Compa
 
 
 def answered_pairs(queries: Queries, key: I64) -> ComparedPairs:
-    """Make a table of the pairs that the data answer, without margins.
+    """Make a table, without margins, of the pairs for which the data have an answer.
 
     The better document of each pair is first, and the rows are sorted by key, see
     `ComparedPairs.in_order`.
@@ -612,6 +612,6 @@ def _draw(part: SortedPart, weight: F64 | I64, n: int) -> I64:
 def _draw_two_documents(rng: np.random.Generator, size: I64) -> tuple[I64, I64]:
     """Draw two different numbers from 0 to size - 1 for each of m sizes, (m,) each."""
     i = (rng.random(len(size)) * size).astype(np.int64)
-    # Number j is 1 to size - 1 numbers after i, where 0 follows the last number.
+    # The numbers form a circle, where 0 follows size - 1: j is 1 to size - 1 steps after i.
     distance = 1 + (rng.random(len(size)) * (size - 1)).astype(np.int64)
     return i, (i + distance) % size

@@ -188,7 +188,7 @@ def train_share(
     def train_member(
         number: int, seed: int, progress: Progress
     ) -> tuple[Trained, Mapping[str, Tensor]]:
-        """Train the member with this number for the share, from its moments of the share before."""
+        """Train one member for the share, from the optimiser's moments after the last share."""
         member = comparator.members[number]
         moments = before.moments[number] if before.moments else {}
         return _train_share(
@@ -209,7 +209,7 @@ def _pairs_of(
     settings: Training,
     gain: F32 | None,
 ) -> tuple[QueryPairs, QueryPairs]:
-    """Group training and validation pairs by query; a GPU gets their features if they fit.
+    """Group training and validation pairs by query; copy their features to a GPU if they fit.
 
     Raises:
         DataError: if all training pairs have weight 0.
@@ -363,7 +363,7 @@ def _value_of_epoch(
 
 
 def _is_scored(epoch: int, epochs: int) -> bool:
-    """Whether RankQuality is measured after an epoch: about `_SCORED` times in the second half."""
+    """Whether RankQuality is measured after an epoch: a few times, in the second half only."""
     epochs_between_scores = max(1, epochs // 2 // _SCORED)
     return 2 * epoch > epochs and (epochs - epoch) % epochs_between_scores == 0
 
@@ -378,7 +378,7 @@ def _train_share(
     seed: int,
     progress: Progress,
 ) -> tuple[Trained, Mapping[str, Tensor]]:
-    """Train a net for one share of a budget's steps, see `train_share`.
+    """Train a net for one share of a budget's steps, and keep its last weights.
 
     Args:
         net: the net, which is trained in place.
@@ -531,7 +531,7 @@ def _learning_rates(
 def _one_cycle(
     optimizer: torch.optim.Optimizer, highest_rate: float, share: Share
 ) -> torch.optim.lr_scheduler.LRScheduler:
-    """Make a one-cycle schedule over the whole budget, ready for the first step of the share."""
+    """Make a one-cycle schedule over all steps of a run, ready for the share's first step."""
     make_schedule = partial(
         torch.optim.lr_scheduler.OneCycleLR,
         optimizer,

@@ -26,7 +26,7 @@ _MOST_BYTES = 256 * 2**20  # size of all files in a cache folder
 
 
 def cached(folder: Path | None, inputs: Iterable[Any], make: Callable[[], Arrays]) -> Arrays:
-    """Return the arrays that `make` computes, from the cache if the inputs are the same as before.
+    """Read arrays from the cache, or compute them with `make` if the inputs are new.
 
     Args:
         folder: the folder of the cache, created if it is missing. If None, nothing is cached. If

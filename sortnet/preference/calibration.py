@@ -101,7 +101,7 @@ def calibration(
 
 
 def _range_numbers(p: F64) -> I64:
-    """Return the number of the range of each probability, from 0.
+    """Return the number of the range in which each probability lies.
 
     The range k is from `EDGES[k]` up to `EDGES[k + 1]`. An inner edge belongs to the higher range,
     and the probability 1 to the last range.

@@ -248,7 +248,7 @@ class History:
         return np.flatnonzero(~np.isin(self.events.annotator[:upto], numbers))
 
     def answered_by_few(self, people: int) -> list[tuple[int, ...]]:
-        """List the questions that somebody has answered, but fewer people than wanted.
+        """List the questions that at least one person, but fewer people than wanted, answered.
 
         Questions of the hold-out are left out. A question is given as its items in ascending order;
         the oldest question is first.
@@ -372,9 +372,11 @@ class History:
                 judgement.
         """
         events = self.events
-        # The row -1 means the last row to numpy, but then `is_earlier` is false in any case.
+        # An unknown judgement has the row -1. Its checks below read the last event, which does not
+        # matter, because `is_earlier` is false.
         is_earlier = (undone_rows >= 0) & (undone_rows < undo_rows)
         is_answer = events.answer[undone_rows] != UNDO
+        # The column `undone` has the number of events up to and including the first undo.
         is_first_undo = events.undone[undone_rows] == undo_rows + 1
         can_be_undone = is_earlier & is_answer & is_first_undo
         is_own = events.annotator[undone_rows] == events.annotator[undo_rows]
@@ -388,10 +390,10 @@ class History:
         check_undo(events[int(undo_rows[first_invalid])], earlier)
 
     def _remember_unjoined_pairs(self, usable_rows: I64) -> None:
-        """Remember the pairs of new votes, whose components `components` joins later.
+        """Remember the pairs of new votes, so that `components` can join the items later.
 
-        One pair more than is joined one by one is enough, because then all components are
-        recomputed from the votes.
+        At most 65 pairs are remembered. With more than 64 pairs, `components` does not read them,
+        but recomputes all components from the votes.
         """
         n_to_join = max(_FEW_JOINS + 1 - len(self._unjoined), 0)
         new_pairs = self._pairs_of(usable_rows[:n_to_join]).pair
@@ -420,7 +422,7 @@ class History:
         return usable_rows
 
     def _update_counts_of_items(self, counts: I64, rows: I64, by: int) -> None:
-        """Add `by` to the count of each item that the given rows are about."""
+        """Add a number, `by`, to the count of each item that the given rows are about."""
         np.add.at(counts, self.events.left[rows], by)
         np.add.at(counts, self.events.right[rows], by)
         further = self.events.further[rows]  # -1 for an empty place
@@ -467,7 +469,7 @@ class History:
         return _PairsOfRows(place, pair)
 
     def _is_compared(self, rows: I64, i: I64, j: I64) -> Bool:
-        """Tell which pairs of items in questions the answers compare.
+        """Tell which pairs of a question's items are compared by its answer.
 
         An answer that names the best item compares it, and the worst item if it is named, with all
         items. Any other answer compares all pairs of its items.
@@ -488,7 +490,7 @@ class History:
         return is_compared
 
     def _pair_lists(self, rows: I64, *, compared: bool = False) -> list[list[int]]:
-        """List the packed pairs of each event separately; see `_pairs_of`."""
+        """List the pairs that `_pairs_of` finds as one list of packed pairs for each event."""
         if not len(rows):
             return []
         pairs = self._pairs_of(rows, compared=compared)
@@ -537,7 +539,7 @@ class History:
         return replace(votes, probit=np.where(has_probit, probit, np.nan))
 
     def _is_by_annotators_with(self, kind: Probabilities, rows: I64) -> Bool:
-        """Whether each row is by an annotator whose probabilities are of a kind."""
+        """Whether each row is by an annotator whose probabilities are of the given kind."""
         numbers = [
             self.annotators.get(name, -1)
             for name, kind_of_annotator in self._probabilities.items()
@@ -568,22 +570,31 @@ class History:
         return self._logs[annotator]
 
     def _update_log(self, log: AnnotatorLog, rows: I64) -> None:
-        """Add events of an annotator to the annotator's log."""
+        """Add events of an annotator to the annotator's log, in their order.
+
+        Args:
+            log: the log of the annotator.
+            rows: the rows of the events. An answer is added to the log. An undo takes an earlier
+                answer out of the log.
+        """
         answer_rows, is_undo = self._answer_rows(rows)
-        events = zip(
+        is_usable = self._is_usable(answer_rows)
+        pairs_of_questions = self._pair_lists(answer_rows)
+        compared_pairs_of_answers = self._pair_lists(answer_rows, compared=True)
+        answers = zip(
             answer_rows.tolist(),
             is_undo.tolist(),
-            self._is_usable(answer_rows).tolist(),
-            self._pair_lists(answer_rows),
-            self._pair_lists(answer_rows, compared=True),
+            is_usable.tolist(),
+            pairs_of_questions,
+            compared_pairs_of_answers,
             strict=True,
         )
-        for row, event_is_undo, is_usable, pairs, compared_pairs in events:
+        for answer_row, is_undone, answer_is_usable, pairs, compared_pairs in answers:
             question = tuple(sorted(pairs))
-            if event_is_undo:
-                log.take_back(row, question, compared_pairs)
+            if is_undone:
+                log.take_back(answer_row, question, compared_pairs)
             else:
-                log.add(row, question, compared_pairs, is_usable)
+                log.add(answer_row, question, compared_pairs, answer_is_usable)
 
     def _holdout_counts(self) -> dict[int, int]:
         """Count the votes of the hold-out about each pair that has any, by packed pair.

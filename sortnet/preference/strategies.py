@@ -200,7 +200,7 @@ def _draw_pair(view: View, rng: np.random.Generator) -> Pair:
 
 
 def merge_pass(view: View, rng: np.random.Generator) -> Pair | None:
-    """Choose the comparison that a merge sort has waited for longest, of those that are free.
+    """Choose the free pair whose comparison a merge sort has waited for longest.
 
     The comparisons of a merge sort connect all items.
     """
@@ -218,18 +218,23 @@ def connect(view: View, rng: np.random.Generator) -> Pair | None:
     is_joining = view.component[first] != view.component[second]
     i = first[is_joining]
     j = second[is_joining]
-    return _worthiest_pair(view, (i, j), _information_of_answers(view, i, j), rng)
+    bits = _information_of_answers(view, i, j)
+    return _worthiest_pair(view, (i, j), bits, rng)
 
 
 def bald(view: View, rng: np.random.Generator) -> Pair | None:
-    """Choose the pair whose answer is most informative about the scores; see `information`.
+    """Choose the pair whose answer is expected to tell most about the scores.
+
+    This is BALD, Bayesian active learning by disagreement: the expected information is the mutual
+    information, in bits, between the answer and the scores.
 
     Cost: the information of each pair is computed, if there are at most 20,000 pairs. Else 4,000
     pairs are drawn: half of them are neighbours in the ranking, and an eighth have an item with few
     answers. Items with few answers are searched among 20,000 items at most.
     """
-    i, j = _candidates(view, rng)
-    return _worthiest_pair(view, (i, j), _information_of_answers(view, i, j), rng)
+    first, second = _candidates(view, rng)
+    bits = _information_of_answers(view, first, second)
+    return _worthiest_pair(view, (first, second), bits, rng)
 
 
 def top_pair(view: View, rng: np.random.Generator) -> Pair | None:
@@ -251,12 +256,16 @@ def top_pair(view: View, rng: np.random.Generator) -> Pair | None:
         i, j = _sampled(view.every, rng)
     else:
         i, j = _neighbours_among_drawn(view, uncertainty, rng)
-    weight = (uncertainty[i] + uncertainty[j]) / (1 + view.pending[i] + view.pending[j])
-    return _worthiest_pair(view, (i, j), _information_of_answers(view, i, j) * weight, rng)
+    n_pending = view.pending[i] + view.pending[j]
+    weight = (uncertainty[i] + uncertainty[j]) / (1 + n_pending)
+    bits = _information_of_answers(view, i, j)
+    return _worthiest_pair(view, (i, j), bits * weight, rng)
 
 
 def _neighbours_among_drawn(view: View, weight: F64, rng: np.random.Generator) -> CandidatePairs:
-    """Draw items in proportion to a weight, and return pairs of neighbours among the drawn items.
+    """Draw items, and pair each drawn item with its neighbours in the ranking of the drawn items.
+
+    Items with a larger weight are more likely to be drawn, see `draw_in_proportion`.
 
     Args:
         view: the state of the session.
@@ -341,7 +350,7 @@ def _information_of_answers(view: View, i: I64, j: I64) -> F64:
 
 
 def _candidates(view: View, rng: np.random.Generator) -> CandidatePairs:
-    """Return the pairs to choose from: all pairs if they are few, else a sample, see `bald`."""
+    """Return the pairs to choose from: all pairs if they are few, else a sample of 4,000 pairs."""
     if view.every is not None:
         return _sampled(view.every, rng)
     # Half of the candidates are neighbours, an eighth have an item with few answers, and the rest

@@ -37,7 +37,7 @@ class _Ensemble:
         return weights - weights_of_negatives
 
     def exceeds(self, next_ensemble: _Ensemble) -> bool:
-        """Check whether the mean measure falls from this ensemble to the next, by `_TOLERANCE`."""
+        """Check whether the next ensemble's mean measure is lower by 0.002 or more."""
         return next_ensemble.mean_measure + _TOLERANCE <= self.mean_measure
 
 

@@ -101,7 +101,7 @@ def choose(
 
 
 def _would_spend_answers(train: Queries, vali: Queries, config: Config) -> bool:
-    """Check whether trials would use up answers of a judge, or answers of a limited number."""
+    """Check whether trials would use up a judge's answers, or a limited number of answers."""
     has_judge = train.judge is not None or vali.judge is not None
     return has_judge or config.judgements is not None
 

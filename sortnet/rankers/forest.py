@@ -181,7 +181,7 @@ class ForestSettings(Settings):
     ranker: ClassVar[type[ForestRanker]] = ForestRanker
 
     def best_trees(self, forest: Forest, vali: Queries) -> tuple[Forest, int]:
-        """Choose the number of first trees with the best RankQuality on `vali`; drop the rest.
+        """Keep the first trees, as many as rank `vali` best by RankQuality; drop the rest.
 
         Returns:
             The forest of the first trees, and their number, at least one.

@@ -106,7 +106,7 @@ def ranksvm(part: Queries, C: float, progress: Progress = lambda text: None) -> 
 
     @lru_cache(maxsize=1)  # many products are taken at the same w; the cache needs a hashable key
     def rows_inside_margin(bytes_of_w: bytes) -> csr_array:
-        """Select the rows of the matrix A for pairs inside the margin, which are the matrix A_s."""
+        """Select the rows of the pairs inside the margin from the matrix A; they are A_s."""
         margins = A @ (X @ np.frombuffer(bytes_of_w))
         return A[margins < 1]
 
@@ -122,14 +122,14 @@ def ranksvm(part: Queries, C: float, progress: Progress = lambda text: None) -> 
 
 
 def _pair_matrix(part: Queries) -> csr_array:
-    """Make the matrix A (m, n_docs) of the m pairs of different grades in a query.
+    """Make the matrix A (m, n_docs) of the m pairs of documents of a query with different grades.
 
     A row has 1 at the better document of the pair, and -1 at the worse document.
     """
     pairs = pairs_of_grades(part)
     m = len(pairs)
     index_type = np.int32 if 2 * m < 2**31 else np.int64  # int32 takes half the memory
-    # A sparse matrix has its numbers row by row; each row has two, in the columns i and j.
+    # A sparse matrix stores its numbers row by row: here two a row, in the columns i and j.
     columns = np.stack((pairs.i, pairs.j), axis=1, dtype=index_type, casting="same_kind").ravel()
     numbers = np.tile([1.0, -1.0], m)
     row_starts = np.arange(0, 2 * m + 1, 2, dtype=index_type)

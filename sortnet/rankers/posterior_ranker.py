@@ -44,7 +44,7 @@ class Scores:
     residual: float  # υ², variance of a score that the features do not explain
 
     def prepare(self, X: F32) -> F64:
-        """Compute scores (n, 1 + k) of n documents: expected scores, then scores of each draw."""
+        """Compute scores (n, 1 + k) of n documents: expected scores, then k random draws."""
         weights = np.vstack((self.mean, self.draws))
         scores: F64 = X.astype(np.float64) @ weights.T
         return scores
@@ -109,7 +109,7 @@ class PosteriorSettings(Settings):
     scaling: str | None = scaling_setting("the best of a few scalings")
 
     def candidates(self, train: Queries) -> list[Self]:
-        """List the settings to fit: with several scalings to try if the scaling is None."""
+        """List candidates: a copy for each scaling to try, or these settings if scaling is set."""
         if self.scaling:
             return [self]
         return [self.changed(scaling=scaling) for scaling in _SCALINGS_TRIED]

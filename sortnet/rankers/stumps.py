@@ -123,7 +123,8 @@ def boosted(
     for boosting_round in range(1, rounds + 1):
         progress(f"boosting, round {boosting_round}/{rounds}")
         weight = weigh(score[better] - score[worse], weight_at_start)
-        # r is the sum of the potentials of the documents above the threshold.
+        # A document's potential is its weight in pairs as the better document, minus its weight as
+        # the worse document. So r is the sum of the potentials of the documents with h = 1.
         potential: F64 = np.bincount(better, weight, train.n_docs).astype(np.float64)
         potential -= np.bincount(worse, weight, train.n_docs)
         feature, threshold, r = best_stump(codes, potential, len(thresholds))
