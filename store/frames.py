@@ -30,7 +30,10 @@ _DTYPES_WITH_MISSING = {**_DTYPES, int: "Int64", bool: "boolean"}
 
 
 def _dtypes(table: type[Base], names: Iterable[str]) -> dict[str, str]:
-    """Return {column: its dtype in a frame} for some columns of a database table."""
+    """Return {column: its dtype in a frame} for some columns of a database table.
+
+    Whole numbers and flags that may be missing have the types `Int64` and `boolean` of pandas.
+    """
     dtypes = {}
     for name in names:
         column = table.__table__.columns[name]

@@ -325,7 +325,10 @@ def _filled_cells(place: str, record: Mapping[str, Any]) -> dict[str, Any]:
 def _read_answer(
     place: str, cells: Mapping[str, Any], number_of_id: Mapping[str, int], id: str
 ) -> _AnswerCells:
-    """Read the answer of a row from the columns in which the row has it."""
+    """Read the answer of a row from winner and loser, from left, right and answer, or from items.
+
+    The last form is for answers about more than two items.
+    """
     if cells.keys() >= _WINNER_COLUMNS:
         return _read_winner(place, cells, number_of_id, id)
     if cells.keys() >= _ANSWER_COLUMNS:

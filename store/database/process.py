@@ -8,7 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
-_BOOT = Path("/proc/sys/kernel/random/boot_id")
+_BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 
 class Process(NamedTuple):
@@ -96,5 +96,6 @@ def process_start(pid: int) -> str | None:
         ticks_since_boot = fields[22 - 3]  # field 22 is the time of the start
         if state in ("Z", "X"):  # zombie, dead
             return "ended"
-        return f"{_BOOT.read_text().strip()} {ticks_since_boot}"
+        boot_id = _BOOT_ID.read_text().strip()  # another text after each start of the machine
+        return f"{boot_id} {ticks_since_boot}"
     return None

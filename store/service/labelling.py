@@ -35,7 +35,7 @@ ATTEMPTS = 5  # times to choose questions, because other processes may lease the
 SESSION_SETTINGS = ("strategy", "holdout", "repeats")
 # After a fit in a thread, no further fit starts for this multiple of the fit's duration, so that
 # answers have the processor.
-_PAUSE = 2.0
+_PAUSE_FACTOR = 2.0
 _MOST_UNFITTED = 20  # most answers that a machine may give before the next fit, in small sessions
 
 
@@ -461,6 +461,7 @@ class LabellingService:
         """Fit the model, and store an error as `fault` instead of raising it.
 
         If fits are slow, this thread also renews the forecast; else `update` does so in a thread.
+        The next fit in a thread starts after a pause, which is twice as long as this fit.
         """
         started = time.monotonic()
         try:
@@ -471,7 +472,7 @@ class LabellingService:
         except Exception as error:  # no error may stop the storing of answers
             self.fault = f"{type(error).__name__}: {error}"
         ended = time.monotonic()
-        self._pause_until = ended + _PAUSE * (ended - started)
+        self._pause_until = ended + _PAUSE_FACTOR * (ended - started)
 
     def _start_session(self) -> None:
         """Start a new session: read the study and the items, and replay the judgements."""
@@ -565,7 +566,8 @@ class LabellingService:
     ) -> list[Lease]:
         """Renew an annotator's leases if they expire soon, and lease more questions if needed.
 
-        Leases about unknown items, or about pairs that the session does not allow, are ignored.
+        Leases about unknown items, or about pairs that the session does not allow, are ignored. If
+        other processes lease the chosen pairs first, others are chosen, at most five times.
 
         Args:
             n_questions: number of leases that the annotator needs; there may be more already.
