@@ -130,9 +130,9 @@ def test_a_server_that_says_to_ask_at_once_is_asked_after_waits_that_double(
 ) -> None:
     client = Answers([answered({}, status, **{"retry-after": value})])
     worker = worker_of(client, patience=20.0)
-    worker._over = Waits()  # type: ignore[assignment]
+    worker._stopped = Waits()  # type: ignore[assignment]
     assert f"still {status} after 15 seconds" in fault_of(worker)
-    assert worker._over.seconds == [1.0, 2.0, 4.0, 8.0]  # 16 more would be 31
+    assert worker._stopped.seconds == [1.0, 2.0, 4.0, 8.0]  # 16 more would be 31
     assert client.n_calls == 5
 
 
@@ -140,9 +140,9 @@ def test_a_server_that_says_to_ask_at_once_is_asked_after_waits_that_double(
 def test_a_retry_after_that_says_nothing_is_none(value: str) -> None:
     client = Answers([answered({}, 429, **{"retry-after": value})])
     worker = worker_of(client, patience=600.0)
-    worker._over = Waits()  # type: ignore[assignment]
+    worker._stopped = Waits()  # type: ignore[assignment]
     fault_of(worker)
-    waits = worker._over.seconds
+    waits = worker._stopped.seconds
     assert 600.0 - 1.5 * 60.0 < sum(waits) <= 600.0
     for k, wait in enumerate(waits):
         shortest = min(2.0**k, 60.0)

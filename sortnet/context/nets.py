@@ -59,7 +59,7 @@ class Dense(nn.Module):
 def hidden_layer(rows: int, columns: int, generator: torch.Generator) -> Linear:
     """Make a layer whose weights have variance 1 / rows, which keeps SELU units normalised."""
     layer = Linear(rows, columns, generator)
-    # `initial_weights` draws weights with variance 2 / (rows + columns).
+    # `initial_weights` draws weights with variance 2 / (rows + columns); this makes it 1 / rows.
     layer.weight.data *= ((rows + columns) / (2 * rows)) ** 0.5
     return layer
 
@@ -243,9 +243,9 @@ class _PairsInSets:
 
     def __init__(self, sizes: Tensor) -> None:
         """Count the pairs of each object, given the number of objects of each set, (q,)."""
-        end_of_set = torch.repeat_interleave(sizes.cumsum(0), sizes)
+        end_of_set = torch.repeat_interleave(sizes.cumsum(0), sizes)  # (n,) for each object
         n_objects_after = end_of_set - 1 - torch.arange(len(end_of_set))
-        # An object i is the first of a pair with each object after it in its set.
+        # Object i comes first in a pair with each object after it in its set, and in no other pair.
         self._end = n_objects_after.cumsum(0)  # (n,) number after the last pair of each i
         self._start = self._end - n_objects_after  # (n,) number of the first pair of each i
         self.n_pairs = int(n_objects_after.sum())
@@ -256,8 +256,9 @@ class _PairsInSets:
         An `end` that is too large stands for the end of all pairs.
         """
         pairs = torch.arange(start, min(end, self.n_pairs))
-        i = torch.searchsorted(self._end, pairs, right=True)
-        j = i + 1 + (pairs - self._start[i])
+        i = torch.searchsorted(self._end, pairs, right=True)  # the first i with an end above a pair
+        number_among_pairs_of_i = pairs - self._start[i]
+        j = i + 1 + number_among_pairs_of_i
         return i, j
 
 

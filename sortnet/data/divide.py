@@ -186,7 +186,7 @@ def drawn_parts(n: int, test: float, vali: float, *, seed: int | Sequence[int]) 
 
 
 def held_out(train: Queries, vali: Queries) -> dict[str, list[str]]:
-    """List the names of the queries that only `vali` has; if there are none, the document ids.
+    """List what only `vali` has: the names of its queries, or else the ids of its documents.
 
     >>> q = Queries.from_arrays([[float(k)] for k in range(9)], docids=list("abcdefghi"))
     >>> q = q.with_judgements(range(1, 9), range(8))
@@ -202,7 +202,7 @@ def held_out(train: Queries, vali: Queries) -> dict[str, list[str]]:
 def hold_out_documents(
     queries: Queries, *, seed: int = 0, as_before: Mapping[str, Sequence[str]] | None = None
 ) -> tuple[Queries, Queries]:
-    """Divide judged pairs into a training part T and a validation part V with other documents.
+    """Divide judged pairs into a training part T and a validation part V with unseen documents.
 
     Each pair of V has a document that T lacks, so V measures how well unseen documents are ranked.
     Whole queries are held out if at least eight queries have judgements; otherwise some documents
@@ -261,7 +261,7 @@ class _Reserved(NamedTuple):
     are_whole_queries: bool
 
     def in_pairs(self, pairs: Pairs) -> Bool:
-        """Return whether (n_pairs,) each pair has a document that is held out."""
+        """Tell for each pair (n_pairs,) whether one of its documents is held out."""
         return self.docs[pairs.winner] | self.docs[pairs.loser]
 
 
@@ -279,8 +279,8 @@ def _recorded_documents(queries: Queries, names: Mapping[str, Sequence[str]]) ->
 def _drawn_documents(queries: Queries, rng: np.random.Generator) -> _Reserved:
     """Draw the documents to hold out.
 
-    If `_SEVERAL` queries or more have judgements, whole queries are held out, otherwise some
-    documents of each query.
+    If at least eight queries have judgements, whole queries are held out, otherwise some documents
+    of each query.
     """
     judged = queries.judged
     assert judged is not None

@@ -65,7 +65,7 @@ def quantile_edges(numbers: ArrayLike, bins: int, source: str = "data") -> tuple
     quantiles = np.unique(np.quantile(values, np.arange(1, bins) / bins))
     edges = quantiles[quantiles > values.min()]
     if not len(edges) and values.max() > values.min():
-        # Nearly all numbers are the lowest number: one bin for it, one bin for all above it.
+        # Nearly all numbers are the lowest number. The highest number gets a bin of its own.
         edges = values.max(keepdims=True)
     if not len(edges):
         raise DataError(f"{source} has one number in every row: there is nothing to divide in bins")
@@ -120,7 +120,7 @@ def grade_numbers(rows: Rows, column: str, *, labelled: bool, are_grades: bool) 
 
 
 def _are_grades(numbers: F64) -> Bool:
-    """Return whether (n,) each number is a whole number from 0 that int32 can hold."""
+    """Tell for each of n numbers whether it is a whole number from 0 that int32 can hold."""
     are_grades: Bool = (
         (numbers >= 0) & (numbers <= np.iinfo(np.int32).max) & (numbers == np.floor(numbers))
     )

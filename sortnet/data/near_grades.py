@@ -58,7 +58,7 @@ def _pairs(queries: Queries) -> tuple[I64, I64]:
     Returns:
         The better document (n_pairs,) of each pair, and the worse document (n_pairs,).
     """
-    # A document is the first of as many pairs as its query has documents, one pair with itself.
+    # Each document is paired with every document of its query, also with itself.
     n_pairs_of_doc = np.repeat(queries.sizes, queries.sizes)
     query_starts = np.repeat(queries.offsets[:-1], queries.sizes)
     if n_pairs_of_doc.sum() <= _MOST_PAIRS:

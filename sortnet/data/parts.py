@@ -160,7 +160,7 @@ def facts_of(part: Queries) -> dict[str, Any]:
 
 
 def is_part(facts: Mapping[str, Any]) -> bool:
-    """Whether the facts of a data set describe a part of one file, see `facts_of`."""
+    """Whether the facts of a data set are those that `facts_of` writes for a part of one file."""
     return "queries" in facts or "rows" in facts
 
 
@@ -385,7 +385,7 @@ def rows_at(rows: Rows, numbers: I64) -> Rows:
             columns[name] = [cells[k] for k in numbers]
         else:
             columns[name] = cells[numbers]
-    # In the new table, a file begins after all taken rows of the files before it.
+    # Each file now starts at the row after the last selected row of the files before it.
     starts = np.searchsorted(numbers, [first for first, _ in rows.files]).tolist()
     files = [(start, path) for start, (_, path) in zip(starts, rows.files, strict=True)]
     lines = [rows.lines[k] for k in numbers]

@@ -323,7 +323,7 @@ def _if_present(column: str | None, rows: Rows) -> str | None:
 
 
 def _find_grade_column(rows: Rows) -> str:
-    """Find the first column with a name in `GRADES`; without one, return the first of these names.
+    """Find the first column with a usual name for grades; if there is none, return `GRADES[0]`.
 
     The case of the name does not matter.
     """
@@ -354,7 +354,7 @@ def _refuse_missing(
 
 
 def _all_roles(rows: Rows, roles: LabelledColumns) -> LabelledColumns:
-    """Return the roles with every column of the table that has no role listed as ignored."""
+    """Complete the roles: every column without a role is listed as ignored."""
     used = {roles.id, roles.text, roles.image, roles.audio, roles.group, roles.grade}
     for name in (*roles.features, *roles.categories):
         used.add(column_of(name, rows.columns))

@@ -44,15 +44,17 @@ def _means(X: F32, seed: int) -> F64:
     return means
 
 
-def _with_missing(X: F32, seed: int) -> F64:
-    """Fit the table of the scaling `missing`, with one row.
+def _sometimes_missing(X: F32, seed: int) -> F64:
+    """Mark the features that some documents lack, but not all: the table of the scaling `missing`.
 
-    A feature gets 1 if some of the documents, but not all, lack its value; otherwise it gets 0.
+    Returns:
+        (1, n_features) 1 for each such feature, 0 for every other feature.
     """
     n_missing = np.zeros(X.shape[1], np.int64)
     for rows in runs(X):
         n_missing += np.isnan(rows).sum(axis=0)
-    return np.array([(n_missing > 0) & (n_missing < len(X))], np.float64)
+    is_sometimes_missing = (n_missing > 0) & (n_missing < len(X))
+    return is_sometimes_missing[None, :].astype(np.float64)
 
 
 def runs(X: F32) -> Iterator[F32]:
@@ -223,7 +225,8 @@ def _fill_ranks(keys: NDArray[np.uint64], starts: I64, ranks: F64) -> None:
     """Write the scaled rank of each value into `ranks`, given the sorted keys of `_fill_keys`.
 
     Ranks from 0 to n - 1 become numbers from -1 to 1. Equal values get the mean of their ranks; a
-    missing value, and a single value, gets 0.
+    missing value, and a single value, gets 0. The lower half of a key is the position of its
+    document in the query.
     """
     for query in range(len(starts)):
         begin = starts[query]
@@ -238,7 +241,7 @@ def _fill_ranks(keys: NDArray[np.uint64], starts: I64, ranks: F64) -> None:
             while first < n_present:
                 after = _end_of_equal(key, first, n_present)
                 mean_rank = first + (after - first - 1) / 2
-                for k in range(first, after):  # the lower half of a key is the document's position
+                for k in range(first, after):
                     ranks[begin + np.uint32(key[k]), feature] = mean_rank * factor + lowest
                 first = after
 
@@ -385,7 +388,7 @@ PARTS = {
     "none": Part(lambda X, offsets, table: np.where(np.isnan(X), table, X), _means, (1, 1)),
     "missing": Part(
         lambda X, offsets, table: np.isnan(X[:, table[0] > 0]),
-        _with_missing,
+        _sometimes_missing,
         (1, 1),
         lambda table: np.flatnonzero(table[0] > 0),
     ),

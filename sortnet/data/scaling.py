@@ -277,7 +277,7 @@ def any_missing(features: F32) -> bool:
 
 
 def table_rows(part: str) -> tuple[float, float]:
-    """Return the least and the largest number of rows that the table of a part can have."""
+    """Return how many rows of statistics a part of a scaling can have: the least and the most."""
     return PARTS[part].rows
 
 

@@ -180,7 +180,7 @@ def some_queries(queries: Queries) -> Queries:
 
 
 def feature_shares(model: Ranker, queries: Queries) -> F64:
-    """Compute the share (n_features,) of each feature in margins of random pairs; the sum is 1.
+    """Compute each feature's share (n_features,) of the margins of random pairs; the sum is 1.
 
     For a pair (a, b) of scaled documents with the mean c = (a + b) / 2 and the margin m, each
     document z in {a, b} moves along the line z(t) = c + t (z - c). The share of feature k is
@@ -240,7 +240,9 @@ def _random_pairs(queries: Queries) -> tuple[I64, I64]:
 
 
 def _values_of_pairs(margin: Margin, a: Tensor, b: Tensor) -> Tensor:
-    """Compute the values (m, d) of the scaled features of m pairs, see `feature_shares`.
+    """Compute the parts (m, d) of the margins of m pairs that are due to each scaled feature.
+
+    The formula of `value_k` is in `feature_shares`.
 
     Args:
         margin: the margin as a function of two scaled documents.
@@ -334,8 +336,10 @@ class _Path:
             allowed_error = max(TOLERANCE * float(np.abs(values).sum()), _ROUNDING)
             if error <= allowed_error:
                 return values, error
-            # The sum of the errors is too large, so at least one panel has more than its share.
-            is_halved = panels.errors > allowed_error / (2 * len(panels.errors))
+            # Panels with more than half of an equal share of the allowed error are halved. At least
+            # one panel has more than a whole share, because the sum of the errors is too large.
+            equal_share = allowed_error / len(panels.errors)
+            is_halved = panels.errors > equal_share / 2
             n_new_panels = 2 * is_halved.sum()
             if self.points + n_new_panels * sum(_NODES) > _MOST_POINTS:
                 break

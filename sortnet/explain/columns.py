@@ -9,7 +9,6 @@ import numpy as np
 
 from sortnet.core import F32, Queries
 from sortnet.rankers.base import Ranker
-from sortnet.tables.roles import column_of
 from sortnet.tables.values import date_text
 
 
@@ -64,28 +63,36 @@ def columns_of(model: Ranker, queries: Queries) -> tuple[Column, ...]:
 
     Cost: one pass over the features of categorical columns.
     """
-    readable_names = feature_names(model, queries)
-    names = model.feature_names or queries.feature_names or readable_names
+    names = _names_in_data(model, queries)
+    names_for_users = feature_names(model, queries)
     columns = list[Column]()
     for column, features in _features_by_column(names).items():
         levels = _levels(column, [names[k] for k in features])
         if levels and _are_indicators(queries.features[:, features]):
             columns.append(Column(column, tuple(features), levels))
-            continue
-        for k in features:
-            columns.append(Column(readable_names[k], (k,), is_date=names[k] in queries.dates))
+        else:  # each feature is a column of its own
+            for k in features:
+                columns.append(Column(names_for_users[k], (k,), is_date=names[k] in queries.dates))
     return tuple(sorted(columns, key=lambda column: column.features))
 
 
 def feature_names(model: Ranker, queries: Queries) -> tuple[str, ...]:
-    """Name the features in a way that users understand.
-
-    The names are the ranker's, or else the names in the data, or else numbers from 1.
-    """
+    """Name the features in a way that users understand, also features of texts and images."""
     if model.describer is not None:
         return model.describer.readable_names()
-    names = model.feature_names or queries.feature_names
-    return names or tuple(str(k) for k in range(1, model.n_features + 1))
+    return _names_in_data(model, queries)
+
+
+def _names_in_data(model: Ranker, queries: Queries) -> tuple[str, ...]:
+    """Return the names of the features that the ranker stores, or else the names in these data.
+
+    Without any names, the features are numbered from 1.
+    """
+    if model.feature_names:
+        return model.feature_names
+    if queries.feature_names:
+        return queries.feature_names
+    return tuple(str(k) for k in range(1, model.n_features + 1))
 
 
 def _features_by_column(names: Sequence[str]) -> dict[str, list[int]]:
@@ -95,8 +102,8 @@ def _features_by_column(names: Sequence[str]) -> dict[str, list[int]]:
     """
     features_by_column: dict[str, list[int]] = {}
     for k, name in enumerate(names):
-        column = column_of(name, ())
-        if column in names:
+        column, _, _ = name.partition("=")
+        if column in names:  # a column of its own, so `name` is no level of it
             column = name
         features_by_column.setdefault(column, []).append(k)
     return features_by_column

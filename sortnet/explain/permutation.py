@@ -132,8 +132,8 @@ class _RankedDocuments:
             queries: unscaled documents.
             measure: the measure of a ranking.
         """
-        # `_order_of` ranks the scaled documents. The number of the feature from which each scaled
-        # column is made is in `_sources`.
+        # `_order_of` ranks the scaled documents. `_sources` has, for each scaled column, the number
+        # of the feature that the column is made from.
         self._documents, self._order_of, self._sources = model.repeatable(queries)
         self._measure = measure
         self._empty = model.config.empty
@@ -158,7 +158,7 @@ class _RankedDocuments:
         return drop
 
     def _present_quality(self) -> float:
-        """Measure the ranking of the documents with their present values."""
+        """Measure the ranking of the documents, with or without a shuffled column."""
         order = self._order_of(self._documents)
         return average(outcomes(self._measure, self._documents, order), self._empty)
 

@@ -124,7 +124,7 @@ class Items:
 
 
 def other_context(groups: Sequence[str], contexts: Sequence[str | None]) -> int | None:
-    """Find the first item that has another context than an earlier item of its group.
+    """Find the first item whose context differs from that of an earlier item in its group.
 
     Returns:
         The number of the item; None if the items of each group have the same context.

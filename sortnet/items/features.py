@@ -64,7 +64,7 @@ class Describer:
         return self.given + self.made
 
     def readable_names(self) -> tuple[str, ...]:
-        """Return the names of the features as people read them; see `readable_names`."""
+        """Return the names of the features in a form that people understand."""
         return readable_names(self.feature_names, self.columns)
 
     @property
@@ -112,12 +112,11 @@ class Describer:
             made = _has_made(items) or not items.feature_names
         if not made:
             return describer, bare_items
-        vectors = None  # sentence embeddings
+        vectors = None  # sentence embeddings (n, 384)
         if any(bare_items.texts):
-            has_meanings = any(name.startswith(_MEANING) for name in items.feature_names)
-            describer, vectors = describer._fitted_to_texts(
-                bare_items.texts, embed or has_meanings, progress
-            )
+            has_embeddings = any(name.startswith(_MEANING) for name in items.feature_names)
+            embed = embed or has_embeddings
+            describer, vectors = describer._fitted_to_texts(bare_items.texts, embed, progress)
         return describer._with_varying_features(bare_items, vectors, progress)
 
     def _with_varying_features(
@@ -228,11 +227,11 @@ def describe(items: Items, *, embed: bool = False, progress: Progress = _silent)
 
     Texts get the features of `surface_features` and `Topics`, and with `embed` also features of
     sentence embeddings. Images get the features of `image_features`. Sounds get no features. A
-    feature that is the same for all items is left out. `Describer` gives other items the same
-    features.
+    feature that is the same for all items is left out. The names of the added features begin with
+    `text: ` or `image: `. `Describer` gives other items the same features.
 
-    A second call makes the features again, since the topics of a text depend on the other texts.
-    Their names begin with `text: ` or `image: `.
+    If an earlier call has added features, they are made again, since the topics of a text depend on
+    the other texts.
 
     Args:
         items: the items.
@@ -246,13 +245,17 @@ def describe(items: Items, *, embed: bool = False, progress: Progress = _silent)
 
     >>> import numpy as np
     >>> texts = ("a cat", "a dog and a cat", "Why?")
-    >>> none = np.empty((3, 0), np.float32)
-    >>> items = Items(("x", "y", "z"), texts, (None,) * 3, (None,) * 3, none, ())
+    >>> nothing = (None,) * 3
+    >>> no_features = np.empty((3, 0), np.float32)
+    >>> items = Items(("x", "y", "z"), texts, nothing, nothing, no_features, feature_names=())
     >>> describe(items).feature_names[:2]
     ('text: log characters', 'text: log words')
     """
-    _, described = Describer.fit_apply(given_only(items), made=True, embed=embed, progress=progress)
-    return described
+    # Earlier features are removed first: otherwise `fit_apply` would embed texts that were embedded
+    # before, even if `embed` is False.
+    bare_items = given_only(items)
+    _, described_items = Describer.fit_apply(bare_items, made=True, embed=embed, progress=progress)
+    return described_items
 
 
 def readable_names(names: Sequence[str], columns: Mapping[str, Any]) -> tuple[str, ...]:
@@ -327,9 +330,9 @@ def _computed_features(
     return names, np.concatenate(blocks, axis=1)
 
 
-def _with_features(items: Items, made: F32, names: tuple[str, ...]) -> Items:
-    """Append the columns `made` of features, with the given names, to the items' features."""
-    features = np.concatenate([items.features, made], axis=1)
+def _with_features(items: Items, columns: F32, names: tuple[str, ...]) -> Items:
+    """Append columns of features, with their names, to the features of the items."""
+    features = np.concatenate([items.features, columns], axis=1)
     return replace(items, features=features, feature_names=items.feature_names + names)
 
 

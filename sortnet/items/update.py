@@ -79,7 +79,7 @@ class _MergedRows:
 
     def __init__(self, old_ids: Sequence[str], new_ids: Sequence[str]) -> None:
         """Choose the rows; the ids in each of the two arguments must be unique."""
-        # A dict keeps the first position of an id, and its last value.
+        # For an id that occurs twice, a dict keeps the first position and the last row.
         row_of_id = {id: row for row, id in enumerate((*old_ids, *new_ids))}
         self.ids = tuple(row_of_id)
         self.rows = list(row_of_id.values())
@@ -89,7 +89,7 @@ class _MergedRows:
     def column(
         self, old_values: Sequence[T] | None, new_values: Sequence[T] | None
     ) -> tuple[T | None, ...]:
-        """Merge a column; a value is None if the old or the new items do not have the column."""
+        """Merge a column; items without the column (None) get the value None."""
         values: list[T | None] = []
         values += (None,) * self._n_old if old_values is None else old_values
         values += (None,) * self._n_new if new_values is None else new_values

@@ -190,9 +190,9 @@ def _entry(record: Any) -> tuple[str, Verdict] | None:
 
 
 def _are_places_of_answer(best: object, worst: object, answer: object) -> bool:
-    """Whether `best` and `worst` are places (numbers from 0) if the answer is "best", else None.
+    """Check two places, numbers from 0, which only the answer "best" has.
 
-    The answer "best" may be without a worst place.
+    With the answer "best", `worst` may be None. With any other answer both must be None.
     """
     if answer != "best":
         return best is None and worst is None

@@ -191,7 +191,10 @@ def probability(tokens: Sequence[Any], letter: str | None = None) -> float | Non
 
 
 def _token_of_answer(tokens: Sequence[Any], letter: str | None) -> Any:
-    """Find the first token that is a letter, or the last token that is `letter`; else None."""
+    """Find the last token of the given letter, or the first token of any letter if it is None.
+
+    The result is None if there is no such token.
+    """
     if letter is None:
         return next((token for token in tokens if _letter_of(token) in LETTERS), None)
     return next((token for token in reversed(tokens) if _letter_of(token) == letter), None)

@@ -56,7 +56,7 @@ class Server:
     client: Connections | None = None
 
     def __post_init__(self) -> None:
-        """Check the URL and for httpx, and complete the URL to the address of chat completions.
+        """Check the URL and that httpx is installed; add the path of chat completions to the URL.
 
         Raises:
             SortNetError: if the URL cannot be used, or httpx is not installed.
@@ -169,7 +169,7 @@ class Server:
         return bool(refused)
 
     def _ask_fewer_logprobs(self, refused_number: int) -> None:
-        """Use the next number in `tops`, unless another worker has removed the refused number."""
+        """Ask for fewer log-probabilities, unless another worker has already reduced the number."""
         if self.tops[0] == refused_number:
             self.tops.pop(0)
 

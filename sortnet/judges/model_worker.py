@@ -61,7 +61,7 @@ class ModelWorker:
 
     def __init__(self, server: Server, seed: int) -> None:
         self.server = server
-        self._over = threading.Event()  # set when nothing more is asked
+        self._stopped = threading.Event()  # set when nothing more is asked
         self._random = random.Random(seed)
 
     def ask(self, questions: Sequence[AskedQuestion]) -> list[Verdict]:
@@ -85,7 +85,7 @@ class ModelWorker:
 
     def stop(self) -> None:
         """End `ask` before its next call, and end a pause between two calls at once."""
-        self._over.set()
+        self._stopped.set()
 
     def end(self) -> None:
         """Do nothing: the connections belong to the server."""
@@ -103,8 +103,8 @@ class ModelWorker:
                 cached, server.model, question.get("meta", {}), server.budget.price
             )
         verdict = self._answer_of_server(question)
-        # The server may have just refused a parameter. Without the temperature its answers are
-        # random. Without any other parameter the question has another key: it is made again.
+        # The server may have just refused a parameter, which requests now lack. Without the
+        # temperature its answers are random. Without any other parameter the key has changed.
         if not server.is_random:
             server.cache.add(server.cache_key(question), verdict)
         return verdict
@@ -206,7 +206,7 @@ class ModelWorker:
         }
 
     def _reply(self, messages: Sequence[Mapping[str, Any]], form: AnswerForm) -> tuple[Reply, bool]:
-        """Get a reply from the server, and whether the reply was asked for by JSON schema.
+        """Return the server's reply, and whether the request had a JSON schema.
 
         While the server is busy, the call is repeated after longer and longer pauses. If the server
         refuses a parameter that can be left out, the call is repeated without the parameter.
@@ -219,7 +219,7 @@ class ModelWorker:
         seconds_waited = 0.0
         shortest_pause = _SHORTEST_WAIT  # seconds
         while True:
-            if self._over.is_set():
+            if self._stopped.is_set():
                 raise Fault("interrupted")
             body = server.body(messages, form)
             answer = server.post(body)
@@ -250,7 +250,7 @@ class ModelWorker:
         if seconds_waited + seconds > self.server.patience:
             beyond = f"a wait of {seconds:.0f} more is beyond the patience"
             raise Fault(f"still {answer.status} after {seconds_waited:.0f} seconds, and {beyond}")
-        if self._over.wait(seconds):
+        if self._stopped.wait(seconds):
             raise Fault("interrupted")
         return seconds
 

@@ -305,15 +305,19 @@ class ProgramWorker:
         reported_keys: set[str],
         notify: Callable[[str], None] = note,
     ) -> None:
-        """Note how to start and ask the program, which is not started yet."""
+        """Note how to ask the program, which the first call of `ask` starts.
+
+        All workers of a judge get the same set `reported_keys`, so that `notify` is called once for
+        each unknown key. `seconds` is the time for an answer to one question.
+        """
         self._command = command
         self._seconds = seconds
         self._batch = batch
         self._reported_keys = reported_keys
         self._notify = notify
         self._program: RunningProgram | None = None
-        self._lock = threading.Lock()
-        self._over = threading.Event()
+        self._lock = threading.Lock()  # guards `_program`, because any thread may call `stop`
+        self._stopped = threading.Event()
 
     def ask(self, questions: Sequence[AskedQuestion]) -> list[Verdict]:
         """Ask the program some questions, and return the verdicts; stop a program that fails."""
@@ -334,7 +338,7 @@ class ProgramWorker:
             seconds_to_wait = [reply for reply in replies if isinstance(reply, float)]
             if not seconds_to_wait:
                 return [reply for reply in replies if isinstance(reply, Verdict)]
-            if self._over.wait(max(seconds_to_wait)):
+            if self._stopped.wait(max(seconds_to_wait)):
                 raise Fault("interrupted")
 
     def _replies(self, questions: Sequence[AskedQuestion], line: bytes) -> list[Verdict | float]:
@@ -348,7 +352,7 @@ class ProgramWorker:
             ProgramEnded: if the program ends before it answers.
         """
         with self._lock:
-            if self._over.is_set():
+            if self._stopped.is_set():
                 raise Fault("interrupted")
             if self._program is None:
                 self._program = RunningProgram(self._command)
@@ -392,10 +396,10 @@ class ProgramWorker:
             answers = json.loads(line)
         except (ValueError, RecursionError):
             answers = None
-        # Without batches there is one question and one dict. A program that asks to wait may send
-        # one dict for all questions of a batch.
+        # A line without a batch has one dict. So may a line that asks to wait with a whole batch.
         asks_to_wait = isinstance(answers, dict) and "retry_after" in answers
-        if not self._batch or asks_to_wait:
+        has_one_dict_for_all = not self._batch or asks_to_wait
+        if has_one_dict_for_all:
             answers = [answers] * len(questions)
         if not _are_dicts(answers):
             form = '[{"answer": "left"}, ...]' if self._batch else '{"answer": "left"}'
@@ -403,7 +407,8 @@ class ProgramWorker:
         if len(answers) != len(questions):
             raise Fault(f"{len(answers)} answers to {len(questions)} pairs: {quoted}")
         for answer, question in zip(answers, questions, strict=True):
-            if answer.get("id", question["id"]) != question["id"]:
+            repeated_id = answer.get("id", question["id"])  # a program need not repeat the id
+            if repeated_id != question["id"]:
                 raise Fault(f"an answer to another pair: {quoted}")
         return answers
 
@@ -417,7 +422,7 @@ class ProgramWorker:
     def stop(self) -> None:
         """Cancel the pending request and stop the worker."""
         with self._lock:
-            self._over.set()
+            self._stopped.set()
             if self._program is not None:
                 self._program.kill()
 

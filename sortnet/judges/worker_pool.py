@@ -297,7 +297,8 @@ class WorkerPool(ABC, Generic[Q]):
 
     def _note_failure(self, questions: list[Q], fault: Fault, patience: int) -> None:
         """Count and report a failure; after `patience` failures in a row nothing more is asked."""
-        # A question has a verdict for each order; the last answered question may lack one.
+        # A question has a verdict for each order of its items. If the judge failed between the two
+        # orders of a question, the question counts as answered.
         n_answered = math.ceil(len(fault.answered) / len(self._orders))
         unanswered = questions[n_answered:]
         self._failed_at |= {self._key(question) for question in unanswered}

@@ -99,7 +99,7 @@ def neighbours(ranker: Ranker, fold: Fold, history: Sequence[Iteration]) -> dict
 
 
 def _scores_between_neighbours(scores: F32 | F64) -> F32 | F64:
-    """Compute the mean score (n - 1,) of each two neighbours in a list of n sorted documents."""
+    """Compute the mean score of each pair of neighbours, (n - 1,), in a list of n documents."""
     means: F32 | F64 = (scores[:-1] + scores[1:]) / 2
     return means
 

@@ -10,6 +10,7 @@ so that only the choice of pairs differs.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -32,9 +33,15 @@ _NEVER = 1_000_000  # iterations without improvement after which training would 
 
 
 def cell_of(
-    split: Split, strategy: str, budget: int | None, *, scaling: str, seed: int = 0,
-    empty: str = "zero", epochs: int | None = None,
-) -> Cell:  # fmt: skip
+    split: Split,
+    strategy: str,
+    budget: int | None,
+    *,
+    scaling: str,
+    seed: int = 0,
+    empty: str = "zero",
+    epochs: int | None = None,
+) -> Cell:
     """Make a cell of SortNet that learns from the pairs of a strategy within a budget of answers.
 
     Args:
@@ -46,12 +53,18 @@ def cell_of(
         empty: what RankQuality counts for a query without a relevant document.
         epochs: number of epochs of each training; None for the default.
     """
-    changes = {  # None leaves a setting at its default
-        "pairs": strategy, "judgements": budget, "scaling": scaling, "pair_weight": "none",
-        "weight_decay": DEFAULTS["trees"]["weight_decay"], "max_stale": _NEVER, "empty": empty,
-        "epochs": epochs,
-    }  # fmt: skip
-    settings = {name: value for name, value in changes.items() if value is not None}
+    settings: dict[str, Any] = {"pairs": strategy}
+    if budget is not None:
+        settings["judgements"] = budget
+    settings["scaling"] = scaling
+    # These settings are the same for all strategies. By default the weights of pairs and the weight
+    # decay depend on the judgements, and training may stop before all answers are used.
+    settings["pair_weight"] = "none"
+    settings["weight_decay"] = DEFAULTS["trees"]["weight_decay"]
+    settings["max_stale"] = _NEVER
+    settings["empty"] = empty
+    if epochs is not None:
+        settings["epochs"] = epochs
     return Cell(ENTRIES["sortnet"].changed(**settings), split, seed, observe=learned_pairs)
 
 
@@ -138,5 +151,5 @@ def crossing(curve: F64, reference: float) -> tuple[float, float]:
 
 
 def _between(low: float, high: float, fraction: float) -> float:
-    """Compute low (high / low)^fraction, which is at `fraction` of the way in logarithms."""
+    """Interpolate between two numbers on a logarithmic scale: low (high / low)^fraction."""
     return float(np.exp(np.log(low) + fraction * np.log(high / low)))

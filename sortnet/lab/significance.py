@@ -149,7 +149,7 @@ def holm(p: ArrayLike) -> F64:
 def paired_by_query(
     figures: pd.DataFrame, measure: str, rankers: Sequence[str] | None = None
 ) -> pd.DataFrame:
-    """Test each two rankers by a paired t-test over queries, with Holm's correction for all pairs.
+    """Test every pair of rankers by a paired t-test over queries, with Holm's correction.
 
     Only queries that have values of both rankers count. A query that is tested in several parts
     (hold-outs) counts once, by its mean, because its values are not independent. The t-test is used
@@ -185,7 +185,7 @@ def paired_by_query(
 def paired_by_part(
     figures: pd.DataFrame, measure: str, ratio: float, rankers: Sequence[str] | None = None
 ) -> pd.DataFrame:
-    """Test each two rankers by `corrected_t` over parts, with Holm's correction for all pairs.
+    """Test every pair of rankers by `corrected_t` over parts, with Holm's correction.
 
     The figure of a part is the mean over its queries.
 
@@ -272,7 +272,7 @@ def _table(
 
 
 def _test_pairs(table: pd.DataFrame, ratio: float, query_of_row: I64 | None = None) -> pd.DataFrame:
-    """Test each two columns of a table by `corrected_t`, with Holm's correction for all pairs.
+    """Test every pair of columns of a table by `corrected_t`, with Holm's correction.
 
     Only rows with figures of both rankers count.
 

@@ -244,7 +244,8 @@ def _check(
         raise JudgementError("a simulation takes two items, a strategy, a question and a seed")
     if not 0 <= outside < 1:
         raise JudgementError(f"the share outside the features is below 1, not {outside:g}")
-    if top >= n or (not top and "top" in strategies):
+    lacks_top = top == 0 and "top" in strategies  # this strategy asks for the top items only
+    if top >= n or lacks_top:
         raise JudgementError(f"the top items are from 1 to {n - 1} of {n}, not {top}")
     most = most_questions(strategies, n)
     if max(budgets) > most:

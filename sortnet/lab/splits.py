@@ -46,8 +46,8 @@ class Split:
         """Describe the split as JSON by the name of its class and its fields."""
         values = {"kind": type(self).__name__, **vars(self)}
         columns = values.pop("columns", UNNAMED)
-        # Without names of columns the field is left out, so that results are found again that were
-        # stored before there was such a field.
+        # Older stored results have no such field. It is left out if no columns are named, so that
+        # these results are still found.
         if columns != UNNAMED:
             values["columns"] = columns.to_json()
         return values
@@ -55,7 +55,7 @@ class Split:
 
 @dataclass(frozen=True)
 class OfficialFold(Split):
-    """A fold whose three parts are in a folder, see `sortnet.data.read.read_fold`.
+    """A fold whose three parts are in a folder that `sortnet.data.read.read_fold` can read.
 
     Attributes:
         folder: path of the folder.

@@ -186,7 +186,7 @@ def runtimes(plan: Plan) -> list[Point]:
 
 
 def sorted_neighbours(plan: Plan) -> list[Point]:
-    """List the cells of nets whose margins between neighbours in sorted lists are observed.
+    """List the cells that observe a net's margins between neighbours in sorted lists.
 
     The upper half of the grades is relevant, as in the paper.
     """
@@ -232,7 +232,7 @@ def input_orders(plan: Plan) -> list[Point]:
 
 
 def pair_budgets(plan: Plan) -> list[Point]:
-    """List the cells of training on all pairs, and on pairs of each strategy within budgets."""
+    """List cells that train on all pairs, or on pairs that a strategy chooses within a budget."""
     splits: list[Split]
     if plan.folder:
         splits = [*plan.folds()]

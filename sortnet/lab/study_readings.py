@@ -113,7 +113,10 @@ def peaks(point: Point, result: Result, test_part: TestPart) -> list[Row]:
 
 
 def _sorted_list(measure: str, observed: dict[str, Any]) -> list[Row]:
-    """Read the curves along a sorted list: margins r, grades, and grades that the peaks predict."""
+    """Read three curves along a sorted list: margins of neighbours, true and predicted grades.
+
+    The predicted grade falls by one after each peak of the margins.
+    """
     rows = []
     for k, r in enumerate(observed["r"]):
         rows.append(Row(measure, "r of neighbours", k + 1, r))
@@ -127,7 +130,7 @@ def _sorted_list(measure: str, observed: dict[str, Any]) -> list[Row]:
 
 
 def moves(point: Point, result: Result, test_part: TestPart) -> list[Row]:
-    """Read how far documents move if they are sorted in another way, see `observers.orders`."""
+    """Read how far documents move if they are sorted in another way, as `orders` measures it."""
     rows = []
     for other_sort, figures in result.about["observed"].items():
         for name, value in figures.items():

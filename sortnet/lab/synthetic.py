@@ -159,7 +159,7 @@ def thinned(grades: I32, lowest: int, share: float, rng: np.random.Generator) ->
 
 
 def _queries(documents: _Documents, lists: list[I64], part: str) -> Queries:
-    """Make Queries of documents; each list has the numbers of the documents of one query."""
+    """Make Queries of documents, given the document numbers of each query as a list."""
     docs = np.concatenate(lists)
     query_sizes = [len(docs_of_query) for docs_of_query in lists]
     return Queries.from_arrays(
@@ -209,7 +209,7 @@ class TrainingShare(OfficialFold):
 
 @dataclass(frozen=True)
 class Digits(Split):
-    """Queries of handwritten digits, see `sortnet.data.digits`."""
+    """Queries of handwritten digits, made by `sortnet.data.digits`."""
 
     seed: int = 0
 

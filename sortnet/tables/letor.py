@@ -139,7 +139,7 @@ def _end_of_last_line(data: bytes) -> int:
 
 
 def _as_text_lines(block: bytes, first_line: int, path: Path) -> bytes:
-    """Make each CR or CRLF a newline, and a byte order mark a blank.
+    """Replace each CR or CRLF by a newline, and a byte order mark by a blank.
 
     Raises:
         DataError: if there is a zero byte.
@@ -195,18 +195,22 @@ class _Block:
     @property
     def ends_in_data(self) -> bool:
         """Whether the last line lacks its newline and is a data line."""
-        last_line = self.newlines[-2] + 1 if len(self.newlines) > 1 else 0
-        return self.unfinished and len(self) > 0 and bool(self.starts[-1] >= last_line)
+        if not self.unfinished or len(self) == 0:
+            return False
+        start_of_last_line = self.newlines[-2] + 1 if len(self.newlines) > 1 else 0
+        return bool(self.starts[-1] >= start_of_last_line)
+
+    def _line_of(self, position: int) -> int:
+        """Find the line, from 0, of a position: how many newlines are before it."""
+        return int(np.searchsorted(self.newlines, position))
 
     def place(self, position: int) -> str:
         """Write the file and the line of a position in the block, for messages."""
-        line = int(np.searchsorted(self.newlines, position))
-        return f"{self.path}, line {self.first_line + line}"
+        return f"{self.path}, line {self.first_line + self._line_of(position)}"
 
     def fault(self, position: int, message: str) -> DataError:
         """Make the error about the line at a position in the block."""
-        line = int(np.searchsorted(self.newlines, position))
-        is_last_line = line == len(self.newlines) - 1
+        is_last_line = self._line_of(position) == len(self.newlines) - 1
         if self.unfinished and is_last_line:
             message += ": the file ends in the middle of this line"
         return DataError(f"{self.place(position)}: {message}")
@@ -230,29 +234,31 @@ class _Block:
             raise self.fault(start, f"the name {name!r} is not UTF-8") from None
 
     def parse(self, line: int, stop: int, table: F32) -> int:
-        """Parse the data lines from `line` to `stop` into the same rows of the table.
+        """Parse the data lines from `line` to `stop`; row k of the table gets data line k.
 
-        Features beyond the width of the table are checked, but not stored. The kernel returns early
-        when it has collected many odd values, which it cannot read, or at a fault.
+        The compiled kernel parses most values. It returns early at a fault, or when it has
+        collected many odd values, which only Python can convert. Features beyond the width of the
+        table are checked, but not stored.
 
         Returns:
             The largest feature index in these lines.
         """
         limit = MAX_FEATURES if self.n_features is None else min(self.n_features, MAX_FEATURES)
+        # The line at which the kernel returns may have an odd grade and `limit` odd features.
         odd = np.empty((kernel.ODD_ENOUGH + limit + 1, 4), np.int64)
         largest = 0
         while line < stop:
-            line, n_odd, largest_of_run, fault, start, end = kernel.parse_lines(
+            line, n_odd, largest_index, fault, fault_start, fault_end = kernel.parse_lines(
                 self.buf, self.starts, line, stop, limit, table, self.grades, self.fields, odd
             )
             self._read_odd_values(odd[:n_odd], table)
             if fault:
-                raise self._fault_of_code(fault, start, end)
-            largest = max(largest, largest_of_run)
+                raise self._fault_of_code(fault, fault_start, fault_end)
+            largest = max(largest, largest_index)
         return largest
 
     def _read_odd_values(self, odd: I64, table: F32) -> None:
-        """Convert the odd values, which the compiled kernel of the parser cannot convert for sure.
+        """Convert the values that the compiled kernel of the parser cannot convert with certainty.
 
         Grades are stored in `self.grades`, values of features in the table.
 
@@ -419,7 +425,8 @@ class _Documents:
             The largest feature index in the block.
         """
         if self.table.width == 0:
-            # Find the width in the first lines, which is right for most tables. No value is stored.
+            # The first lines have the width of most tables. They are parsed into an array without
+            # columns, which stores no value.
             n_lines = min(len(block), _LINES_A_TASK)
             width = block.parse(0, n_lines, np.empty((n_lines, 0), np.float32))
             self.table.next_rows(len(block), width)

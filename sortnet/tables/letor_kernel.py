@@ -194,7 +194,7 @@ def _parse_digits(buf, p):
 
 @_compiled
 def _value_of(mantissa, exponent, dropped):
-    """Compute mantissa * 10^exponent, and whether the value is sure, see `_parse_number`.
+    """Compute mantissa * 10^exponent, and whether its float32 is certainly the correct one.
 
     `dropped` tells whether the number has further digits, which are not in the mantissa.
     """
@@ -349,8 +349,9 @@ def data_lines(buf: U8, newlines: I64, starts: I64) -> int:
 def _parse_features(buf, p, line, limit, table, last_line, odd, n_odd):
     """Parse the features of a line, from p on, into the line's row of the table.
 
-    A feature without a value in the line is 0. The arguments are those of `parse_lines`, and
-    `last_line` is described at `_index_fault`.
+    A feature that the line does not have is 0. A value that cannot be converted with certainty is
+    NaN in the table, and is listed in `odd` unless it is NULL or nan. `last_line` has the last
+    line, plus 1, with each feature index. The other arguments are those of `parse_lines`.
 
     Returns:
         The number of features, the new number of odd values, the largest index, the code of the
@@ -394,10 +395,11 @@ def parse_lines(
     fields: I32,
     odd: I64,
 ) -> tuple[int, int, int, int, int, int]:
-    """Parse the data lines from `line` to `stop` into the same rows of the output arrays.
+    """Parse the data lines from `line` to `stop`; row k of the output arrays gets data line k.
 
-    The output arrays are `table`, `grades`, `fields` and `odd`. Parsing ends at a fault, and at the
-    end of a line when `ODD_ENOUGH` odd values are collected.
+    The output arrays are `table`, `grades`, `fields` and `odd`. A value is odd if this function
+    cannot convert it with certainty, so that Python has to read it. Parsing ends at a fault, and at
+    the end of a line when `ODD_ENOUGH` odd values are collected.
 
     Args:
         buf: (n_bytes,) the text, which ends with a newline.
@@ -408,9 +410,10 @@ def parse_lines(
         table: (n_lines, width) values of the features. Features beyond its width are checked, but
             not stored.
         grades: (n_lines,) the grades.
-        fields: (n_lines, N_FIELDS) positions and counts, see `QID`.
-        odd: (ODD_ENOUGH + limit + 1, 4) line, column, start and end of each value that Python has
-            to read. The column of a grade is -1.
+        fields: (n_lines, N_FIELDS) where the qid and the document id are, whether the line has
+            another qid than the line before, and the number of features.
+        odd: (ODD_ENOUGH + limit + 1, 4) line, column, start and end of each odd value. The column
+            of a grade is -1.
 
     Returns:
         The next line, the number of odd values, the largest index, the code of the fault or 0, and
@@ -419,7 +422,8 @@ def parse_lines(
     first = line
     n_odd = 0
     widest = 0
-    last_line = np.zeros(limit + 1, np.int32)  # last line with each index, plus 1
+    # The last line, plus 1, that has each feature index; an index must not be in a line twice.
+    last_line = np.zeros(limit + 1, np.int32)
     while line < stop and n_odd < ODD_ENOUGH:
         begin = starts[line]
         grade, p, sure = _parse_grade(buf, begin)
@@ -433,6 +437,7 @@ def parse_lines(
             return line, n_odd, widest, NO_QID, begin, end
         fields[line, QID] = qid
         fields[line, QID_END] = end
+        # The line before the first line may not be parsed yet, because threads share the lines.
         fields[line, NEW_QID] = line == first or not _same_qid(buf, fields, line)
 
         n_features, n_odd, largest, fault, p = _parse_features(

@@ -250,7 +250,10 @@ def _refuse_without_content(
 def _known_categories(
     known_features: Sequence[str], names: Collection[str], usable: Collection[str]
 ) -> tuple[str, ...]:
-    """List the features `column=value` of other data that usable columns of this table can give."""
+    """List the known features `column=value` that can be made from usable columns of this table.
+
+    `names` has the names of all columns.
+    """
     return tuple(
         feature
         for feature in known_features
@@ -330,7 +333,7 @@ def choose_features(columns: Mapping[str, Cells], names: Collection[str] = ()) -
 
 
 def column_of(feature: str, columns: Collection[str]) -> str:
-    """Find the column of a feature: the column of that name, else of the name before the `=`.
+    """Find the column of a feature: the column with its name, or else with the part before `=`.
 
     >>> column_of("colour=red", ["colour"]), column_of("a=b", ["a", "a=b"])
     ('colour', 'a=b')

@@ -559,7 +559,7 @@ class _Lengths:
     """Length of the last record so far, and the shortest length before the last record."""
 
     def __init__(self) -> None:
-        # Lengths are infinite as long as there is no such record.
+        # The length of a record that is not read yet is infinite.
         self._last: float = math.inf
         self._shortest_before_last = math.inf
 

@@ -203,7 +203,7 @@ def word(cell: Any) -> str:
     """
     if isinstance(cell, str):
         return cell
-    if cell is None or cell != cell:
+    if cell is None or cell != cell:  # NaN and NaT differ from themselves
         return ""
     if isinstance(cell, float | np.floating) and float(cell).is_integer():
         return str(int(cell))
