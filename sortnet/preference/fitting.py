@@ -220,11 +220,12 @@ class SessionFitting:
     def typical_measuring(self) -> Measuring | None:
         """Return the reliability and the scale of the annotator with the most answers.
 
-        Return None if the annotator's answers count as words, see `measuring`.
-
-        Before the first answer, the first annotator in the study's `probabilities` is used.
+        Before the first answer, the first annotator in the study's `probabilities` is used. Return
+        None if there is no such annotator, or if the annotator's answers count as words.
         """
-        names = [*self._history.annotators] or [*self._study.probabilities]
+        names = [*self._history.annotators]
+        if not names:  # nobody has answered
+            names = [*self._study.probabilities]
         if not names:
             return None
         return self.measuring(max(names, key=self._history.answered))

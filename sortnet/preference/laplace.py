@@ -110,7 +110,7 @@ class Fitted:
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, NDArray[Any]], n: int, scales: Scales) -> Fitted:
-        """Rebuild a fit of n items from the arrays that `arrays` returned, and its scales."""
+        """Rebuild a fit of n items from its hyperparameters and the arrays of `arrays`."""
         rng = np.random.default_rng()
         rng.bit_generator.state = json.loads(arrays["rng"].tobytes())
         # `theta` has the weights, n residuals, and a side bias for each annotator.
@@ -199,10 +199,9 @@ def _fit(
         theta[: len(start)] = start
     if n_draws is None:
         n_draws = DRAWS if problem.large else _MANY_DRAWS
+    n_draws_by_prior = _divide_draws(n_draws, scales.odds)
     fits = []
-    for prior, n_draws_of_prior in zip(
-        scales.priors, _divide_draws(n_draws, scales.odds), strict=True
-    ):
+    for prior, n_draws_of_prior in zip(scales.priors, n_draws_by_prior, strict=True):
         # The search for a mode starts from the mode under the previous prior, which is near.
         theta = problem.newton(theta, prior, steps=_STEPS_TO_MODE)
         fits.append(problem.fit_under(prior, theta, n_draws_of_prior, rng))
@@ -327,9 +326,10 @@ def _draw_predictions(
     n_errors = n_values - slices.errors.start
     draws = np.empty((len(drawn_weights), n_values), np.float32)
     n_draws_by_prior = _divide_draws(len(draws), scales.odds)
-    prior_of_draw = np.repeat(np.arange(len(scales.priors)), n_draws_by_prior).tolist()
-    for draw, weights, number in zip(draws, drawn_weights, prior_of_draw, strict=True):
-        prior = scales.priors[number]
+    prior_of_draw: list[Prior] = []
+    for prior, n_draws_of_prior in zip(scales.priors, n_draws_by_prior, strict=True):
+        prior_of_draw += [prior] * n_draws_of_prior
+    for draw, weights, prior in zip(draws, drawn_weights, prior_of_draw, strict=True):
         residuals = np.sqrt(prior.residual) * rng.standard_normal(n)
         draw[slices.scores] = features @ weights + residuals
         sd_of_errors = np.sqrt(scales.shared * prior.total(d))
@@ -491,11 +491,12 @@ def _match(
     shared: float,
     first_shared: float | None = None,
 ) -> Mode:
-    """Match the prior, the scales and the mode to the answers, in rounds, until they settle.
+    """Match the hyperparameters and the mode to the answers, in rounds, until they settle.
 
-    A round moves the mode under the present scales, and then matches the scales to the mode. In
-    every third round the reliabilities of the annotators are matched, too. After this, the rounds
-    end if the variance of the scores hardly changed; there are twelve rounds at most.
+    A round moves to the mode under the present hyperparameters (the prior and the scales), and then
+    matches these to the mode. In every third round the reliabilities of the annotators are matched,
+    too. After this, the rounds end if the variance of the scores hardly changed; there are twelve
+    rounds at most.
 
     Args:
         features: (n, d) the features of the items.

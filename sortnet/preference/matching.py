@@ -381,7 +381,7 @@ def _gaps_of_people(mode: Mode, rows: Bool) -> AnswerGaps:
     reliability = problem.reliability[rows]
     likelihood = problem.likelihood(mode.theta).where(rows)
     root = mode.root_of_values
-    if problem.large:
+    if problem.large:  # there is no covariance, so each answer is left out alone
         variance = _variance_of_gaps(root, votes)
         slope, weight = _derivatives_in_gaps(votes, likelihood, reliability)
         return AnswerGaps.of_person(*unseen(gap, variance, slope, weight))

@@ -617,7 +617,7 @@ class Problem:
         drawn_unknowns = theta + solver.draw(n_draws, rng)
         draws = self.to_scores(drawn_unknowns)
         shifts = np.zeros_like(drawn_unknowns)
-        if self.compares_annotators and len(self.votes):
+        if self.compares_annotators and len(self.votes):  # else the reliabilities are not estimated
             slope_changes = self.slope_changes_by_annotator(theta)
             noise = rng.standard_normal((n_draws, self.n_annotators))
             shifts = self.shifts_of_mode(noise @ slope_changes, solver)
