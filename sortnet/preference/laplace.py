@@ -44,17 +44,17 @@ _CHECK_EVERY = 3  # rounds after which reliabilities are matched and convergence
 _SETTLED = 0.02  # relative change of the scores' variance below which rounds end
 _STEPS_TO_MODE = 30  # Newton steps of a fit, at most
 _STEPS_OF_ROUND = 2  # Newton steps in a round of matching, at most
-_PLENTY = 200_000  # answers from which the scales are chosen, at most
+_MOST_VOTES_TO_MATCH = 200_000  # answers from which the scales are chosen, at most
 _MOST_ANSWERS_OF_MODELS = 20_000  # answers by which models are compared with each other, at most
-_ENOUGH = 20  # with fewer measurements an annotator's measurements are not tested against words
-_BETTER = 1.0  # standard errors by which words must predict better than measurements
+_FEWEST_MEASUREMENTS = 20  # of an annotator, to test whether words predict better
+_STANDARD_ERRORS = 1.0  # standard errors by which words must predict better than measurements
 _FIRST_TIE = 0.3  # tie threshold in the first round, if an answer is a tie
 # Variance of the errors that models share, relative to the variance of the scores, as long as no
 # answers measure it. It grows from `_LEAST_SHARED` towards `SHARED` with the number of outside
-# answers, which people gave or which are known. After `_OUTSIDE_ANSWERS` outside answers it is half
-# of `SHARED`. So the first outside answers hardly widen the intervals.
+# answers, which people gave or which are known. After `_OUTSIDE_ANSWERS_TO_HALF` outside answers it
+# is half of `SHARED`. So the first outside answers hardly widen the intervals.
 _LEAST_SHARED = 0.003
-_OUTSIDE_ANSWERS = 10.0
+_OUTSIDE_ANSWERS_TO_HALF = 10.0
 # Variance of the differences between models in the first round of matching, relative to the
 # variance of the scores.
 _FIRST_DIFFERENCE = 0.05
@@ -442,7 +442,7 @@ def choose_scales(features: F64, votes: Votes, n_annotators: int, *, seed: int =
     If there are more than 200,000 answers, about 200,000 of them are drawn. If there are more than
     20,000 items, items without answers are left out, because they are unrelated to the scales.
     """
-    if len(votes) > _PLENTY:
+    if len(votes) > _MOST_VOTES_TO_MATCH:
         votes = _sample_votes(votes, seed)
     judged = _items_to_estimate(len(features), votes)
     if len(judged) < len(features):
@@ -476,9 +476,9 @@ def _sample_votes(votes: Votes, seed: int) -> Votes:
     Outside votes are votes of people and known answers. If there are more than 200,000 outside
     votes, they are not added.
     """
-    is_kept = votes.drawn(_PLENTY / len(votes), np.random.default_rng(seed))
+    is_kept = votes.drawn(_MOST_VOTES_TO_MATCH / len(votes), np.random.default_rng(seed))
     is_outside = ~votes.of_kind(MODEL)
-    if is_outside.sum() <= _PLENTY:
+    if is_outside.sum() <= _MOST_VOTES_TO_MATCH:
         is_kept |= is_outside
     return votes.where(is_kept)
 
@@ -686,7 +686,7 @@ def _assumed_shared_variance(votes: Votes) -> float:
     number N of outside answers, which people gave or which are known.
     """
     n_outside = np.count_nonzero(votes.first & ~votes.of_kind(MODEL))
-    return max(SHARED * n_outside / (n_outside + _OUTSIDE_ANSWERS), _LEAST_SHARED)
+    return max(SHARED * n_outside / (n_outside + _OUTSIDE_ANSWERS_TO_HALF), _LEAST_SHARED)
 
 
 def _annotators_in_words(mode: Mode, mode_in_words: Mode) -> list[int]:
@@ -709,8 +709,8 @@ def _annotators_in_words(mode: Mode, mode_in_words: Mode) -> list[int]:
     for number in np.unique(annotator).tolist():
         is_own = annotator == number
         is_always_sure = not is_unsure[is_own].any()
-        has_enough = is_own.sum() >= _ENOUGH
-        are_words_better = has_enough and is_gain(gain[is_own], _BETTER, ddof=0)
+        has_enough = is_own.sum() >= _FEWEST_MEASUREMENTS
+        are_words_better = has_enough and is_gain(gain[is_own], _STANDARD_ERRORS, ddof=0)
         if is_always_sure or are_words_better:
             in_words.append(number)
     return in_words

@@ -96,7 +96,7 @@ def answers(z: F64, target: F64, tie: float, blind: F64, ties: float) -> Likelih
 
     Args:
         z: (m,) the difference of two scores, in units of the noise.
-        target: (m,) the answers: 1 for left, 0 for right, ½ for a tie, see `genuine`.
+        target: (m,) 1 for left, 0 for right, ½ for a tie. Any other value is a probability of left.
         tie: the tie threshold τ.
         blind: (m,) the share of blind answers of each answer's annotator.
         ties: the share of ties among blind answers.

@@ -242,8 +242,8 @@ class Posterior:
             target: 1 for the answer left, 0 for right, ½ for a tie.
             annotator: the number of the annotator.
             kind: `PERSON` or `MODEL`.
-            probit: if the answer is a measurement, the probit of the probability that the left item
-                is better, see `measured`; else NaN.
+            probit: if the answer is a probability that the left item is better, and counts as a
+                measurement of z, the probit of the probability; else NaN.
 
         Cost: O((n + a)²).
         """
