@@ -226,7 +226,7 @@ def _select_prefix(prefix: str, arrays: Arrays) -> Arrays:
 
 
 def predicted_better_without(number: int, basis: Basis, votes: Votes, *, seed: int = 0) -> bool:
-    """Tell whether leaving out an annotator improves the prediction of the others' answers.
+    """Tell whether other annotators' answers are predicted better if an annotator is left out.
 
     Each answer of another annotator is predicted from all other answers, with and without the
     answers of this annotator. The mean log-likelihood must improve by more than a standard error.

@@ -258,7 +258,7 @@ class SessionFitting:
         return votes.comparisons(), dict(zip(names, weight.tolist(), strict=True))
 
     def better_without(self, annotator: str) -> bool:
-        """Tell whether leaving out an annotator improves the prediction of the others' answers.
+        """Tell whether other annotators' answers are predicted better if an annotator is left out.
 
         Return False if the annotator has no answers.
         """

@@ -110,7 +110,7 @@ class Fitted:
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, NDArray[Any]], n: int, scales: Scales) -> Fitted:
-        """Rebuild a fit of n items from its hyperparameters and the arrays of `arrays`."""
+        """Rebuild a fit of n items from the hyperparameters and the result of `arrays`."""
         rng = np.random.default_rng()
         rng.bit_generator.state = json.loads(arrays["rng"].tobytes())
         # `theta` has the weights, n residuals, and a side bias for each annotator.
@@ -717,7 +717,7 @@ def _annotators_in_words(mode: Mode, mode_in_words: Mode) -> list[int]:
 
 
 def _left_out_log_p(mode: Mode, rows: I64) -> F64:
-    """Predict each answer from all other answers; return the log-probability of its side.
+    """Predict each answer from all other answers; return the log-probability of the chosen side.
 
     The side of an answer is left or right; `rows` are the rows of the answers.
     """

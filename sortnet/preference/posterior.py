@@ -256,8 +256,8 @@ class Posterior:
         shift, shrink = self._shift_and_shrink(mean, variance, target, annotator, probit)
         if shrink <= 0:  # the answer tells nothing: it was expected for certain, or it is blind
             return
-        # The draws are changed as by an observation of z with noise, which has the same effect on
-        # mean and variance as the answer. Each draw gets noise of its own (Matheron's rule).
+        # A noisy observation of z would have the same effect on mean and variance as the answer.
+        # Each draw is changed as by this observation, with noise of its own (Matheron's rule).
         observed_value = mean + shift / shrink
         noise_variance = 1 / shrink - variance
         noise = self.rng.standard_normal(len(self.draws)) * np.sqrt(noise_variance)
@@ -269,7 +269,9 @@ class Posterior:
     def _shift_and_shrink(
         self, mean: float, variance: float, target: float, annotator: int, probit: float
     ) -> tuple[float, float]:
-        """Compute how an answer about a pair changes the mean and the variance of its z.
+        """Compute how an answer about a pair changes the mean and the variance of z.
+
+        z is the score difference of the pair, in units of the noise and with the side bias.
 
         If z is a Gaussian before the answer, the exact posterior of z has the mean
         mean + variance shift and the variance variance - variance² shrink.

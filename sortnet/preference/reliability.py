@@ -43,7 +43,7 @@ _LEAST_P = 1e-300  # keeps a probability above 0, so that it has a logarithm
 
 @dataclass(frozen=True, eq=False)
 class Annotators:
-    """Estimated parameters of each annotator; names with `_sd` are their standard deviations.
+    """Estimated parameters of each annotator, with standard deviations (`_sd`).
 
     Attributes:
         reliability, reliability_sd: (a,) the reliability c: 1 for an average annotator, 0 for
@@ -118,7 +118,7 @@ class AnswerGaps(NamedTuple):
 
     @classmethod
     def unknown(cls, m: int) -> AnswerGaps:
-        """Make placeholders for the gaps of m answers, which `replace_rows` replaces."""
+        """Make placeholders for the gaps of m answers, to be filled in by `replace_rows`."""
         return cls.of_person(np.zeros(m), np.zeros(m))
 
     def replace_rows(self, rows: Bool, gaps: AnswerGaps) -> None:
