@@ -104,5 +104,5 @@ class BatchRows(AnnotatorRows):
 
 
 def _batch(row: Row[Any]) -> Batch:
-    """Make a batch of a row of the query `_BATCHES`."""
+    """Make a batch from a row that the query `_BATCHES` returns."""
     return Batch(row.name, row.annotator_name, row.created, row.cancelled, row.n_open, row.about)

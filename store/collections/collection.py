@@ -176,6 +176,7 @@ class Collection(DecisionRows, JudgementRows, ServerRows, BatchRows):
                 decision that must be about one criterion.
             StudyError: if all criteria refuse the decisions.
         """
+        # Questions and gold pairs differ between criteria.
         if any(decision.kind in ABOUT_ONE for decision in decisions):
             self.check_one_question()  # raises the error
         names = {decision.annotator for decision in decisions if decision.annotator is not None}

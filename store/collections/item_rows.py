@@ -31,7 +31,7 @@ FEATURE = np.dtype("<f4")  # type of a stored feature, the same on machines of a
 # it.
 _LAST = select(func.max(ItemRow.number)).where(ItemRow.collection == bindparam("of"))
 # Columns of a stored item that change if the item is added again.
-_REPLACED = ("text", "image", "audio", "features", "group_name", "context", "shown")
+_REPLACED_COLUMNS = ("text", "image", "audio", "features", "group_name", "context", "shown")
 
 
 class ItemRows(CollectionRows):
@@ -107,7 +107,7 @@ class ItemRows(CollectionRows):
         rows = _rows_of_items(self.number, items, fitted)
         if not rows:
             return
-        replaced = list(_REPLACED)
+        replaced = list(_REPLACED_COLUMNS)
         if items.shown is None:
             # Stored items keep their shown columns if the new items have none.
             replaced.remove("shown")

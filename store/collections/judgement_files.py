@@ -24,7 +24,7 @@ from store.collections.judgement_lines import Form, Line, read_lines
 ExportForm: TypeAlias = Literal["jsonl", "csv", "chosen", "conversational"]
 _JUDGEMENT_FIELDS = [field.name for field in fields(Judgement) if field.name not in SET_FIELDS]
 FIELDS = ("id", "number", *(name for name in _JUDGEMENT_FIELDS if name != "number"))
-_EXPORTED = (*FIELDS, "excluded")
+_EXPORTED_COLUMNS = (*FIELDS, "excluded")
 # Columns that an export has only in the case named beside them. An import ignores the columns of
 # groups and questions.
 _SET_COLUMNS = ("items", "best", "worst")  # if a question is about more than two items
@@ -136,7 +136,11 @@ def _preference_lines(
 def _judgement_lines(
     collection: Collection, items: Items
 ) -> tuple[list[str], list[dict[str, Any]]]:
-    """Return the names of the columns, and a line {column: cell} for each judgement."""
+    """Return the names of the columns, and a line {column: cell} for each judgement.
+
+    Some columns exist only if there are groups, questions about more than two items, or a text of
+    the question.
+    """
     decisions = collection.decisions()
     judgements = collection.judgements()
     excluded = study_of(decisions).excluded
@@ -147,7 +151,7 @@ def _judgement_lines(
         {**_cells(judgement, id, items), "excluded": judgement.annotator in excluded}
         for judgement, id in zip(judgements, ids, strict=False)
     ]
-    names = list(_EXPORTED)
+    names = list(_EXPORTED_COLUMNS)
     if items.groups is not None:
         names += _GROUP_COLUMNS
     if judgements.is_set.any():  # some judgements are about more than two items

@@ -325,7 +325,10 @@ def _filled_cells(place: str, record: Mapping[str, Any]) -> dict[str, Any]:
 def _read_answer(
     place: str, cells: Mapping[str, Any], number_of_id: Mapping[str, int], id: str
 ) -> _AnswerCells:
-    """Read the answer of a row from the columns in which the row has it."""
+    """Read the answer of a row from winner and loser, from left, right and answer, or from items.
+
+    The last form is for answers about more than two items.
+    """
     if cells.keys() >= _WINNER_COLUMNS:
         return _read_winner(place, cells, number_of_id, id)
     if cells.keys() >= _ANSWER_COLUMNS:
@@ -438,7 +441,7 @@ def _read_pair(
     number_of_id: Mapping[str, int],
     columns: tuple[str, str],
 ) -> tuple[int, int]:
-    """Read the numbers of the two items that two columns of a row name; they must differ."""
+    """Read the numbers of the items that two columns of a row name; the items must differ."""
     first_column, second_column = columns
     first = _read_item(place, cells[first_column], number_of_id)
     second = _read_item(place, cells[second_column], number_of_id)

@@ -97,7 +97,7 @@ class Database:
 
         `work` must be idempotent, because a commit may have succeeded though its reply was lost.
         A server may be unavailable for a minute. After this minute every call fails at once, until
-        a call reaches the server.
+        a call reaches the server. Each wait is twice as long as the wait before, up to 5 seconds.
         """
         last_attempt = time.monotonic() + self._retry_seconds
         wait = SHORTEST_WAIT

@@ -16,7 +16,7 @@ from sortnet.files import plain
 from store.database.engine import Database, utc_now
 from store.database.schema import CellRow, upsert
 
-_AT_ONCE = 500  # keys that one SQL statement looks up
+_KEYS_AT_ONCE = 500  # keys that one SQL statement looks up
 
 
 class StoredCell(NamedTuple):
@@ -65,12 +65,15 @@ def keep_cell(
 
 
 def kept_cells(database: Database, keys: Sequence[str]) -> dict[str, StoredCell]:
-    """Load the stored results of cells: {key: result}, without the keys that have no result."""
+    """Load the stored results of cells: {key: result}, without the keys that have no result.
+
+    Each statement looks up 500 keys, because databases limit the length of a statement.
+    """
     results: dict[str, StoredCell] = {}
     all_rows = select(CellRow.key, CellRow.about, CellRow.ranking)
     with database.transaction() as connection:
-        for start in range(0, len(keys), _AT_ONCE):
-            keys_at_once = keys[start : start + _AT_ONCE]
+        for start in range(0, len(keys), _KEYS_AT_ONCE):
+            keys_at_once = keys[start : start + _KEYS_AT_ONCE]
             rows = all_rows.where(CellRow.key.in_(keys_at_once))
             for row in connection.execute(rows):
                 order = np.frombuffer(row.ranking, "<i4").astype(np.int64)

@@ -20,7 +20,7 @@ from store.store import Store
 
 ROLES = ("id", "text", "image", "audio", "group", "context")  # roles that are one column each
 _STORED_ROLES = (*ROLES, "features", "dates")  # `features` and `dates` are several columns each
-_EMBEDDED = "text: meaning"  # names of features from sentence embeddings begin like this
+_EMBEDDED_PREFIX = "text: meaning"  # names of features from sentence embeddings begin like this
 
 
 @dataclass(frozen=True)
@@ -103,8 +103,9 @@ def with_features(
     """
     all_items = new if old is None else merge(old, new, update=update)
     old_names = () if old is None else old.feature_names
+    # The names of computed features begin with one of the prefixes in MADE.
     is_old_described = any(name.startswith(MADE) for name in old_names)
-    is_old_embedded = any(name.startswith(_EMBEDDED) for name in old_names)
+    is_old_embedded = any(name.startswith(_EMBEDDED_PREFIX) for name in old_names)
     is_embedded = embed or is_old_embedded
     is_described = described
     if is_described is None:

@@ -180,7 +180,8 @@ class BatchRequests:
         response_format: dict[str, Any] | None = None
         if judge.structured:
             response_format = AnswerForm.of(question).response_format
-        n_tops = TOPS[0] if judge.logprobs else 0  # log-probabilities to ask for at each token
+        # TOPS lists numbers of log-probabilities to ask for at each token, the highest first.
+        n_tops = TOPS[0] if judge.logprobs else 0
         body = request_body(
             judge.model,
             self.prompt.messages(question),

@@ -321,7 +321,8 @@ class BatchAnswers:
         """Store the answers of a file; a line that cannot be used is noted and skipped.
 
         If the process is killed meanwhile, the first answers are stored. Reading the same file
-        again stores the rest.
+        again stores the rest. The first 20 lines that cannot be used have a message each, and one
+        message tells the number of all further lines.
 
         Raises:
             DataError: if the file cannot be read, or no line answers a batch of this collection.
@@ -554,6 +555,7 @@ def _read_verdict(line: AnswerLine, batch: Batch, form: AnswerForm) -> Verdict:
     """Read the verdict in a line of answers, with its cost and the facts to store with it.
 
     An answer without a readable verdict counts as a skip, and so does a prompt that was too long.
+    The status and the message of the server tell whether the prompt was too long.
 
     Args:
         form: the form of the answers that the request asked for.

@@ -40,6 +40,8 @@ class ItemRanking:
 def ranking_cell(column: str, value: Any) -> str:
     """Format a value in a column of a ranking for tables.
 
+    Scores have two decimals, and probabilities are percentages.
+
     >>> ranking_cell("score", 0.123), ranking_cell("among_top", 0.5), ranking_cell("rank", 3)
     ('0.12', '50%', '3')
     """

@@ -149,7 +149,10 @@ class Judging(WorkerPool[Lease]):
         return LabellingEnd(reason, text, self.answered, self.n_preferences, self.failed)
 
     def _most_open(self, n_workers: int) -> int:
-        """Return the largest number of questions that are leased and not answered yet."""
+        """Return the largest number of questions that are leased and not answered yet.
+
+        The number is 5 for a judge that answers in the caller's thread, if fits are slow.
+        """
         # A slow fit lacks the latest answers anyway. So several questions may be chosen and leased
         # together before any of them is answered, which saves transactions.
         if self.judge.in_caller_thread and not self.service.session.quick:

@@ -40,6 +40,8 @@ class _Participant:
     ) -> LabellingEnd:
         """Ask the judge for the answers of one turn, and return how the turn ended.
 
+        If there are several judges, a turn has 20 answers.
+
         Args:
             n_judges: number of judges; a single judge need not make way for another.
         """

@@ -35,7 +35,7 @@ ATTEMPTS = 5  # times to choose questions, because other processes may lease the
 SESSION_SETTINGS = ("strategy", "holdout", "repeats")
 # After a fit in a thread, no further fit starts for this multiple of the fit's duration, so that
 # answers have the processor.
-_PAUSE = 2.0
+_PAUSE_FACTOR = 2.0
 _MOST_UNFITTED = 20  # most answers that a machine may give before the next fit, in small sessions
 
 
@@ -64,7 +64,7 @@ def new_session(
         len(items),
         groups=items.groups,
         among=collection.allowed_pairs(),
-        keep=_fits_folder(),
+        keep=_fits_folder(),  # slow fits are cached there
         study=study,
         **settings,
     )
@@ -205,7 +205,7 @@ class LabellingService:
         return any(item in lease.question.items for lease in live_leases)
 
     def question(self, annotator: str, lease: str) -> Question:
-        """Return the leased question with the id `lease`.
+        """Return the question of the lease with the id `lease`.
 
         Raises:
             LeaseError: if there is no such lease.
@@ -461,6 +461,7 @@ class LabellingService:
         """Fit the model, and store an error as `fault` instead of raising it.
 
         If fits are slow, this thread also renews the forecast; else `update` does so in a thread.
+        The next fit in a thread starts after a pause, which is twice as long as this fit.
         """
         started = time.monotonic()
         try:
@@ -471,7 +472,7 @@ class LabellingService:
         except Exception as error:  # no error may stop the storing of answers
             self.fault = f"{type(error).__name__}: {error}"
         ended = time.monotonic()
-        self._pause_until = ended + _PAUSE * (ended - started)
+        self._pause_until = ended + _PAUSE_FACTOR * (ended - started)
 
     def _start_session(self) -> None:
         """Start a new session: read the study and the items, and replay the judgements."""
@@ -565,7 +566,8 @@ class LabellingService:
     ) -> list[Lease]:
         """Renew an annotator's leases if they expire soon, and lease more questions if needed.
 
-        Leases about unknown items, or about pairs that the session does not allow, are ignored.
+        Leases about unknown items, or about pairs that the session does not allow, are ignored. If
+        other processes lease the chosen pairs first, others are chosen, at most five times.
 
         Args:
             n_questions: number of leases that the annotator needs; there may be more already.
@@ -637,7 +639,7 @@ class LabellingService:
 def _most_unfitted(session: Session) -> int:
     """Return the most answers that a machine may give before the next fit.
 
-    Fits of many answers or items are slow. So the limit grows to 5 % of the answers or of the
-    items.
+    The limit is 20 answers. Fits of many answers or items are slow, so there the limit is 5 % of
+    the answers or of the items.
     """
     return max(_MOST_UNFITTED, session.events // 20, session.n_items // 20)

@@ -40,6 +40,8 @@ class StorePatience:
     def retry_while_away(self, use_store: Callable[[], T]) -> T:
         """Call a function until the store's server answers, and return the function's result.
 
+        Each wait between two attempts is twice as long as the wait before, up to 5 seconds.
+
         Args:
             use_store: reads or writes the store. It must be idempotent: an attempt that fails here
                 may have succeeded on the server.

@@ -33,7 +33,7 @@ PairOfSplit: TypeAlias = tuple[Split, int, int]
 
 STRATEGY = "loop"  # strategy of the questions whose pairs the learning loop chose
 ATTEMPTS = 2  # times that a judge is asked about a pair if it fails
-_PARTS: Mapping[Split, str] = {"train": "training", "vali": "validation"}
+_PART_NAMES: Mapping[Split, str] = {"train": "training", "vali": "validation"}
 
 
 def vali_pairs(vali: Queries, comparator: TrainableComparator, judgements: int, seed: int) -> I64:
@@ -268,7 +268,7 @@ class RunJudge:
 
     def _undecided(self) -> str | None:
         """Return why nothing can be learned if a part has only ties and skips; else None."""
-        for split, part in _PARTS.items():
+        for split, part in _PART_NAMES.items():
             targets = list(self._targets_of(split).values())  # NaN: a skip; 0.5: a tie
             n_skipped = sum(map(math.isnan, targets))
             n_ties = targets.count(0.5)
@@ -319,7 +319,7 @@ class RunJudge:
         return np.where(np.asarray(i) < np.asarray(j), p_lower, 1 - p_lower).astype(np.float32)
 
     def _ask(self, split: Split, pairs: Sequence[PairOfSplit]) -> None:
-        """Ask about pairs, and store the answers.
+        """Ask about pairs, up to twice about each pair, and store the answers.
 
         Raises:
             SortNetError: if the judge fails; the message has the command that resumes the run.
@@ -329,7 +329,7 @@ class RunJudge:
             self._workers = list(self.judge.make_workers())
         pool = self._pool
         questions = [self._question(split, low, high) for split, low, high in pairs]
-        # The judge may fail at a question, which is then asked once more.
+        # The second time, only the questions are asked at which the judge has failed.
         for _ in range(ATTEMPTS):
             pool.queue_unanswered(split, questions)
             if pool.waiting and not pool.is_over:

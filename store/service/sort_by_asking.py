@@ -50,7 +50,7 @@ from store.service.sorted_items import SortedItems, ranking_frame
 from store.store import open_store
 
 _LONGEST_NAME = 60  # most characters of an annotator's name; a command may be longer
-_EXAMPLES = 50  # prompts whose mean length is used in an estimate
+_N_EXAMPLES = 50  # prompts whose mean length is used in an estimate
 
 
 def sort(
@@ -298,7 +298,7 @@ def _forecast(collection: Collection, goal: Goal) -> tuple[int | None, list[Aske
     """
     with closing(LabellingService(collection, goal=goal)) as service:
         service.settle()  # fits the model and simulates the questions
-        return service.remaining.questions, example_questions(service, _EXAMPLES)
+        return service.remaining.questions, example_questions(service, _N_EXAMPLES)
 
 
 def _estimate_models(
@@ -356,7 +356,7 @@ def judges_by_name(judge: OneJudge | Mapping[str, OneJudge]) -> dict[str, Machin
 def _annotator_name(judge: MachineJudge) -> str:
     """Name a judge by its model and variant, its command, or its function.
 
-    A long name is shortened, and ends with a hash of the whole name.
+    A name that is too long for an annotator is shortened, and ends with a hash of the whole name.
     """
     name = judge.annotator
     if isinstance(judge, LanguageModel) and judge.variant:

@@ -13,7 +13,7 @@ from store.collections.formats.item_finder import ItemFinder, Record
 
 COLUMNS = ("fields", "responses")
 Ranks: TypeAlias = Mapping[str, Any]  # {field: its rank}; the best field has the lowest rank
-_TIES = ("tie", "equal", "draw", "same", "both")
+_TIE_WORDS = ("tie", "equal", "draw", "same", "both")
 
 
 def compared_question(path: str, records: Sequence[Record]) -> str | None:
@@ -105,7 +105,8 @@ def _ranks_or_tie(place: str, value: Any, fields: Record, fields_of_items: Seque
     ranks = _ranks(value, fields)
     if ranks is not None:
         return ranks
-    if len(fields_of_items) != 2 or str(value).strip().lower() not in _TIES:
+    is_tie = str(value).strip().lower() in _TIE_WORDS
+    if len(fields_of_items) != 2 or not is_tie:
         refuse(place, f"the answer {shown(value)} is no field of it: {listed(fields)}")
     return dict.fromkeys(fields_of_items, 1)
 
