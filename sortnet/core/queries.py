@@ -461,8 +461,8 @@ def _codes_of_qids(qid: ArrayLike | None, n: int, source: str) -> tuple[Str, I64
         DataError: if a name is missing or infinite, or the number of names is wrong.
     """
     if qid is None:
-        names = ["0"] if n else []
-        return np.array(names, dtype=np.str_), np.zeros(n, np.int64)
+        only_name = ["0"] if n else []  # no rows, no query
+        return np.array(only_name, dtype=np.str_), np.zeros(n, np.int64)
     values = _checked_qids(qid, n, source)
     if values.dtype.kind == "f":
         is_exact_whole = (values == np.floor(values)) & (np.abs(values) < 2**53)
