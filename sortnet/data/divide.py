@@ -231,7 +231,7 @@ def hold_out_documents(
     """
     judged = queries.judged
     assert judged is not None
-    is_decided = judged.sure > 0
+    is_decided = judged.sure > 0  # pairs with a better document, and no ties
     reserved = _recorded_documents(queries, as_before or {})
     if not reserved.in_pairs(judged)[is_decided].any():
         reserved = _drawn_documents(queries, np.random.default_rng(seed))

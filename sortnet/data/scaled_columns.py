@@ -316,14 +316,17 @@ def _fill_levels(X: F32, quantiles_of_features: F64, levels: F64) -> None:
             _count_lower(quantiles, x, n_lower)
             for row in range(n_rows):
                 after = n_lower[row]  # the first quantile that is not below x
-                position = np.float64(after)
-                if after < n_quantiles and quantiles[after] == x[row]:
-                    position = (after + last_equal[after]) / 2
-                elif 0 < after < n_quantiles:
-                    width = quantiles[after] - quantiles[after - 1]
-                    position = after - 1 + (x[row] - quantiles[after - 1]) / width
                 if np.isnan(x[row]):
                     position = (n_quantiles - 1) / 2
+                elif after == n_quantiles:  # x is above all quantiles
+                    position = np.float64(n_quantiles)
+                elif quantiles[after] == x[row]:
+                    position = (after + last_equal[after]) / 2
+                elif after == 0:  # x is below all quantiles
+                    position = 0.0
+                else:
+                    width = quantiles[after] - quantiles[after - 1]
+                    position = after - 1 + (x[row] - quantiles[after - 1]) / width
                 level = position / (n_quantiles - 1)
                 levels[first + row, feature] = min(max(level, _EDGE), 1 - _EDGE)
 

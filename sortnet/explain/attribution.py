@@ -162,6 +162,7 @@ def _query_of(queries: Queries, a: int, b: int) -> int:
             raise DataError(f"{queries.source}: no document {doc} of {queries.n_docs}")
     if a == b:
         raise DataError(f"{queries.source}: document {a} is both: two are needed to explain")
+    # The query of a document is the last query that begins at the document or before it.
     query_of_a, query_of_b = np.searchsorted(queries.offsets, [a, b], side="right") - 1
     if query_of_a != query_of_b:
         raise DataError(

@@ -262,7 +262,7 @@ class WorkerPool(ABC, Generic[Q]):
                     self._skip(question)
             if to_ask:
                 return [to_ask[start : start + size] for start in range(0, len(to_ask), size)]
-            # All questions were skipped, so that other questions are chosen.
+            # If all chosen questions were skipped, the loop chooses other questions.
         return []
 
     def _skip(self, question: Q) -> None:

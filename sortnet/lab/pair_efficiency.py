@@ -119,7 +119,7 @@ def learned_pairs(ranker: Ranker, fold: Fold, history: Sequence[Iteration]) -> d
 
 
 def crossing(curve: F64, reference: float) -> tuple[float, float]:
-    """Find the shares of pairs and of answers from which a curve of quality is good enough.
+    """Find the smallest shares of pairs and of answers with which the quality is good enough.
 
     Good enough is `REACHED` times the reference. Between two budgets the quality is taken as linear
     in the logarithm of the share.

@@ -160,6 +160,7 @@ def accuracy(scores: F64, votes: Votes) -> float:
 def majority(votes: Votes) -> Votes:
     """Replace all votes on a pair by one vote of the majority; leave out pairs without majority."""
     pairs = _number_pairs(votes)
+    # The target of a vote is 1 if the left item is better, 0 if the right item is, 0.5 for a tie.
     votes_for_low = np.where(votes.left < votes.right, votes.target, 1 - votes.target)
     n_for_low = np.bincount(pairs.pair_of_vote, votes_for_low)
     share_for_low = n_for_low / np.bincount(pairs.pair_of_vote)
