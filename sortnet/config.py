@@ -227,7 +227,7 @@ class Settings:
         return {f.name: getattr(self, f.name) for f in fields(self)}
 
     def changed(self, **values: Any) -> Self:
-        """Copy these settings with new values for some names, also of settings of the training.
+        """Copy these settings with new values by name; nested training settings may be named, too.
 
         Raises:
             DataError: if a name is not a setting of this ranker.
@@ -240,8 +240,9 @@ class Settings:
         own_values = {name: value for name, value in values.items() if name in current}
         training_values = {name: value for name, value in values.items() if name not in current}
         for name, value in current.items():
-            if is_dataclass(value):  # the settings of the training
-                own_values[name] = replace(current[name], **training_values)
+            is_training = is_dataclass(value)  # the settings of the training are nested
+            if is_training:
+                own_values[name] = replace(value, **training_values)
         return replace(self, **own_values)
 
     def check_names(self, names: Iterable[str]) -> None:
@@ -260,7 +261,7 @@ class Settings:
         return DEFAULTS["nets"]
 
     def candidates(self, train: Queries) -> list[Self]:
-        """List the settings to fit, with a value for each setting that is None.
+        """List candidates: copies of the settings that have a value where the settings have None.
 
         If the list has several entries, a ranker is fitted with each entry, and the validation part
         chooses among these rankers.
@@ -393,7 +394,7 @@ class Config(Settings):
         before it. With start=fresh, `max_iter` counts the sorts, as in Algorithm 3.1: the first
         sort is by random weights, before any training.
         """
-        # Whether the trained comparator chooses the pairs; if not, one training is the default.
+        # If the trained comparator does not choose the pairs, one training is the default.
         is_learning = self.strategy in LEARNING
         if self.start == "warm":
             default_trainings = _WARM_TRAININGS if is_learning else 1

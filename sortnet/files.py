@@ -466,7 +466,7 @@ def one_line(error: BaseException) -> str:
 
 
 def _is_of_type(value: Any, json_type: Any) -> bool:
-    """Check whether a JSON value is of a type, or may stand for a value of the type.
+    """Check whether a JSON value is of a type, or can be read as one, such as 1 as a float.
 
     `check_fields` tells which values may stand for others.
     """

@@ -31,7 +31,7 @@ _LOADING_PROCESS = os.getpid()  # the process that loaded this module
 _ONE_AT_A_TIME = threading.Lock()
 _FEW_NUMBERS = 1 << 16  # a kernel whose arrays have fewer numbers is faster in one thread
 _TORCH_THREADS: list[int] = []  # the number of threads that `set_threads` has set last, if any
-# Number of torch's threads from before the context `one_thread_an_operation`.
+# The number of torch's threads before the context `one_thread_an_operation` changed it.
 _SET_ASIDE: ContextVar[int] = ContextVar("threads set aside", default=1)
 
 

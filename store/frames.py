@@ -30,7 +30,10 @@ _DTYPES_WITH_MISSING = {**_DTYPES, int: "Int64", bool: "boolean"}
 
 
 def _dtypes(table: type[Base], names: Iterable[str]) -> dict[str, str]:
-    """Return {column: its dtype in a frame} for some columns of a database table."""
+    """Return {column: its dtype in a frame} for some columns of a database table.
+
+    Whole numbers and flags that may be missing have the types `Int64` and `boolean` of pandas.
+    """
     dtypes = {}
     for name in names:
         column = table.__table__.columns[name]
@@ -240,7 +243,7 @@ def _values_of_answers(
 
 
 def _queries_of(documents: I64, first_documents: I64) -> I64:
-    """Return the number of each document's query.
+    """Return the index of the query that each document belongs to.
 
     The query of a document is the last query that begins at the document or before it.
 
@@ -334,8 +337,8 @@ def pair_columns(
     `loser_place` are the numbers of the documents within their query, from 0.
 
     Args:
-        table: (m, 6) pairs with the columns winner, loser and `PAIR_NUMBERS`, as `read_table`
-            returns them.
+        table: (m, 6) pairs, as `read_table` returns them. The columns are winner, loser, and the
+            four numbers that `PAIR_NUMBERS` names.
         split: the split of the pairs.
         first_documents: the number of the first document of each query of the split, ascending.
         codes: the code of the name of each query.
@@ -437,16 +440,23 @@ def after_the_first(pairs: pd.DataFrame) -> pd.DataFrame:
     is_wrong_in_0 = (pairs["first_wrong"] == 0).fillna(value=False)
     times = pairs["times"] - is_wrong_in_0.astype("int32")
     after = pairs.assign(times=times)[times > 0]
-    last_recorded = pairs.attrs.get("iterations", 0) - 1
-    # The last iteration with pairs may have no row yet, since its pairs are stored first.
-    last_with_pairs = pairs["last_wrong"].fillna(0).max() if len(pairs) else 0
-    # Iterations count from 0: if the last one is iteration n, n iterations come after iteration 0.
-    after.attrs["counted"] = max(last_recorded, int(last_with_pairs), 0)
+    # If the last iteration is iteration n, n iterations come after iteration 0.
+    after.attrs["counted"] = _last_iteration(pairs)
     return after
 
 
+def _last_iteration(pairs: pd.DataFrame) -> int:
+    """Return the number of a run's last iteration, from 0; without iterations, return 0.
+
+    The last iteration with pairs may have no row yet, because its pairs are stored first.
+    """
+    last_recorded: int = pairs.attrs.get("iterations", 0) - 1
+    last_with_pairs = pairs["last_wrong"].fillna(0).max() if len(pairs) else 0
+    return max(last_recorded, int(last_with_pairs), 0)
+
+
 def counted_iterations(pairs: pd.DataFrame) -> str:
-    """Describe the iterations that are counted in a frame of `after_the_first`.
+    """Return a phrase about the number of iterations after iteration 0, for a plot's title.
 
     >>> import pandas as pd
     >>> pairs = pd.DataFrame({"first_wrong": [1], "last_wrong": [3], "times": [2]})
@@ -554,7 +564,7 @@ def order_frame(query: Queries, before: I64, after: I64) -> pd.DataFrame:
         raise DataError(f"{query.source}: an order is not one of its {query.n_docs} documents")
     docids = [""] * query.n_docs if query.docids is None else query.docids.tolist()
     names = [docid or f"row {row}" for docid, row in zip(docids, query.rows, strict=True)]
-    # Sorting an order of documents returns the position of each document in the order.
+    # `argsort` of an order of documents is each document's position in the order.
     frame = pd.DataFrame(
         {
             "document": pd.Series(names, dtype="str"),

@@ -76,7 +76,7 @@ class Store:
     """
 
     def __init__(self, url: str | Path | URL | None = None, *, write: bool = True) -> None:
-        """Open the store; see `open_store` for the arguments and errors."""
+        """Open the store at a path or URL, as `open_store` does."""
         self.copy: Path | None = None
         self.database = Database(url, write=False)
         try:
@@ -202,7 +202,7 @@ class Store:
         if len(matching) == 1:
             return Run(self.database, matching[0].number)
         fault = f"{len(matching)} runs begin with" if matching else "no run"
-        rows_to_list = matching or rows
+        rows_to_list = matching or rows  # if no run matches, any runs are examples
         ids = [row.id for row in rows_to_list[:_N_LISTED]]
         runs = ", ".join(ids) or "none yet"
         raise StoreError(f"{self.database.name}: {fault} {id_or_prefix!r}; runs: {runs}")
@@ -210,7 +210,8 @@ class Store:
     def runs_frame(self) -> pd.DataFrame:
         """Make a frame with one row per run, the newest run first.
 
-        It has the columns `RUN_COLUMNS` of `store.frames`, and the `phase`, see `phase_of`.
+        It has the columns `RUN_COLUMNS` of `store.frames`, and the `phase` of training, such as
+        `choosing` (of settings) or `training`.
         """
         import pandas as pd
 
@@ -299,7 +300,7 @@ class Store:
         names_of_collection = {row.number: row.feature_names for row in rows}
         n_features = []
         for row in rows:
-            # A criterion has the items, and so the features, of its collection.
+            # A criterion shares the items of its collection, and so their features.
             collection_of_items = row.number if row.items_of is None else row.items_of
             n_features.append(len(names_of_collection[collection_of_items]))
         frame.insert(3, "features", pd.Series(n_features, dtype="int64"))

@@ -55,7 +55,7 @@ def name_options(command: C) -> C:
 
 
 def training_name_options(command: C) -> C:
-    """Add the options in `OPTIONS`; the command gets their values as `columns`."""
+    """Add all options that name columns; the command gets their values as `columns`."""
     return _with_options((*_NAMES, *_FEATURES), command)
 
 

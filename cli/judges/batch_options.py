@@ -39,7 +39,8 @@ _OPTIONS = (
 )
 # Options that are refused when a batch is written, because nothing is sent to a server.
 _SERVER_PARAMETERS = ("server", "key")
-# Options that are refused when a batch is read or cancelled, because the batch stores their values.
+# Options that are refused when a batch is read or cancelled, because their values were stored when
+# the batch was written.
 _JUDGE_PARAMETERS = (
     *("judge", "model", "prompt", "both_orders", "request", "structured", "price_in", "price_out"),
     *("prices", "currency", "max_calls", "max_tokens", "max_cost", "answer_cache", "no_logprobs"),
@@ -48,7 +49,7 @@ _JUDGE_PARAMETERS = (
 
 
 def batch_options(command: C) -> C:
-    """Add the options of batches to a command, in the order of `_OPTIONS`."""
+    """Add the options of batches to a command."""
     for option in reversed(_OPTIONS):  # the option that is added last comes first in the help
         command = option(command)
     return command
@@ -106,7 +107,7 @@ def _refuse_judge(values: Mapping[str, Any], action: str, annotator: str | None)
 
 
 def _refuse_server(values: Mapping[str, Any]) -> None:
-    """Refuse `--write-batch` without a model, or with options of a server: no server is called."""
+    """Refuse `--write-batch` without a model, or with options of a server, which is not called."""
     if not values["model"] or values["judge"] is not None:
         raise click.UsageError("--write-batch needs --model")
     for name in _SERVER_PARAMETERS:

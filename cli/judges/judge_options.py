@@ -24,14 +24,14 @@ _OPTIONS_OF_EACH_MODEL = {
 
 
 def _options_of_each_model(*, several: bool) -> list[Callable[[C], C]]:
-    """Make the options in `_OPTIONS_OF_EACH_MODEL`; with `several`, each option may be repeated."""
+    """Make `--model`, `--server` and `--key`; with `several`, each option may be repeated."""
     return [
         click.option(name, metavar=metavar, help=text, multiple=several)
         for name, (metavar, text) in _OPTIONS_OF_EACH_MODEL.items()
     ]
 
 
-# The help lists these options before the options of each model.
+# The help lists these options before `--model`, `--server` and `--key`.
 _FIRST = (
     click.option("--judge", metavar="COMMAND", help="Program that answers; see above."),
     click.option(
@@ -53,7 +53,7 @@ _FIRST = (
         help="Questions in a line for the program, as an array.",
     ),
 )
-# The help lists these options after the options of each model.
+# The help lists these options after `--model`, `--server` and `--key`.
 _LAST = (
     click.option("--prompt", metavar="FILE", help="Jinja template of the prompt."),
     click.option(
@@ -101,7 +101,7 @@ _LAST = (
     ),
     click.option("--insecure", is_flag=True, help="Allow a server without https."),
 )
-# Names of the parameters that a command gets.
+# Names of the parameters of a command that stand for the options of a judge.
 NAMES = (
     *("judge", "timeout", "workers", "batch", "model", "server", "key", "prompt", "show_prompt"),
     *("estimate", "both_orders", "max_calls", "max_tokens", "max_cost", "price_in", "price_out"),
@@ -116,7 +116,7 @@ _MODEL_PARAMETERS = (
 
 
 def judge_options(command: C) -> C:
-    """Add the options of a judge; the command gets the parameters in `NAMES`."""
+    """Add the options of a judge to a command, which gets their values as parameters."""
     return _with_options(command, several=False)
 
 

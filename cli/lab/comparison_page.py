@@ -98,7 +98,9 @@ def _mean_rank_picture(
 
 
 def _tests(comparison: Comparison) -> tuple[str, list[str], list[list[str]]]:
-    """Make the table of the tests by query and by part between each two rankers.
+    """Make a table with the tests of the difference between each two rankers.
+
+    Each row has a test over the queries, and a test over the parts of the data.
 
     Returns:
         The title, the names of the columns, and the rows.

@@ -84,7 +84,7 @@ def run_comparison(
 
 
 def _text(comparison: Comparison) -> list[str | Table]:
-    """List what is printed: the summary, its notes, and published figures of the same data."""
+    """List the printed parts: the summary, its notes, and published figures of the same data."""
     summary = table_of_cells(comparison.head, comparison.rows())
     text: list[str | Table] = [summary, comparison.convention_line, *comparison.notes]
     published = comparison.published
@@ -99,7 +99,7 @@ def _text(comparison: Comparison) -> list[str | Table]:
 
 
 def _write(comparison: Comparison, out: Path) -> None:
-    """Write the figures, the summary and the page, see `FILES`, to a folder."""
+    """Write the figures and the summary as CSV files, and the page, to a folder."""
     from cli.lab.comparison_page import render
 
     make_folder(out)

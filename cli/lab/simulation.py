@@ -13,18 +13,19 @@ from sortnet.core import Progress
 if TYPE_CHECKING:
     import pandas as pd
 
-# The usual numbers of questions of each protocol. For `ids` they are multiples of a trial, which
-# asks about each pair once, as in the ASAP paper.
+# Numbers of questions after which each protocol is measured if the user names none. The numbers of
+# `ids` are in trials: as in the ASAP paper, a trial asks about each pair once.
 _TRIALS = (0.5, 1, 3)
 _FEATURES_BUDGETS = (25, 50, 100, 200, 400)
 _VOTES_BUDGETS = (25, 50, 100, 200, 400, 800, 1600, 3200)
 _FIGURES = ("spearman", "rmse", "ms")
-# The usual strategies of each protocol, and with --top.
+# {protocol: strategies that are simulated if the user names none}
 USUAL = {
     "ids": ("default", "random", "quicksort", "merge-sort"),
     "features": ("default", "random", "merge-sort"),
     "votes": ("default", "random"),
 }
+# Strategies that are simulated with --top if the user names none.
 _USUAL_OF_TOP = ("top", "default", "random", "heapsort", "quicksort", "bubble")
 
 

@@ -95,7 +95,7 @@ def _figures(
 
 
 def _text(study: Study, frame: pd.DataFrame) -> list[str | Table]:
-    """List what is printed of a study: its question, and a table for each measure."""
+    """List the printed parts of a study: its question, and a table for each measure."""
     text: list[str | Table] = [study.question]
     for measure, figures in frame.groupby("measure", sort=False):
         text += ["", str(measure), _table_of_measure(figures, study.x)]
@@ -103,7 +103,7 @@ def _text(study: Study, frame: pd.DataFrame) -> list[str | Table]:
 
 
 def _note_about_means(study: Study, frame: pd.DataFrame, total_seconds: float) -> str:
-    """Write how many cells are in a mean, how long they took, and where the study is from."""
+    """Write how many cells a mean is over, how long all took, and the source of the study."""
     fewest = int(frame["cells"].min())
     most = int(frame["cells"].max())
     n_cells = count(most, "cell") if fewest == most else f"{fewest} to {most} cells"
@@ -141,7 +141,7 @@ def _write_plots(name: str, frame: pd.DataFrame, command: str, out: Path) -> lis
 
 
 def _plot(figures: pd.DataFrame, study: Study, remark: str) -> Any:
-    """Draw the curves of one measure; the remark is written below the figure."""
+    """Draw the curves of one measure, with a remark below the figure."""
     from store.plots import curves
 
     measure = str(figures["measure"].iloc[0])

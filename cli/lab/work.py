@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import chain
 from pathlib import Path
 from statistics import fmean
@@ -44,7 +44,7 @@ class RunOptions(NamedTuple):
 
 
 class Results(NamedTuple):
-    """Results of the cells of an experiment.
+    """Results of an experiment's cells; a cell is one ranker on one division of the data.
 
     Attributes:
         results: the cells that have a result, in their order, each with its result.
@@ -143,7 +143,7 @@ def results_of(cells: Sequence[Cell], run_options: RunOptions, progress: Progres
 
 
 def _stored_results(store: Store, keys: Sequence[str]) -> dict[str, Result]:
-    """Return {key: result} of the cells that the store has."""
+    """Read the results that the store has, as {key of a cell: result}."""
     return {
         key: Result(stored.order, stored.about)
         for key, stored in kept_cells(store.database, keys).items()
@@ -195,9 +195,9 @@ def _compute(
                 # process has one thread, so its CPU seconds are about its wall seconds.
                 seconds = cpu_seconds(outcome)
         time_left.add(cell, seconds)
-        remaining = _remaining(cells_left.values(), time_left)
-        say(f"{line}; {remaining}" if cells_left else line)
-        progress(remaining)
+        work_left = _describe_work_left([*cells_left.values()], time_left)
+        say(f"{line}; {work_left}" if cells_left else line)
+        progress(work_left)
         yield key, cell, outcome
 
 
@@ -220,9 +220,9 @@ def _keep(store: Store, key: str, cell: Cell, result: Result) -> None:
         raise StoreError(f"{cell.name} cannot be kept: {error}") from None
 
 
-def _remaining(cells_left: Collection[Cell], time_left: TimeLeft) -> str:
-    """Write how many cells are left, and about how long they take."""
-    duration = in_words(time_left.estimate(tuple(cells_left)))
+def _describe_work_left(cells_left: Sequence[Cell], time_left: TimeLeft) -> str:
+    """Write how many cells are not computed yet, and about how long they will take."""
+    duration = in_words(time_left.estimate(cells_left))
     return f"{count(len(cells_left), 'cell')} left, about {duration}"
 
 

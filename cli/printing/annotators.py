@@ -42,7 +42,7 @@ def annotators_result(annotators: AnnotatorReports) -> Result:
             exclude_commands.append(command)
     step = None
     if exclude_commands:
-        # The text shows a line for each command; a step has one command, which is the first.
+        # The text shows all commands. JSON has room for one command, which is the first.
         lines = "\n".join(f"next: {command}" for command in exclude_commands)
         step = Step(exclude_commands[0], lines)
     return Result("annotators", rows, text=[Table(_COLUMNS, rows)], notes=_NOTES, next=step)

@@ -52,7 +52,7 @@ def feature_groups(roles: Columns, computed: Sequence[str]) -> dict[str, str]:
 
 def _categories(roles: Columns) -> list[str]:
     """Name the categorical columns, each with the number of its values."""
-    # A categorical column has a feature for each value, whose name begins with the column's name.
+    # A categorical column has a feature for each value: the features are counted by their column.
     n_values = Counter(column_of(feature, ()) for feature in roles.categories)
     return [f"{column} ({count(n, 'value')})" for column, n in n_values.items()]
 
@@ -70,7 +70,7 @@ def _described_column(column: str, prefix: str, computed: Sequence[str]) -> list
 
 
 def listed_names(names: Sequence[str]) -> str:
-    """Write names in one line; of four or more names that count up, only the ends are written.
+    """Write names in one line, in which a series such as x1, x2, x3, x4 is written `x1 to x4`.
 
     >>> listed_names(["price", "x1", "x2", "x3", "x4", "y1", "y2"])
     'price, x1 to x4, y1, y2'
@@ -162,7 +162,7 @@ def near_grade_lines(train: Queries) -> Iterator[str]:
 
 
 def fewer_bins_line(train: Queries) -> str | None:
-    """Tell why `--bins` made fewer grades than were asked for; None if it made as many."""
+    """Tell why `--bins` made fewer grades than the user wanted; None if it did not."""
     bins = train.columns.bins
     n_grades = len(train.columns.edges) + 1
     if bins is None or n_grades == bins:

@@ -72,7 +72,7 @@ def _trial_line(first_cell: str, cells: Sequence[str], width: int) -> str:
 
 
 def chosen(config: Mapping[str, Any], trials: Sequence[Trial]) -> str:
-    """Tell in a line which settings the trials have chosen, or else how many trials have ended.
+    """Tell which settings the trials have chosen; before the choice, how many trials have ended.
 
     The text is empty if trials choose no setting of the run.
 
@@ -85,7 +85,7 @@ def chosen(config: Mapping[str, Any], trials: Sequence[Trial]) -> str:
     if is_any_unchosen:
         return f"{count(len(trials), 'trial')} so far"
     names = _settings_of(trials[0]) if trials else _CHOSEN_BY_TRIALS
-    # A trial has a number of epochs, but trials do not choose it.
+    # Trials record their number of epochs, but do not choose it.
     chosen_names = [name for name in names if name != "epochs" and name in config]
     settings = ", ".join(f"{name} {_value_text(config[name])}" for name in chosen_names)
     if not settings:

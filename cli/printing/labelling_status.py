@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def short_status(service: LabellingService) -> str:
-    """Tell in a line what is reached and what is left to do, and who widened the intervals.
+    """Tell how far the goal is; name an annotator whose answers made the ranking less sure.
 
     Cost: the cost of `Session.widened_by`.
     """
@@ -51,7 +51,7 @@ def who_answered(service: LabellingService) -> str:
 def standing_notes(
     service: LabellingService, group: str | None = None, *, verbose: bool = False
 ) -> list[str]:
-    """Tell the number of answers and the distance to the goal in a line, then details.
+    """Write a line with the number of answers and the distance to the goal, then details.
 
     Args:
         service: the labelling service of the collection.

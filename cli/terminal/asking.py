@@ -117,10 +117,10 @@ class Front(Protocol):
         """Show a message together with the next question."""
 
     def wants_more(self, why: str) -> bool:
-        """Tell the annotator `why` no more answers are needed; return whether to continue."""
+        """Say that no more answers are needed, with the reason; return whether to ask on."""
 
     def wants_undo(self, why: str) -> bool:
-        """Tell the annotator `why` no question is left; return whether to undo the last answer."""
+        """Say that no question is left, with the reason; return whether to undo the last answer."""
 
 
 class Asking:
@@ -178,7 +178,7 @@ class Asking:
         return self.service.remaining.why
 
     def _undo_at_end(self, front: Front, why: str) -> bool:
-        """Let the annotator undo the last answer when no question is left; return if it is undone.
+        """Offer to undo the last answer when no question is left; return whether it is undone.
 
         Args:
             front: user interface of the annotator.

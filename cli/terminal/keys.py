@@ -104,7 +104,7 @@ class Keys:
         return True
 
     def _note_press(self, key: str) -> bool:
-        """Note a press of a key; return whether the press is a repeat of a key that is held down.
+        """Note a press of a key; return whether it only repeats the last key, which is held down.
 
         A key that is held down sends presses at short intervals. `END` never counts as held.
         """

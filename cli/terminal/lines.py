@@ -17,7 +17,7 @@ from store import Lease
 from store.service.labelling import LabellingService
 
 _LONGEST = 10_000  # bytes of a line that are read; the rest is ignored
-# A line that starts with `_COMMENT`, or is `_FLAG`, adds a comment or a flag to the next answer.
+# The lines `comment TEXT` and `flag` add a comment or a flag to the next answer.
 _COMMENT = "comment "
 _FLAG = "flag"
 
@@ -33,7 +33,7 @@ _SET_OUTCOMES = _first_keys(SET_KEYS, ("same", "skip", "cant-say", UNDO, QUIT))
 
 
 def _in_words(outcomes: Mapping[str, str]) -> str:
-    """List what an annotator may type: outcomes with their keys, the flag and the comment."""
+    """List what an annotator may type: each answer with its key, a flag and a comment."""
     words = [
         f"{outcome} ({key})" if len(key) == 1 else outcome for outcome, key in outcomes.items()
     ]

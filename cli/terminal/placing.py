@@ -103,13 +103,13 @@ class _Search:
         After an undone answer the search restarts.
         """
         while True:
-            # `LiveRanking` takes pairs (id, item). Here the number of an item serves as both.
+            # `LiveRanking` takes pairs (id, item). Here an item's number is used as id and as item.
             live = LiveRanking(self._prefer, [(pivot, pivot) for pivot in self.pivots])
             with suppress(_Undone):
                 return live.insert(self._item, self._item)
 
     def _prefer(self, item: int, pivot: int) -> float:
-        """Compare the item with a pivot: 1 if the item is better, -1 if the pivot is, 0 for a tie.
+        """Compare the item with a pivot: 1 if the item is better, -1 if it is worse, 0 for a tie.
 
         If the annotator skips or cannot decide the pair, the result is the difference of the
         model's scores.
@@ -125,7 +125,7 @@ class _Search:
         return 2 * p_item - 1
 
     def _last_judgement(self, pivot: int) -> Judgement | None:
-        """Find the annotator's last judgement about the item and a pivot that is not undone.
+        """Find the annotator's last judgement about the item and a pivot, without undone ones.
 
         Skips and can't-says count only if they were given in this search. If no judgement counts,
         the result is None.
@@ -143,7 +143,7 @@ class _Search:
         return next(reversed(counting.values()), None)
 
     def _ask(self, pivot: int) -> None:
-        """Ask the annotator to compare the item with a pivot, and store the answer if one comes.
+        """Ask the annotator to compare the item with a pivot, and store an answer.
 
         Raises:
             _Stopped: if the annotator quits, or has given the number of answers.

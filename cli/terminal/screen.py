@@ -75,7 +75,7 @@ def _key_lines(keys: str, width: int) -> list[str]:
 
     No explanation is broken in two.
     """
-    # Lines are not broken at the spaces (U+00A0) that take the place of spaces in explanations.
+    # Spaces within an explanation become no-break spaces, at which `wrap` does not break a line.
     unbroken = keys.replace(" ", "\xa0").replace("|", "   ")
     return [line.replace("\xa0", " ") for line in wrap(unbroken, width)]
 
@@ -127,24 +127,21 @@ class Screen:
         view = view_question(self._service.items, lease.question, study.question)
         choice = choice_among(len(view.items), is_worst_asked=study.worst)
         remarks = _Remarks()
-        show = partial(self._show_question, view, status_line, choice=choice)
-        size = show(self._note)
-        started = time.monotonic()  # moved on by the time that does not count
+        draw = partial(self._show_question, view, status_line, choice=choice)
+        drawn_size = draw(self._note)
+        started = time.monotonic()  # a later time if other work than answering came between
         while True:
             key = self._keys.read(TICK)
             reply = _completed_reply(key, choice)
             if reply is not None:
                 self._note = ""
                 return reply.after(started, remarks.comment, remarks.flagged)
-            pressed_at = time.monotonic()
-            self._act_on_key(key, view, remarks, show)
-            if key != "a":  # reading the full texts is part of answering
-                started += time.monotonic() - pressed_at
+            started += self._act_on_key(key, view, remarks, draw)
             self._renew_lease()
             if self._is_late:
                 return Reply(LATE)
-            if key is not None or size != self._console.size:
-                size = show(remarks.text() or self._note)
+            if key is not None or drawn_size != self._console.size:
+                drawn_size = draw(remarks.text() or self._note)
 
     def _act_on_key(
         self,
@@ -152,7 +149,7 @@ class Screen:
         view: QuestionView,
         remarks: _Remarks,
         show: Callable[[str], object],
-    ) -> None:
+    ) -> float:
         """Act on a key that is no answer: edit the comment, flag the question, or show rows.
 
         Args:
@@ -160,13 +157,18 @@ class Screen:
             view: texts of the question.
             remarks: comment and flag, which a key may change.
             show: function that draws the question with a note.
+
+        Returns:
+            The seconds that do not count as time of the answer. Reading the full texts counts.
         """
+        began = time.monotonic()
         if key == "c":
             remarks.comment = self._edit_comment(remarks.comment, show)
         elif key == "f":
             remarks.flagged = not remarks.flagged
         elif key in ("a", "r", "h"):
             self._show_rows(partial(self._rows_of_key, key, view))
+        return 0.0 if key == "a" else time.monotonic() - began
 
     def _renew_lease(self) -> None:
         """Renew the lease of the question if a third of its time is over.

@@ -47,7 +47,7 @@ def checked_judge(ctx: click.Context) -> AskedJudge:
 
 
 def _refuse_options_of_runs(values: Mapping[str, Any]) -> None:
-    """Raise UsageError for options of stored runs: only `--ranker sortnet` stores a run."""
+    """Raise UsageError for options about stored runs, since other rankers store no run."""
     if any(values[name] for name in _OPTIONS_OF_RUNS):
         raise click.UsageError(
             "--resume, --from, --preset, --no-tune and --log are for --ranker sortnet only"

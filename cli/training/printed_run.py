@@ -202,14 +202,14 @@ def _lines_about_best(trained: TrainedRun) -> list[str]:
 
 
 def _interval_lines(vali: Queries, vali_measures: Mapping[str, float]) -> list[str]:
-    """Write a line with the interval of the accuracy; no line if no pairs of `vali` are judged."""
+    """Write a line with the interval of the accuracy, if the validation part has judged pairs."""
     if vali.judged is None:
         return []
     return [f"vali: {interval(vali_measures['accuracy'], len(vali.judged))}"]
 
 
 def _budget_line(job: TrainingJob, config: Config) -> str:
-    """Write a line that tells how the steps of one training are divided among the iterations."""
+    """Write how many steps the training has in all, and among how many iterations."""
     budget = Budget.of(job.train, config)
     text = f"one training of {budget.steps:,} steps, in {count(budget.iterations, 'iteration')}"
     if config.max_iter is not None and budget.iterations < config.max_iter:
@@ -218,7 +218,7 @@ def _budget_line(job: TrainingJob, config: Config) -> str:
 
 
 def _line_about_answers(job: TrainingJob) -> str:
-    """Write a line that tells how a judge's answers are divided between validation and training."""
+    """Write how many of a judge's answers are for validation, and how many for training."""
     n_answers = job.config.judgements or 0
     n_vali = len(vali_pairs_of(job))
     return (
@@ -228,7 +228,7 @@ def _line_about_answers(job: TrainingJob) -> str:
 
 
 def _lines_about_choice(job: TrainingJob) -> Iterator[str]:
-    """Yield lines that name the measure that chooses the iteration, and the data it chooses by."""
+    """Yield lines with the measure that chooses the best iteration, and the data it is from."""
     measure = job.metrics[0]
     if job.is_asked:
         yield _line_about_answers(job)

@@ -322,7 +322,7 @@ def _per_hour(judgements: Judgements, now: float) -> dict[str, int]:
 
 
 def _paces(judgements: Judgements) -> dict[str, dict[str, float | None]]:
-    """Return for each annotator the answers a minute, and the time of the last answer."""
+    """Return each annotator's answers a minute, and the time of the last answer."""
     has_time = ~np.isnan(judgements.at)
     rows = np.flatnonzero((judgements.answer != UNDO) & has_time)
     paces = {}
@@ -345,7 +345,7 @@ def _by_annotator(judgements: Judgements, rows: I64) -> list[I64]:
 
 
 def pace(times: Sequence[float]) -> float | None:
-    """Compute the answers a minute from the times of the last 30 answers, without breaks.
+    """Compute the answers a minute between the last 30 answers; breaks do not count as time.
 
     None if there are too few answers.
 

@@ -13,7 +13,7 @@ _USUAL_MIN_SHARE = 0.5  # share at the bottom of the plot, unless a share is low
 
 @dataclass(frozen=True)
 class _Plot:
-    """The plot of the curve: shares from bottom to top, over numbers of answers from left to right.
+    """The axes of the curve: numbers of answers from left to right, shares from bottom to top.
 
     Attributes:
         max_answers: the number of answers at the right edge; 0 answers are at the left edge.
@@ -60,8 +60,9 @@ def draw_curve(state: dict[str, Any]) -> dict[str, Any] | None:
         label or number; the height `goal` of the goal's line, or None; and `text`, the curve in a
         sentence.
     """
-    # Each point is a fit: `answers` so far, the share `expected` to be right, and the share of the
-    # `holdout` that the model predicted, None if few answers are held out.
+    # Each point is a fit. `answers` is the number of answers so far, `expected` the share of pairs
+    # that the model expects to be right, and `holdout` the share of held-out answers that it
+    # predicted (None if few answers are held out).
     points = [point for point in state["curve"] if point["expected"] is not None]
     if len(points) < 2:
         return None

@@ -83,13 +83,13 @@ def _row(items: Items, ranking: Ranking, item: int) -> dict[str, Any]:
 
 
 def _value_texts(ranking: Ranking, item: int) -> dict[str, str]:
-    """Return {column: text} for an item's values; the column `TOP` only if the goal has a top."""
+    """Write an item's values as {column: text}; only a goal with a top has the column `TOP`."""
     names = COLUMNS if ranking.among_top is None else (*COLUMNS, TOP)
     return {name: page_cell(name, getattr(ranking, name)[item]) for name in names}
 
 
 def item_cell(items: Items, item: int) -> dict[str, Any]:
-    """Return what a table shows of an item: number, id, start of the text, address of the image."""
+    """Return the facts that identify an item in a table: number, id, start of the text, image."""
     text = items.texts[item]
     if text:
         # Only the beginning is passed on: `shorten` would read the whole text.

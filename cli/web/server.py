@@ -27,7 +27,7 @@ _FOLDED_LINE = re.compile(rb"\n[ \t]")  # a header line that continues the line 
 
 
 class StrictConnection(h11.Connection):
-    """An h11 connection that refuses requests with an ambiguous end.
+    """An HTTP connection that refuses a request if it is ambiguous where the request ends.
 
     If a proxy and the server disagree where a request ends, a client can hide a second request
     behind it (RFC 9112, 5.2 and 6.1). So folded header lines, and a Content-Length together with a

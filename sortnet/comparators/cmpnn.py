@@ -13,7 +13,7 @@ from sortnet.comparators.forms import DualUnits
 from sortnet.config import hidden_sizes
 from sortnet.errors import ComparatorError
 
-# If a subclass overrides one of these methods, the compiled sort cannot replace it.
+# The compiled sort is not used for a subclass that overrides one of these methods.
 _COMPILED = ("prepare", "embed", "hidden_pair", "margin", "prefer")
 
 
@@ -160,7 +160,7 @@ class CmpNN(NeuralComparator):
         return (1 - gt) ** 2 + lt**2
 
     def _drop(self, h: Tensor, dual: Tensor) -> tuple[Tensor, Tensor]:
-        """Apply dropout in a training; a unit and its dual are dropped together, by symmetry."""
+        """Apply dropout in a training; a unit is dropped in both orders of the documents."""
         if not (self.training and self.dropout):
             return h, dual
         remains = torch.rand(h.shape, generator=self.generator).to(h.device) >= self.dropout

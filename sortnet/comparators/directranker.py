@@ -23,7 +23,7 @@ from sortnet.core.memory import refuse_too_large
 from sortnet.errors import ComparatorError
 
 _BATCH_SIZE = 4096  # number of documents whose polynomial features must fit into memory together
-# If a subclass overrides one of these methods, the compiled sort cannot replace it.
+# The compiled sort is not used for a subclass that overrides one of these methods.
 _COMPILED = ("prepare", "embed", "margin", "prefer")
 
 

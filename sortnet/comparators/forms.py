@@ -57,7 +57,7 @@ class DualUnits:
         with torch.no_grad():
             embedded = self.embed(X).mul_(kappa)
             if embedded.numel():
-                # The comparisons are false if a number is NaN.
+                # A comparison with NaN is false, so an embedding with NaN is not bounded.
                 is_bounded = embedded.min() >= -_LARGEST and embedded.max() <= _LARGEST
                 if not is_bounded:
                     return None
@@ -155,7 +155,7 @@ def _summed_scores(forms: list[Score]) -> Score:
 
 
 def _side_by_side(layers: list[DualUnits]) -> DualUnits:
-    """Describe the sum of several margins of dual units, whose function s is the same."""
+    """Join several margins that are `DualUnits` of the same function into one, as their sum."""
     import torch
 
     def embed(X: F32) -> Tensor:

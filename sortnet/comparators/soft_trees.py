@@ -33,7 +33,7 @@ _LEAVES = 0.05  # standard deviation of the initial values of leaves
 # Bytes for each weight: the weight, its gradient, Adam's two moments, the softmax and its gradient.
 _BYTES_A_WEIGHT = 24
 _LARGEST = 350.0  # exp of such a score and of its negative stay within a float64
-# If a subclass overrides one of these methods, the compiled sort cannot replace it.
+# The compiled sort is not used for a subclass that overrides one of these methods.
 _COMPILED = ("prepare", "embed", "margin", "prefer", "score")
 
 
@@ -105,7 +105,7 @@ class SoftTrees(NeuralComparator):
         self.register_buffer("sharpness", torch.ones(()))
 
     def anneal(self, share: float) -> None:
-        """Raise the sharpness of the choice of features, when a `share` of the steps is done.
+        """Sharpen the choice of a feature at each split, when a `share` of the steps is done.
 
         The sharpness never falls, so that a training that starts from learned weights keeps their
         choices.
@@ -132,10 +132,11 @@ class SoftTrees(NeuralComparator):
 
     def embed(self, x: Tensor) -> Tensor:
         """Compute the score of each head, (n, H), of documents with the features x, (n, d)."""
-        if x.device.type == "cpu" and not torch.is_grad_enabled():
+        is_on_cpu = x.device.type == "cpu"
+        if is_on_cpu and not torch.is_grad_enabled():  # as the trees of a saved model compute them
             return torch.from_numpy(self.fitted().prepare(x.numpy()))
         inputs = product(x, self._chosen()).to(self.leaves.dtype).contiguous()
-        if x.device.type == "cpu":  # by compiled code, which also computes the gradients
+        if is_on_cpu:  # by compiled code, which also computes the gradients
             scores = TreeScores.apply(  # type: ignore[no-untyped-call]
                 inputs, self.thresholds, self.log_steepness, self.leaves, self.committee
             )

@@ -166,15 +166,17 @@ class ComparedPairs:
         return is_in(self.key, table.key)
 
     def __or__(self, later: ComparedPairs) -> ComparedPairs:
-        """Unite two tables that are `in_order`; a pair of both tables gets its answer in `later`.
+        """Unite two tables that are `in_order`; a pair of both tables keeps the row of `later`.
 
         The result has no margins, since the margins of the two tables come from different sorts.
         """
         key = np.concatenate([self.key, later.key])
         order = np.argsort(key, kind="stable")  # fast, since both tables ascend
         key = key[order]
-        # A stable sort puts the row of `later` last among the rows with the same key.
-        is_last = np.append(key[1:] != key[:-1], True)[: len(key)]
+        # Rows of `later` come after all other rows, so a stable sort puts the row of `later` last
+        # if two rows have the same key.
+        is_last = np.ones(len(key), np.bool_)
+        is_last[:-1] = key[1:] != key[:-1]
         answer = np.concatenate([self.answer, later.answer])[order[is_last]]
         i, j = unpacked(key[is_last])
         no_margin = _constant(np.nan, len(i))

@@ -20,7 +20,7 @@ class Judge(Protocol):
     """
 
     def __call__(self, queries: Queries, i: I64 | I32, j: I64 | I32) -> F32:
-        """Answer about m pairs of documents of one query.
+        """Answer which document is better, for m pairs of documents of one query.
 
         Args:
             queries: the queries.

@@ -88,7 +88,7 @@ class NamedColumns:
             )
 
     def over(self, remembered: NamedColumns) -> NamedColumns:
-        """Return a copy in which the remembered values replace None and empty edges."""
+        """Return a copy that takes a remembered value wherever this object has None or no edges."""
         return replace(
             self,
             query=self.query if self.query is not None else remembered.query,

@@ -13,7 +13,7 @@ NEVER_WRONG = -1  # `first_wrong` and `last_wrong` of a pair that was never wron
 
 
 class PairSink(Protocol):
-    """Store of training pairs (TP) and validation pairs (VP), and when each pair was wrong.
+    """Store of training and validation pairs, and of when each pair was compared wrongly.
 
     Adding the same iteration again changes nothing.
     """

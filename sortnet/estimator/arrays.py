@@ -213,7 +213,7 @@ class Features:
 
     @property
     def _column_features(self) -> tuple[str, ...]:
-        """Names of the features that the describer does not make."""
+        """Names of the features that are not made from texts or images."""
         return self.names if self.describer is None else self.describer.given
 
     def _described_columns(self) -> dict[str, str]:
@@ -274,7 +274,7 @@ def _levels_of_ordered_columns(X: Any) -> dict[str, tuple[str, ...]]:
 
 
 def columns_in(X: Any, features: tuple[str, ...] | None) -> dict[str, Any]:
-    """List the columns of a frame X that features were made from, as `SortNetRanker.save` does.
+    """List the columns of a frame X that features were made from, for a saved estimator.
 
     Args:
         X: the frame, or an array.

@@ -62,7 +62,7 @@ def eval_parts(X: Any, eval_set: Any, qid: Any, group: Any) -> dict[str, tuple[A
 
 
 def _one_a_part(name: str, values: Any, n: int) -> Any:
-    """Return the list of values for n validation parts, of which None stands for a list of None.
+    """Return a list with a value for each of n validation parts; values of None mean n times None.
 
     Args:
         name: name of the argument of `fit`, for the message.
@@ -127,7 +127,7 @@ class EvalPart(NamedTuple):
 
 
 def with_keys(parts: Mapping[str, Queries]) -> list[EvalPart]:
-    """List the parts {name: queries} with the keys vali, eval 1, eval 2, ... of the iterations."""
+    """List the parts {name: queries}, with the keys vali, eval 1, eval 2, ... in this order."""
     eval_parts = []
     for k, (name, queries) in enumerate(parts.items()):
         key = "vali" if k == 0 else f"eval {k}"
@@ -241,7 +241,8 @@ def hold_out(queries: Queries, share: float, seed: int, metric: Metric) -> tuple
         )
         return queries, queries
     rng = np.random.default_rng(seed)
-    # At least one query that can choose is held out, and at least one stays.
+    # Of the queries whose rankings differ in the measure, at least one is held out, and at least
+    # one stays.
     choosing = _draw_share(np.flatnonzero(chooses), share, 1, rng)
     not_choosing = _draw_share(np.flatnonzero(~chooses), share, 0, rng)
     is_held_out = np.zeros(len(queries), np.bool_)

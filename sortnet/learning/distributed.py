@@ -89,7 +89,7 @@ class Processes:
 
     @contextmanager
     def _noticing_ends(self) -> Iterator[None]:
-        """Raise AnotherProcessEnded when gloo reports a closed connection."""
+        """Raise AnotherProcessEnded when gloo, which sends messages, reports a lost connection."""
         try:
             yield
         except RuntimeError as error:
@@ -102,10 +102,11 @@ class Processes:
 
 
 def broadcast(group: Group, value: Any) -> Any:
-    """Send a value of the first process to all processes as JSON, and return the value in each."""
+    """Send a JSON value from the first process to all processes; all of them return it."""
     text = b""
     if group.rank == 0:
         text = json.dumps(value, default=np.generic.item).encode()  # numpy's numbers as Python's
+    # All other processes send no bytes, so the gathered bytes are the text of the first process.
     raw = group.gather(np.frombuffer(text, np.uint8))
     return json.loads(raw.tobytes())
 

@@ -39,7 +39,7 @@ class SortResult:
 
     @property
     def wrong(self) -> ComparedPairs:
-        """The pairs that the comparator compared wrongly, `in_order`."""
+        """The pairs that the comparator compared wrongly, the better document first, sorted."""
         return self.compared.where(self.compared.wrong).in_order()
 
 

@@ -17,7 +17,7 @@ from sortnet.core.large_arrays import joined_ranges
 from sortnet.core.shard import gather_rows, sum_of_earlier_processes, sum_over_processes
 
 # An epoch has at least `_PAIRS_A_DOCUMENT` pairs for each document of a query, if the query has so
-# many pairs. A longer query counts as having `_LONG` documents.
+# many pairs. A query of more documents counts as having `_LONG`.
 _PAIRS_A_DOCUMENT = 6
 _LONG = 500
 _BYTES_OF_FLOAT32 = 4
@@ -61,7 +61,7 @@ class _PairRanges:
 
 @dataclass(frozen=True)
 class _EpochRow:
-    """The pairs of an epoch in one row, query by query, which is cut into mini-batches.
+    """The pairs of an epoch, lined up query by query, to be cut into mini-batches.
 
     Attributes:
         queries: (n_queries,) numbers of the queries of all processes, in the order of the row.
@@ -147,32 +147,31 @@ class QueryPairs:
         occurs = np.zeros(queries.n_docs, np.bool_)
         occurs[winner] = True
         occurs[loser] = True
-        # (n_docs + 1,) the number of earlier documents that occur in pairs. For a document that
-        # occurs itself, it is the document's index into `docs`.
-        index_of_doc = np.append(np.int32(0), np.cumsum(occurs, dtype=np.int32))
+        # (n_docs + 1,) how many of the documents before each document occur in pairs. This is the
+        # index into `docs` of each document in a pair.
+        index_in_docs = np.append(np.int32(0), np.cumsum(occurs, dtype=np.int32))
 
-        # Winners ascend and documents are numbered query by query, so that the pairs of a query
-        # are a run.
+        # The pairs are sorted by winner, so that the pairs of a query follow each other.
         n_pairs_of_query = np.diff(np.searchsorted(winner, queries.offsets))
-        with_pairs = np.flatnonzero(n_pairs_of_query)  # this process's queries that have pairs
-        own_n_pairs = n_pairs_of_query[with_pairs]
-        first_docs = index_of_doc[queries.offsets[with_pairs]]  # of the queries with pairs
-        doc_offsets = np.append(first_docs, index_of_doc[-1]).astype(np.int64)
+        n_docs_of_query = np.diff(index_in_docs[queries.offsets])
+        has_pairs = n_pairs_of_query > 0
+        own_n_pairs = n_pairs_of_query[has_pairs]
+        own_n_docs = n_docs_of_query[has_pairs]
 
         # The mini-batches are planned by the sizes of the queries of all processes.
-        own_sizes = np.stack((own_n_pairs, np.diff(doc_offsets)), axis=1)
+        own_sizes = np.stack((own_n_pairs, own_n_docs), axis=1)
         n_pairs, n_docs = gather_rows(queries, own_sizes).T
         return cls(
             queries,
             docs=np.flatnonzero(occurs),
-            doc_offsets=doc_offsets,
-            winner=index_of_doc[winner],
-            loser=index_of_doc[loser],
+            doc_offsets=np.append(0, np.cumsum(own_n_docs)),
+            winner=index_in_docs[winner],
+            loser=index_in_docs[loser],
             weight=weight,
             offsets=np.append(0, np.cumsum(own_n_pairs)),
             n_pairs=n_pairs,
             n_docs=n_docs,
-            first=sum_of_earlier_processes(queries, len(with_pairs)),
+            first=sum_of_earlier_processes(queries, len(own_n_pairs)),
         )
 
     def with_features_on(self, device: torch.device) -> QueryPairs:
@@ -207,7 +206,7 @@ class QueryPairs:
     def endless_batches(
         self, size: int, most: int | None, rng: np.random.Generator, device: torch.device
     ) -> Iterator[MiniBatch]:
-        """Yield mini-batches without end, by repeated passes over the pairs; see `batches`."""
+        """Yield mini-batches without end, by repeated passes over the pairs."""
         while len(self):
             yield from self.batches(size, most, rng, device)
 
@@ -292,7 +291,7 @@ class QueryPairs:
         pairs[is_drawn_pair] = first_pair + _random_below(limits, bits[is_drawn_pair])
 
     def _shuffle_pairs(self, pairs: I64, ranges: _PairRanges, shuffled: Callable[..., I64]) -> None:
-        """Replace pairs of a mini-batch, in place, by the pairs that a random order puts there.
+        """Replace pairs of a mini-batch, in place, by pairs at the same places of a random order.
 
         Only the pairs of a query that gives all its pairs to the epoch, but in several
         mini-batches, are put in random order. Otherwise the same pairs would always share a
@@ -353,8 +352,8 @@ class QueryPairs:
             device: the device of the mini-batch.
         """
         docs, winner, loser = self._documents_of_batch(ranges, pairs)
-        # The loss is a sum over the mini-batch: divided by the number of pairs, and not by their
-        # weights, it makes a small step if the pairs have little weight.
+        # The loss is divided by the number of pairs, not by the sum of their weights. So a step is
+        # small if the pairs have little weight.
         weight = np.full(len(pairs), 1 / n_in_all, np.float32)
         if self.weight is not None:
             weight *= self.weight[pairs]

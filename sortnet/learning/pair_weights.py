@@ -45,13 +45,13 @@ class _Ranking:
     offsets: I64
 
     def sum_in_query(self, values: F64) -> F64:
-        """Compute running sums of the values of the places, (n_docs,), from 0 in each query."""
+        """Compute running sums of values along the ranking, (n_docs,), from 0 in each query."""
         total = np.append(0.0, np.cumsum(values))
         sums: F64 = total[1:] - total[self.offsets[self.query]]
         return sums
 
     def of_query(self, values: F64) -> F64:
-        """Add up the values of the places, (n_docs,), for each query, (n_queries,)."""
+        """Add up the values of each query's documents, (n_docs,), to one sum each, (n_queries,)."""
         sums = np.bincount(self.query, values, minlength=len(self.offsets) - 1)
         return sums.astype(np.float64, copy=False)  # numpy's stubs declare integers
 
@@ -103,7 +103,7 @@ def _average_precision_changes(ranking: _Ranking, upper: I64, lower: I64) -> F64
     hits = ranking.sum_in_query(relevant)
     inverse_ranks = ranking.sum_in_query(relevant / rank)
     hits_above = hits[upper] - relevant[upper]  # hits(a - 1)
-    # The sum B of the formula above, and 1 / b if the lower document is relevant.
+    # B of the docstring; it also includes 1 / b if the lower document is relevant.
     between_and_lower = inverse_ranks[lower] - inverse_ranks[upper]
     lower_moves_up = (hits_above + 1) / rank[upper] - hits[lower] / rank[lower]
     lower_moves_up += between_and_lower - 1 / rank[lower]
@@ -150,7 +150,7 @@ def _reciprocal_rank_changes(ranking: _Ranking, upper: I64, lower: I64) -> F64:
 
 
 def _rank_of_hit(ranking: _Ranking, hits: F64, number: int) -> F64:
-    """Find the rank (n_queries,) of the relevant document `number` of each query, from 1.
+    """Find the rank (n_queries,) of each query's first or second relevant document.
 
     Args:
         ranking: the ranking.
@@ -240,9 +240,11 @@ def exchange_changes(metric: Metric, queries: Queries, order: I64, pairs: Compar
 def weights_by_quality(
     metric: Metric, queries: Queries, order: I64, pairs: ComparedPairs
 ) -> F32 | None:
-    """Compute the weights of pairs by their effects on RankQuality, by the module's formula.
+    """Compute the weights of pairs by their effects on RankQuality.
 
-    The mean in the formula is over the pairs of all processes.
+    A weight is 1/2 + 1/2 * change / (mean change of the pairs of all processes), where the change
+    is the change of the measure if the two documents exchange their ranks. Pairs of a query in
+    which no pair changes the measure have weight 1.
 
     Args:
         metric: the measure RankQuality.

@@ -128,6 +128,7 @@ def even(part: SortedPart) -> I64:
         n_of_query = _even_numbers(sizes, n_pairs)
     else:
         n_of_query = np.full(len(sizes), -(-part.wanted // len(sizes)))  # rounded up
+    # Queries that are too small for random draws give all their pairs, which are added at the end.
     gives_all = n_pairs <= n_of_query
     n_random = int(n_of_query[~gives_all].sum())
     weight_of_query = np.where(gives_all, 0, n_of_query)
@@ -229,19 +230,16 @@ def kept_share(strategy: str, queries: Queries, n_sorts: int) -> float:
 
     A sort compares at most n ceil(log2 n) of the n (n - 1) / 2 pairs of a query. Later sorts mostly
     compare pairs that were compared before: all sorts together compare about three times as many
-    different pairs as one sort. The share is 1 for the strategy `wrong`, as in Algorithm 3.1, and
-    for judged pairs.
+    different pairs as one sort. The share is 1 for judged pairs, for the strategy `wrong`, as in
+    Algorithm 3.1, and for a strategy that does not select from the compared pairs.
 
     Args:
         strategy: a name of `STRATEGIES`.
         queries: the queries that are sorted.
         n_sorts: the number of sorts of the run.
     """
-    if (
-        queries.judged is not None
-        or strategy == "wrong"
-        or not uses_sorted_pairs(strategy, queries)
-    ):
+    is_judged = queries.judged is not None
+    if is_judged or strategy == "wrong" or not uses_sorted_pairs(strategy, queries):
         return 1.0
     sizes = np.diff(offsets_of_all(queries)).astype(np.float64)
     n_in_sort = sizes * np.ceil(np.log2(np.maximum(sizes, 1)))
@@ -380,7 +378,7 @@ def _within_limit(part: SortedPart, new_rows: I64) -> I64:
 
 
 def pairs_to_learn(queries: Queries, key: I64, compared: ComparedPairs) -> ComparedPairs:
-    """Make a table of the selected pairs that the data answer, sorted by `ComparedPairs.in_order`.
+    """Make a table, `in_order`, of the selected pairs for which the data have an answer.
 
     A pair that the sort compared keeps its row of the sort. Any other pair gets a row without a
     margin.
@@ -391,17 +389,19 @@ def pairs_to_learn(queries: Queries, key: I64, compared: ComparedPairs) -> Compa
         compared: the judged comparisons of the sort.
     """
     key_of_row = compared.unordered_key
-    order = np.argsort(key_of_row)
-    compared_keys = key_of_row[order]
-    pairs = compared.where(order[is_in(compared_keys, key)])
-    new_pairs = answered_pairs(queries, key[~is_in(key, compared_keys)])
+    rows_by_key = np.argsort(key_of_row)
+    compared_keys = key_of_row[rows_by_key]
+    selected_rows = rows_by_key[is_in(compared_keys, key)]
+    pairs = compared.where(selected_rows)
+    not_compared = key[~is_in(key, compared_keys)]
+    new_pairs = answered_pairs(queries, not_compared)
     if len(new_pairs):
         pairs = ComparedPairs.joined([pairs, new_pairs])
     return pairs.in_order()
 
 
 def answered_pairs(queries: Queries, key: I64) -> ComparedPairs:
-    """Make a table of the pairs that the data answer, without margins.
+    """Make a table, without margins, of the pairs for which the data have an answer.
 
     The better document of each pair is first, and the rows are sorted by key, see
     `ComparedPairs.in_order`.
@@ -513,7 +513,10 @@ def pairs_of_grades(part: Queries) -> ComparedPairs:
 
 
 def _draw_candidates(part: SortedPart) -> I64:
-    """Draw many random pairs that were not asked about before.
+    """Draw random pairs that were not asked about before, as candidates for a selection.
+
+    About 20 candidates are drawn for each pair to select, or fewer if there would be more than a
+    million candidates, but at least 2.
 
     Returns:
         The ascending keys of the pairs of this process's queries.
@@ -612,6 +615,6 @@ def _draw(part: SortedPart, weight: F64 | I64, n: int) -> I64:
 def _draw_two_documents(rng: np.random.Generator, size: I64) -> tuple[I64, I64]:
     """Draw two different numbers from 0 to size - 1 for each of m sizes, (m,) each."""
     i = (rng.random(len(size)) * size).astype(np.int64)
-    # Number j is 1 to size - 1 numbers after i, where 0 follows the last number.
+    # The numbers form a circle, where 0 follows size - 1: j is 1 to size - 1 steps after i.
     distance = 1 + (rng.random(len(size)) * (size - 1)).astype(np.int64)
     return i, (i + distance) % size

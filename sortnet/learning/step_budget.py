@@ -21,8 +21,8 @@ from sortnet.learning.mini_batches import pairs_in_epoch
 STEPS = 16  # least number of steps of an epoch, if the settings name no batch size
 LARGEST_BATCH = 8192  # largest default batch size, in pairs
 SMALLEST_BATCH = 32  # smallest default batch size, in pairs
-# The default number of epochs is the number in which a run makes `_ALL_STEPS` steps, and processes
-# `_VISITS` documents, where each document counts once an epoch. It is at least `_FEWEST_EPOCHS`.
+# By default, a run has so many epochs that it makes at least `_ALL_STEPS` steps and embeds at least
+# `_VISITS` documents, each document once an epoch. It has at least `_FEWEST_EPOCHS` epochs.
 _VISITS = 300_000
 _ALL_STEPS = 320
 _FEWEST_EPOCHS = 3
@@ -107,7 +107,7 @@ class Budget:
 
 
 def _refuse_choice_of_epochs(settings: Training) -> None:
-    """Raise DataError if settings choose among the epochs of a training that iterations share."""
+    """Raise DataError if settings choose an epoch, but all iterations share a single training."""
     if settings.keep == "loss":
         name = "keep=loss"
     elif settings.patience is not None:
@@ -128,7 +128,7 @@ def batch_size(epoch_pairs: int, settings: Training) -> int:
 
 
 def steps_of_epoch(epoch_pairs: int, settings: Training) -> int:
-    """Compute the number of steps of an epoch: whole passes over its pairs, about `STEPS` or more.
+    """Compute the number of steps of an epoch: whole passes over its pairs, about 16 steps or more.
 
     An epoch of few pairs passes over them several times, since a single pass would make too few
     steps to learn from. If the settings name a batch size, an epoch is a single pass.
@@ -139,7 +139,7 @@ def steps_of_epoch(epoch_pairs: int, settings: Training) -> int:
 
 
 def default_epochs(n_docs: int, epoch: int, most: int) -> int:
-    """Compute the default number of epochs, `_FEWEST_EPOCHS` to `most`.
+    """Compute the default number of epochs, from 3 to `most`; small data get more epochs.
 
     Args:
         n_docs: the number of training documents.

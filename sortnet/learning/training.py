@@ -188,7 +188,7 @@ def train_share(
     def train_member(
         number: int, seed: int, progress: Progress
     ) -> tuple[Trained, Mapping[str, Tensor]]:
-        """Train the member with this number for the share, from its moments of the share before."""
+        """Train one member for the share, from the optimiser's moments after the last share."""
         member = comparator.members[number]
         moments = before.moments[number] if before.moments else {}
         return _train_share(
@@ -209,7 +209,7 @@ def _pairs_of(
     settings: Training,
     gain: F32 | None,
 ) -> tuple[QueryPairs, QueryPairs]:
-    """Group training and validation pairs by query; a GPU gets their features if they fit.
+    """Group training and validation pairs by query; copy their features to a GPU if they fit.
 
     Raises:
         DataError: if all training pairs have weight 0.
@@ -301,7 +301,21 @@ def _train(
     seed: int,
     progress: Progress,
 ) -> Trained:
-    """Train a net for all epochs, and keep the weights of the best epoch; see `train_on_pairs`."""
+    """Train a net for all epochs, and keep the weights of the best epoch.
+
+    The best epoch has the highest RankQuality; without `score`, the lowest loss on the validation
+    pairs; without validation pairs, the last epoch is kept. The training ends early if the settings
+    have a `patience`, and no better epoch has come for so many epochs.
+
+    Args:
+        net: the net, which is trained in place.
+        tp: the training pairs.
+        vp: the validation pairs.
+        settings: the settings of the training.
+        score: a function that measures RankQuality; None to choose the epoch by the loss.
+        seed: the seed of the mini-batches and of dropout.
+        progress: a function that is called with progress messages.
+    """
     epoch_pairs = int(tp.in_epoch(settings.query_pairs).sum())
     epoch_steps = steps_of_epoch(epoch_pairs, settings)
     most_epochs = settings.epochs
@@ -313,29 +327,27 @@ def _train(
     all_steps = most_epochs * epoch_steps
     steps = _Steps.of(net, settings, Share(0, all_steps, all_steps, epoch_steps))
 
-    n_epochs = 0  # number of epochs that were made
+    epoch = 0
     kept_epoch = 0
     train_loss = np.nan
     best_weights = net.state_dict()
-    best_value = (-np.inf, 0)  # see `_value_of_epoch`
-    while n_epochs < most_epochs:
-        n_epochs += 1
-        progress(f"training, epoch {n_epochs}/{most_epochs}")
+    best_value = (-np.inf, 0)  # quality of the kept epoch, and a number that decides in a tie
+    for epoch in range(1, most_epochs + 1):
+        progress(f"training, epoch {epoch}/{most_epochs}")
         train_loss = steps.train_on(islice(batches, epoch_steps), tp.queries.shard)
-        _check_loss(train_loss, f"epoch {n_epochs}", settings)
-        if score is not None and not _is_scored(n_epochs, most_epochs):
+        _check_loss(train_loss, f"epoch {epoch}", settings)
+        if score is not None and not _is_scored(epoch, most_epochs):
             continue  # RankQuality needs a sort, and is measured after a few epochs only
-        value = _value_of_epoch(n_epochs, net, vp, settings, score)
-        n_epochs_in_vain = n_epochs - kept_epoch
+        value = _value_of_epoch(epoch, net, vp, settings, score)
         if value > best_value:
-            kept_epoch = n_epochs
+            kept_epoch = epoch
             best_value = value
             best_weights = copy.deepcopy(net.state_dict())
-        elif settings.patience is not None and n_epochs_in_vain >= settings.patience:
+        elif settings.patience is not None and epoch - kept_epoch >= settings.patience:
             break
     net.load_state_dict(best_weights)
     vali_loss = _mean_loss(net, vp, settings) if len(vp) else np.nan
-    return Trained(n_epochs, kept_epoch, train_loss, vali_loss)
+    return Trained(epoch, kept_epoch, train_loss, vali_loss)
 
 
 def _value_of_epoch(
@@ -363,7 +375,7 @@ def _value_of_epoch(
 
 
 def _is_scored(epoch: int, epochs: int) -> bool:
-    """Whether RankQuality is measured after an epoch: about `_SCORED` times in the second half."""
+    """Whether RankQuality is measured after an epoch: a few times, in the second half only."""
     epochs_between_scores = max(1, epochs // 2 // _SCORED)
     return 2 * epoch > epochs and (epochs - epoch) % epochs_between_scores == 0
 
@@ -378,7 +390,7 @@ def _train_share(
     seed: int,
     progress: Progress,
 ) -> tuple[Trained, Mapping[str, Tensor]]:
-    """Train a net for one share of a budget's steps, see `train_share`.
+    """Train a net for one share of a budget's steps, and keep its last weights.
 
     Args:
         net: the net, which is trained in place.
@@ -531,7 +543,7 @@ def _learning_rates(
 def _one_cycle(
     optimizer: torch.optim.Optimizer, highest_rate: float, share: Share
 ) -> torch.optim.lr_scheduler.LRScheduler:
-    """Make a one-cycle schedule over the whole budget, ready for the first step of the share."""
+    """Make a one-cycle schedule over all steps of a run, ready for the share's first step."""
     make_schedule = partial(
         torch.optim.lr_scheduler.OneCycleLR,
         optimizer,

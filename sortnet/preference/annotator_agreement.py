@@ -100,12 +100,12 @@ def _consistency(votes: SharedVotes) -> tuple[float | None, float]:
         answers; and the number of repeated answers, where all comparisons that follow from an
         answer about a set count as one.
     """
-    again, before = votes.repeated()
-    weight = votes.weight[again]
+    repeated_votes, first_votes = votes.repeated()
+    weight = votes.weight[repeated_votes]
     n_repeats = float(weight.sum())
-    if not len(again):
+    if not len(repeated_votes):
         return None, n_repeats
-    is_same = votes.better[again] == votes.better[before]
+    is_same = votes.better[repeated_votes] == votes.better[first_votes]
     return float(weight @ is_same / n_repeats), n_repeats
 
 
@@ -157,14 +157,15 @@ def counted(unit: I64, better: F64) -> I64:
         (u, 3) the number of answers that prefer the item with the lower number, that prefer the
         item with the higher number, and that are ties.
     """
-    prefers_higher = better == 0
-    column = np.where(better == 0.5, 2, prefers_higher)
+    column_without_tie = np.where(better == 0, 1, 0)
+    column = np.where(better == 0.5, 2, column_without_tie)
     n_units = unit.max(initial=-1) + 1
-    return np.bincount(3 * unit + column, minlength=3 * n_units).reshape(n_units, 3)
+    cell = 3 * unit + column  # in an array of three columns, counted row after row
+    return np.bincount(cell, minlength=3 * n_units).reshape(n_units, 3)
 
 
 def disputed(judgements: Iterable[Judgement], most: int) -> tuple[int, list[list[Judgement]]]:
-    """Find the disputed pairs: pairs with answers that differ, even of the same annotator.
+    """Find the disputed pairs, whose answers differ; one annotator may have given all of them.
 
     The most disputed pair has the largest Σ (t - mean)² over its answers, where t is 1 for the item
     with the lower number, 0 for the other item, and ½ for a tie.
@@ -195,7 +196,7 @@ def disputed(judgements: Iterable[Judgement], most: int) -> tuple[int, list[list
 
 
 def disagreement(votes: SharedVotes) -> F64:
-    """Compute how much the answers to each pair differ: 4 Σ (t - mean)² over the answers.
+    """Compute how much the answers to each pair differ: 4 Σ (t - mean)² over the answers t.
 
     Here t is 1 for the item with the lower number, 0 for the other item, and ½ for a tie. With the
     numbers n of answers, l of answers for the item with the lower number, and e of ties, this is
@@ -206,7 +207,7 @@ def disagreement(votes: SharedVotes) -> F64:
     """
     n_low, n_high, n_ties = counted(votes.pair, votes.better).T
     n = n_low + n_high + n_ties
-    # The numbers are whole up to the division, so equal answers give exactly 0.
+    # All numbers before the division are whole numbers, so equal answers give exactly 0.
     disagreement_of_pair: F64 = (n * (4 * n_low + n_ties) - (2 * n_low + n_ties) ** 2) / n
     return disagreement_of_pair
 
@@ -278,7 +279,8 @@ def cyclic(ab: Bool, bc: Bool, ac: Bool) -> Bool:
     Args:
         ab, bc, ac: (t,) whether the first item of the pair is preferred, in each triple.
     """
-    is_cyclic: Bool = (ab == bc) & (bc != ac)
+    is_chain = ab == bc  # a, b and c are preferred in this order, or in the reverse order
+    is_cyclic: Bool = is_chain & (bc != ac)
     return is_cyclic
 
 
@@ -336,14 +338,17 @@ def _paths(low: I64, high: I64) -> Iterator[tuple[I64, I64]]:
     for begin, end in _blocks_of_pairs(n_next):
         n_paths = n_next[begin:end]
         ab = np.repeat(np.arange(begin, end), n_paths)
-        # Path k from a pair (a, b), counted from 0, goes on with the k-th of its pairs (b, c).
-        first_path = np.repeat(np.cumsum(n_paths) - n_paths, n_paths)
-        k = np.arange(len(ab)) - first_path
+        # The paths that begin with the same pair (a, b) follow each other. They are numbered by k
+        # from 0, and path k continues with the k-th of the pairs (b, c).
+        first_path_of_pair = np.cumsum(n_paths) - n_paths
+        k = np.arange(len(ab)) - np.repeat(first_path_of_pair, n_paths)
         yield ab, first_next[ab] + k
 
 
 def _blocks_of_pairs(n_paths: I64) -> Iterator[tuple[int, int]]:
-    """Divide a list of pairs into blocks that begin about a million paths each.
+    """Divide a list of pairs into blocks, so that about a million paths begin in each block.
+
+    A path is two pairs (a, b) and (b, c) with an item in common; it begins with the first pair.
 
     Pairs after the first 20,000,000 paths are left out.
 
@@ -355,8 +360,9 @@ def _blocks_of_pairs(n_paths: I64) -> Iterator[tuple[int, int]]:
     """
     n_followed = min(int(n_paths.sum()), _MOST_PATHS)
     first_path_of_block = [*range(0, n_followed, _PATHS_AT_ONCE), n_followed]
-    # `cumsum` counts the paths up to the end of each pair, so this finds the pair of each path.
-    first_pair_of_block = np.searchsorted(np.cumsum(n_paths), first_path_of_block, side="right")
+    # Path k, counted from 0, begins with the first pair whose running count of paths is above k.
+    running_count = np.cumsum(n_paths)
+    first_pair_of_block = np.searchsorted(running_count, first_path_of_block, side="right")
     return pairwise(first_pair_of_block.tolist())
 
 
@@ -373,15 +379,16 @@ def _next_pairs(low: I64, high: I64) -> tuple[I64, I64]:
     # The items are numbered again without gaps, so that arrays can have a value for each item.
     items, numbers = np.unique(np.concatenate((low, high)), return_inverse=True)
     low_number, high_number = np.split(numbers, 2)
-    n_pairs = np.bincount(low_number, minlength=len(items))  # pairs whose lower item it is
-    first_pair = np.zeros(len(items), np.int64)
-    # The pairs are written from last to first, so that the first pair of an item remains.
-    first_pair[low_number[::-1]] = np.arange(len(low))[::-1]
-    return n_pairs[high_number], first_pair[high_number]
+    # For each item, the number of pairs that begin with it, and the index of the first such pair.
+    n_pairs_from = np.bincount(low_number, minlength=len(items))
+    first_pair_from = np.zeros(len(items), np.int64)
+    # The indices are written from last to first, so that the first index of an item remains.
+    first_pair_from[low_number[::-1]] = np.arange(len(low))[::-1]
+    return n_pairs_from[high_number], first_pair_from[high_number]
 
 
 class _Majorities(NamedTuple):
-    """The pairs of items of which most answers prefer the same item.
+    """The pairs for which a majority of the answers prefers the same item.
 
     Attributes:
         low, high: (p,) the items of each pair, the lower number first. Pairs with the same low item
@@ -397,17 +404,29 @@ class _Majorities(NamedTuple):
 def _majorities(votes: SharedVotes) -> _Majorities:
     """List the pairs of which most answers prefer the same item, the oldest pair first.
 
-    Pairs with the same lower item follow each other, in the place of the oldest of these pairs.
+    But pairs with the same lower item follow the oldest of these pairs directly.
     """
     n_low, n_high, _ = counted(votes.pair, votes.better).T
-    balance = n_low - n_high
+    balance = n_low - n_high  # above 0 if most answers prefer the item with the lower number
     decided_pairs = np.flatnonzero(balance)
-    first_row = votes.oldest()[decided_pairs]  # of the answers to each pair
     low = votes.low[votes.starts[decided_pairs]]
-    low_items, number_of_low = np.unique(low, return_inverse=True)
-    first_row_of_low = np.full(len(low_items), first_row.max(initial=0))
-    np.minimum.at(first_row_of_low, number_of_low, first_row)
-    oldest_low_first = np.lexsort((first_row, first_row_of_low[number_of_low]))
-    pairs = decided_pairs[oldest_low_first]
+    oldest_row = votes.oldest()[decided_pairs]
+    pairs = decided_pairs[_order_by_age(low, oldest_row)]
     starts = votes.starts[pairs]
     return _Majorities(votes.low[starts], votes.high[starts], low_wins=balance[pairs] > 0)
+
+
+def _order_by_age(low: I64, oldest_row: I64) -> I64:
+    """Order pairs so that pairs with the same lower item follow each other, the oldest first.
+
+    Args:
+        low: (p,) the lower item of each pair.
+        oldest_row: (p,) the row of the oldest answer to each pair.
+
+    Returns:
+        (p,) the indices of the pairs in this order. The lower item with the oldest answer is first.
+    """
+    low_items, number_of_low = np.unique(low, return_inverse=True)
+    oldest_row_of_low = np.full(len(low_items), oldest_row.max(initial=0))
+    np.minimum.at(oldest_row_of_low, number_of_low, oldest_row)
+    return np.lexsort((oldest_row, oldest_row_of_low[number_of_low]))

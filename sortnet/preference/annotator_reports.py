@@ -136,8 +136,7 @@ def annotator_reports(
 class _Counts:
     """Counts of the judgements by annotator.
 
-    Arrays have a row for each annotator, and a last row of zeros for unknown annotators: a rows
-    together.
+    Arrays have a rows: one row for each annotator, and a last row of zeros for unknown annotators.
 
     Attributes:
         table: the judgements.
@@ -173,9 +172,12 @@ class _Counts:
         self.is_informed = _is_informed(table, n, study, features)
 
     def row(self, name: str) -> int:
-        """Return the row of an annotator in all counts; the row of zeros for an unknown name."""
+        """Return an annotator's row in the arrays; for an unknown name, the last row, of zeros."""
         last_row = len(self.answer_rows) - 1
-        return min(self.table.annotators.get(name, last_row), last_row)
+        number = self.table.annotators.get(name, last_row)
+        # The table may share its numbers of names with a larger table, so the number of an
+        # annotator without judgements may be above the last row.
+        return min(number, last_row)
 
 
 def _answer_rows_by_annotator(table: Judgements, n: int) -> list[I64]:
@@ -202,6 +204,7 @@ def _count_replies(table: Judgements, n: int) -> I64:
         (n, r) the counts; the columns are in the order of `ANSWERS`.
     """
     shape = n, len(ANSWERS)
+    # The index of each judgement's count in the flattened array of counts.
     cell = np.ravel_multi_index((table.annotator, table.answer), shape)
     return np.bincount(cell[table.live], minlength=n * len(ANSWERS)).reshape(shape)
 
@@ -276,14 +279,14 @@ def _report(
     answer_rows = counts.answer_rows[row]
     reliability, side_bias = _reliability_and_bias(posterior, table, answer_rows, number)
     if not counts.is_informed[row]:
-        reliability = None
+        reliability = None  # no other annotator's answers tell about the items
     n_gold = int(counts.gold[row])
     gold = _share(int(counts.right[row]), n_gold) if n_gold else None
     is_model = name in study.models
     median_seconds, is_fast = _answer_speed(table.milliseconds[answer_rows])
-    too_fast = is_fast and not is_model
+    too_fast = is_fast and not is_model  # a model reads a question at once
     exclusion = study.excluded.get(name)
-    replies = dict(zip(ANSWERS, counts.replies[row].tolist(), strict=True))
+    n_replies = dict(zip(ANSWERS, counts.replies[row].tolist(), strict=True))
     return AnnotatorReport(
         name=name,
         answers=len(answer_rows),
@@ -297,14 +300,14 @@ def _report(
         repeats=round(counts.repeats.compared[row]),
         gold=gold,
         gold_answers=n_gold,
-        skipped=replies["skip"],
-        cant_say=replies["cant-say"],
-        undone=replies["undo"],
+        skipped=n_replies["skip"],
+        cant_say=n_replies["cant-say"],
+        undone=n_replies["undo"],
         median_seconds=median_seconds,
         too_fast=too_fast,
         state=study.state(name),
         reason=None if exclusion is None else exclusion.reason,
-        verdict=_verdict(replies, reliability, gold, too_fast),
+        verdict=_verdict(n_replies, reliability, gold, too_fast),
         model=is_model,
         probabilities=_probabilities(name, number, table.p[answer_rows], posterior, study),
     )
@@ -349,34 +352,43 @@ def _probabilities(
 
 
 def _verdict(
-    replies: Mapping[str, int], reliability: Measured | None, gold: Measured | None, too_fast: bool
+    n_replies: Mapping[str, int],
+    reliability: Measured | None,
+    gold: Measured | None,
+    too_fast: bool,
 ) -> str:
     """Name the annotator's first fault that the intervals show; an empty text without a fault.
 
+    With fewer than 20 answers, only their lack is named. A value is below a bound only if its whole
+    90 % interval is below it. For "inverted" and "answers at random" the interval must also start
+    below a second bound.
+
     Args:
-        replies: number of replies of each kind.
+        n_replies: {answer: number of the annotator's replies of this kind}.
         reliability: reliability of the annotator, if it is known.
         gold: share of right answers to gold pairs, if there are any.
         too_fast: whether half of the answers were too fast.
     """
-    n_decided = replies["left"] + replies["right"]
-    n_answers = n_decided + replies["tie"] + replies["best"] + replies["same"]
+    n_decided = n_replies["left"] + n_replies["right"]
+    n_answers = n_decided + n_replies["tie"] + n_replies["best"] + n_replies["same"]
     if not n_answers:
         return "no answers"
     if n_answers < FEW:
         return "too few answers"
     for side in ("left", "right"):
-        if _share(replies[side], n_decided).low > ONE_SIDE:
+        if _share(n_replies[side], n_decided).low > ONE_SIDE:
             return f"always {side}"
-    # An unknown reliability has no fault, so its interval is above all bounds.
-    c = reliability or Measured(1, np.inf, np.inf)
+    if reliability is None:  # unknown, so no fault is shown: the bounds are above all limits
+        c_low, c_high = np.inf, np.inf
+    else:
+        c_low, c_high = reliability.low, reliability.high
     faults = {
-        "inverted": c.high < 0 and c.low < INVERTED,
-        "answers at random": c.high < BELOW and c.low < RANDOM,
-        "unreliable": c.high < UNRELIABLE,
+        "inverted": c_high < 0 and c_low < INVERTED,
+        "answers at random": c_high < BELOW and c_low < RANDOM,
+        "unreliable": c_high < UNRELIABLE,
         "wrong on gold pairs": gold is not None and gold.high < HALF,
         "too fast": too_fast,
-        BELOW_AVERAGE: c.high < BELOW,
+        BELOW_AVERAGE: c_high < BELOW,
     }
     return next((fault for fault, is_shown in faults.items() if is_shown), "")
 
@@ -473,8 +485,8 @@ def _agreements(
     """
     pair = votes.pair[votes.first]
     n_shared, n_same = _comparisons_with_others(votes)
-    again, before = votes.repeated()
-    compared_pairs = np.union1d(pair[n_shared > 0], votes.pair[again])
+    repeated_votes, first_votes = votes.repeated()
+    compared_pairs = np.union1d(pair[n_shared > 0], votes.pair[repeated_votes])
     expected_share = _expected_agreement(votes, posterior, compared_pairs)
     shared = _Agreements.summed(
         votes.annotator[votes.first],
@@ -483,13 +495,13 @@ def _agreements(
         expected_share=expected_share[pair],
         n=n,
     )
-    weight = votes.weight[again]
-    is_same = votes.better[again] == votes.better[before]
+    weight = votes.weight[repeated_votes]
+    is_same = votes.better[repeated_votes] == votes.better[first_votes]
     repeats = _Agreements.summed(
-        votes.annotator[again],
+        votes.annotator[repeated_votes],
         compared=weight,
         same=weight * is_same,
-        expected_share=expected_share[votes.pair[again]],
+        expected_share=expected_share[votes.pair[repeated_votes]],
         n=n,
     )
     return shared, repeats
@@ -511,10 +523,12 @@ def _comparisons_with_others(votes: SharedVotes) -> tuple[F64, F64]:
         Both numbers for each combination, in the order of the votes that `votes.first` marks.
     """
     combination = np.cumsum(votes.first) - 1  # of each vote, numbered from 0
-    pair = votes.pair[votes.first]
-    # The columns of `own` are l and h, the columns of `others` are L and H. Ties are left out.
+    pair = votes.pair[votes.first]  # of each combination
+    # The first two columns count answers for the item with the lower number, and answers for the
+    # item with the higher number. Ties, in the third column, are left out.
     own = counted(combination, votes.better)[:, :2]
-    others = counted(votes.pair, votes.better)[pair, :2] - own
+    counts_of_pair = counted(votes.pair, votes.better)[:, :2]
+    others = counts_of_pair[pair] - own
     weight = votes.weight[votes.first]
     n_compared = weight * own.sum(axis=1) * others.sum(axis=1)
     n_same = weight * (own * others).sum(axis=1)
@@ -536,10 +550,11 @@ def _expected_agreement(votes: SharedVotes, posterior: Posterior, pairs: I64) ->
         (p,) the probability for each pair of the votes; 0 for pairs that are not in `pairs`.
     """
     expected = np.zeros(len(votes.starts))
-    for block in np.array_split(pairs, len(pairs) // _PAIRS_AT_ONCE + 1):
+    n_blocks = len(pairs) // _PAIRS_AT_ONCE + 1  # to save memory
+    for block in np.array_split(pairs, n_blocks):
         starts = votes.starts[block]
         mean, variance = posterior.difference(votes.low[starts], votes.high[starts])
-        # (pairs, nodes) score differences, at which the probability is evaluated.
+        # The differences of scores at which the probability is evaluated, (pairs, nodes).
         difference = mean[:, None] + np.sqrt(variance)[:, None] * _NODES
         p = ndtr(difference)
         expected[block] = (p**2 + (1 - p) ** 2) @ _WEIGHTS / _WEIGHTS.sum()
@@ -623,8 +638,8 @@ def _has_other_annotator(item: I64, annotator: I64, is_counted: Bool, n: int) ->
     Returns:
         (m,) whether another annotator, who counts, has answered about the item.
     """
-    # If somebody else has answered about an item, the lowest or the highest number of the item's
-    # annotators differs from the annotator's own number.
+    # Another annotator has a lower or a higher number. So it is enough to know the lowest and the
+    # highest number of the annotators who count and have answered about each item.
     n_items = item.max(initial=0) + 1
     lowest = np.full(n_items, n)
     highest = np.full(n_items, -1)

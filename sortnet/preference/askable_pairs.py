@@ -12,8 +12,8 @@ from sortnet.errors import JudgementError
 from sortnet.preference.base import Pair
 from sortnet.preference.groups import Groups
 
-# Up to this number of pairs, which 200 items have, all pairs are listed and considered for each
-# question. Of more pairs, a sample is drawn for each question.
+# Up to this number of pairs, all pairs are listed and considered for each question; 200 items have
+# so many pairs. From more pairs, a sample is drawn for each question.
 FEW = 20_000
 
 

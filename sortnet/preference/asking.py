@@ -19,7 +19,7 @@ from sortnet.preference.set_choice import are_free, grown_set
 from sortnet.preference.strategies import Free, MergePass, Strategy, View, random_pair
 from sortnet.preference.study import Study
 
-_SHARED = 0.5  # share of hold-out questions that another annotator has answered
+_SHARED = 0.5  # share of hold-out questions about pairs that another annotator has answered
 _REPEAT_AFTER = 10  # an annotator's last 10 answered questions are not repeated yet
 
 
@@ -98,9 +98,9 @@ class SessionAsking:
     def _table_of_shares(
         self, holdout: float, repeats: float, gold_rate: float
     ) -> tuple[_Share, ...]:
-        """List the choosers in the order in which they are tried, with their ranges.
+        """List the functions that choose a question, in the order in which they are tried.
 
-        One number from 0 to 1 is drawn for a question. The choosers whose range has the number are
+        One number from 0 to 1 is drawn for a question. The functions whose range has the number are
         tried in turn, until one returns a question. The numbers are divided as follows:
 
             0 ... holdout ... holdout + repeats ... 1 - gold rate ... 1
@@ -115,6 +115,7 @@ class SessionAsking:
         gold_start = 1 - gold_rate
         return (
             _Share(holdout, repeats_end, self._choose_repeat),
+            # Gold questions replace hold-out questions where their ranges overlap, not repeats.
             _Share(gold_start, holdout, self._choose_gold),
             _Share(max(gold_start, repeats_end), 1, self._choose_gold),
             _Share(holdout, 1, self._choose_overlap),
@@ -170,7 +171,10 @@ class SessionAsking:
         return is_free
 
     def _may_be_asked(self, judgement: Judgement, taken: Collection[Pair]) -> bool:
-        """Whether a judgement's question may be asked again: no pair is taken or forbidden."""
+        """Whether a judgement's question may be asked again now.
+
+        Every pair of its items must be allowed, and no pair may be taken: asked at this moment.
+        """
         return all(pair not in taken and pair in self._pairs for pair in judgement.pairs)
 
     def view(self, annotator: str, free: Free, taken: Collection[Pair] = ()) -> View:
@@ -200,7 +204,7 @@ class SessionAsking:
         )
 
     def _choose_informative(self, request: _Request) -> Question | None:
-        """Choose a pair by the strategies, and further items up to the set size.
+        """Choose a pair by the session's strategies, and add items if the question is about a set.
 
         Random pairs are called `uniform` in the question, because `random` is the name of the
         hold-out.
@@ -214,37 +218,43 @@ class SessionAsking:
             if strategy is random_pair:
                 probability = 1 / self._pairs.count  # the same for all pairs
                 return self._question(request, items, "uniform", probability)
-            # Questions name the strategy without the suffix of the function, such as `merge`.
+            # The question names the function without its suffix, such as `merge` for `merge_pass`.
             name = strategy.__name__.removesuffix("_pass").removesuffix("_pair")
             return self._question(request, items, name)
         return None
 
     def _choose_holdout(self, request: _Request) -> Question | None:
-        """Choose a random pair; half of these pairs have been answered by another annotator.
+        """Choose a random pair for the hold-out.
 
-        If no pair that others have answered is free, all pairs are new.
+        Half of the questions are about a hold-out pair that another annotator has answered, if such
+        a pair is free. The other questions are about any free pair.
         """
         rng = request.rng
-        holdout_pairs = self._history.holdout_pairs(request.annotator)
-        shared_pairs = [pair for pair in holdout_pairs if request.free(*pair)]
+        pairs_of_others = self._history.holdout_pairs(request.annotator)
+        shared_pairs = [pair for pair in pairs_of_others if request.free(*pair)]
         p_shared = _SHARED if shared_pairs else 0.0
         if rng.random() < p_shared:
-            pair = shared_pairs[rng.integers(len(shared_pairs))]
-            return self._question(request, pair, HOLDOUT, p_shared / len(shared_pairs))
-        new_pair = random_pair(self.view(request.annotator, request.free), rng)
-        if new_pair is None:
+            shared_pair = shared_pairs[rng.integers(len(shared_pairs))]
+            p_of_pair = p_shared / len(shared_pairs)
+            return self._question(request, shared_pair, HOLDOUT, p_of_pair)
+        any_pair = random_pair(self.view(request.annotator, request.free), rng)
+        if any_pair is None:
             return None
-        return self._question(request, new_pair, HOLDOUT, (1 - p_shared) / self._pairs.count)
+        p_of_pair = (1 - p_shared) / self._pairs.count
+        return self._question(request, any_pair, HOLDOUT, p_of_pair)
 
     def _choose_repeat(self, request: _Request) -> Question | None:
-        """Repeat a question that this annotator answered before, each item in another place."""
+        """Repeat a question that this annotator answered before, each item in another place.
+
+        The last 10 questions that the annotator answered once are not repeated yet.
+        """
         drawn = self._history.draw_once(request.annotator, request.rng, but_last=_REPEAT_AFTER)
         if drawn is None:
             return None
         earlier, n_choices = drawn
         if not self._may_be_asked(earlier, request.taken):
             return None
-        first, *later = earlier.items
+        first, *later = earlier.items  # the first item moves to the last place
         return self._question_in_places([*later, first], "repeat", 1 / n_choices)
 
     def _choose_skipped(self, request: _Request) -> Question | None:
@@ -278,9 +288,16 @@ class SessionAsking:
     def _question(
         self, request: _Request, items: Sequence[int], strategy: str, probability: float = 1.0
     ) -> Question:
-        """Make a question about the items, in the order in which this annotator sees them."""
-        items_in_places = self._in_places(request.annotator, sorted(items))
-        return self._question_in_places(items_in_places, strategy, probability)
+        """Make a question about the items, in an order drawn at random for this annotator.
+
+        Args:
+            request: has the annotator.
+            items: the items in any order.
+            strategy: the name of the strategy that chose the items.
+            probability: the probability with which the strategy chose the items; 1 without chance.
+        """
+        shuffled_items = self._shuffled(request.annotator, items)
+        return self._question_in_places(shuffled_items, strategy, probability)
 
     def _question_in_places(
         self, items: Sequence[int], strategy: str, probability: float
@@ -293,16 +310,17 @@ class SessionAsking:
         n_fitted = self._fitting.fitted_at
         return Question(left, right, strategy, float(probability), n_fitted, tuple(further))
 
-    def _in_places(self, annotator: str, items: list[int]) -> list[int]:
-        """Order the items at random, but always in the same way for this annotator."""
-        rng = self._generator(annotator, *items)
-        if len(items) > 2:
-            return [*map(int, rng.permutation(items))]
+    def _shuffled(self, annotator: str, items: Sequence[int]) -> list[int]:
+        """Shuffle items, always in the same way for the same annotator and the same items."""
+        ascending = sorted(items)
+        rng = self._generator(annotator, *ascending)
+        if len(ascending) > 2:
+            return [*map(int, rng.permutation(ascending))]
         lower_number_first = rng.random() < 0.5
-        return items if lower_number_first else items[::-1]
+        return ascending if lower_number_first else ascending[::-1]
 
     def _generator(self, annotator: str, *numbers: int) -> np.random.Generator:
-        """Make the random generator of an annotator; the numbers are a part of its seed."""
+        """Make a random generator, seeded by the session's seed, the annotator and the numbers."""
         number_of_name = crc32(annotator.encode())
         return np.random.default_rng((self._seed, number_of_name, *numbers))
 

@@ -117,7 +117,7 @@ class Question:
 
     @property
     def turned(self) -> Question:
-        """The same question with the items in the reverse order of places.
+        """The same question with the items in reverse order.
 
         >>> Question(3, 1, "bald", 1.0).turned.left
         1

@@ -101,7 +101,7 @@ def calibration(
 
 
 def _range_numbers(p: F64) -> I64:
-    """Return the number of the range of each probability, from 0.
+    """Return the number of the range in which each probability lies.
 
     The range k is from `EDGES[k]` up to `EDGES[k + 1]`. An inner edge belongs to the higher range,
     and the probability 1 to the last range.
@@ -189,6 +189,7 @@ def _compare_with_gold(preferred: I64, rejected: I64, gold: Iterable[Pair]) -> t
         (m,) whether the answer prefers the better item of a gold pair, and (m,) whether it is about
         a gold pair.
     """
+    # The key is the same for both orders of a pair, so that a later order replaces an earlier one.
     gold_pairs = {unordered_pair(better, worse): (better, worse) for better, worse in gold}
     better, worse = np.array([*gold_pairs.values()], np.int64).reshape(-1, 2).T
     is_right = np.isin(packed(preferred, rejected), packed(better, worse))

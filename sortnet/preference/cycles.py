@@ -80,8 +80,9 @@ def cycle_test(
     if not observed.triples:
         return observed
     simulated = _simulated_answers(posterior, judgements, votes.rows[is_used], models, seed)
-    # A simulation in which no triple is decided has the share 0.
-    shares = np.array([_count_cycles(triples, pair, better).share or 0 for better in simulated])
+    shares_or_none = [_count_cycles(triples, pair, better).share for better in simulated]
+    # A simulation in which no triple is decided has no share, which counts as 0.
+    shares = np.array([0.0 if share is None else share for share in shares_or_none])
     n_as_large = int((shares >= observed.share).sum())
     low_share, high_share = np.quantile(shares, _RANGE).tolist()
     return replace(
@@ -109,7 +110,7 @@ def _pairs_of_triples(votes: SharedVotes) -> I64:
 def _simulated_answers(
     posterior: Posterior, judgements: Judgements, rows: I64, models: Collection[str], seed: int
 ) -> Iterator[F64]:
-    """Simulate the answers to the questions in the given rows, `_SIMULATIONS` times.
+    """Simulate the answers to the questions in the given rows, 400 times.
 
     With the scores s drawn from the posterior, an annotator's reliability c, side bias b and share
     of blind answers ε, the share t of ties among blind answers, and the tie threshold τ:
@@ -184,7 +185,10 @@ def _questions_in_rows(
 
 
 def _differences_in_draw(posterior: Posterior, draw: Draws, questions: _AskedQuestions) -> F64:
-    """Compute the difference z of each question without noise; see `_simulated_answers`.
+    """Compute the difference of the two items in each question, for one draw and without noise.
+
+    It is z = c (s_left - s_right) + b, with the scores s, the annotator's reliability c and side
+    bias b, plus the difference of the errors that models share if a model answers.
 
     Args:
         posterior: the posterior of the scores.
@@ -207,6 +211,10 @@ def _differences_in_draw(posterior: Posterior, draw: Draws, questions: _AskedQue
 
 def _draw_answers(posterior: Posterior, z: F64, blind: F64, rng: np.random.Generator) -> F64:
     """Draw an answer to each question: 1 for `left`, ½ for `tie`, 0 for `right`.
+
+    An answer depends on the difference of the two items, plus normal noise: it is a tie if the sum
+    is within the tie threshold. But a share of the answers is blind, and does not depend on the
+    items: `left` and `right` are then equally likely.
 
     Args:
         posterior: has the tie threshold, and the share of ties among blind answers.
@@ -234,7 +242,8 @@ def _count_cycles(triples: I64, pair: I64, better: F64) -> CycleTest:
     Returns:
         A `CycleTest` without the attributes that need simulations.
     """
-    # Above 0 if most answers prefer the item with the lower number, 0 without a majority.
+    # The sum is above 0 if most answers prefer the item with the lower number, and 0 without a
+    # majority.
     majority_of_pair = np.bincount(pair, better - 0.5)
     majorities = majority_of_pair[triples]
     is_decided = (majorities != 0).all(axis=0)

@@ -35,7 +35,7 @@ _FIRST_MILESTONE = 8  # events
 
 @dataclass(frozen=True, eq=False)
 class Basis:
-    """Learned features and scales, chosen from the answers up to a milestone.
+    """Learned features and hyperparameters, on which fits are based until the next choice.
 
     Attributes:
         milestone: the number of events on which the net was trained.
@@ -66,10 +66,11 @@ class Fits:
 
 
 def milestone(events: int) -> int:
-    """Return the last milestone, the number of events after which the basis was last chosen.
+    """Return the number of events after which features and hyperparameters were last chosen.
 
-    The first milestone is at 8 events, and each further milestone at a quarter more events. It
-    depends on the number of events only, so that a replay of the events chooses the same basis.
+    They are chosen at milestones: the first is at 8 events, and each next at a quarter more events.
+    The result depends on the number of events only, so that a replay of the events chooses the same
+    features and hyperparameters.
 
     >>> [milestone(events) for events in (7, 8, 9, 10, 100)]
     [0, 8, 8, 10, 97]
@@ -91,7 +92,7 @@ def choose_basis(
     seed: int = 0,
     keep: Path | None = None,
 ) -> Basis:
-    """Choose the basis of the fits: learned features, and scales.
+    """Choose the basis of the fits: learned features, and hyperparameters.
 
     Args:
         features: (n, d) the given features of the items.
@@ -130,7 +131,7 @@ def _cached_units(
 def cached_scales(
     features: F64, votes: Votes, n_annotators: int, *, seed: int = 0, keep: Path | None = None
 ) -> Scales:
-    """Choose the scales with `choose_scales`, or read them from the cache.
+    """Choose the hyperparameters from the votes, or read them from the cache.
 
     Args:
         features: (n, d) the features of the items.
@@ -193,7 +194,7 @@ def fit_both(
 def _fit_ranking(
     features: F64, everything: Votes, n_annotators: int, choosing: Fitted, scales: Scales, seed: int
 ) -> Fitted:
-    """Fit the scores to all votes; the search for the mode starts at the mode of `choosing`.
+    """Fit the scores to all votes, starting at the mode of the fit without the hold-out.
 
     Args:
         features: (n, d) the features of the items.
@@ -225,7 +226,7 @@ def _select_prefix(prefix: str, arrays: Arrays) -> Arrays:
 
 
 def predicted_better_without(number: int, basis: Basis, votes: Votes, *, seed: int = 0) -> bool:
-    """Tell whether the other annotators' answers are predicted better without one annotator.
+    """Tell whether leaving out an annotator improves the prediction of the others' answers.
 
     Each answer of another annotator is predicted from all other answers, with and without the
     answers of this annotator. The mean log-likelihood must improve by more than a standard error.
@@ -249,7 +250,7 @@ def predicted_better_without(number: int, basis: Basis, votes: Votes, *, seed: i
     scales = replace(basis.scales, annotators=Annotators.average(1))
 
     def log_likelihoods(fitted_votes: Votes) -> F64:
-        """Compute the log-likelihood of each other answer under a fit to the given votes."""
+        """Fit the scores to votes; return the log-likelihood of each other annotator's answer."""
         fitted = fit(
             basis.features,
             fitted_votes,
@@ -276,10 +277,10 @@ def _sample_votes(votes: Votes, seed: int) -> Votes:
 def learned_features(features: F64, votes: Votes, n_annotators: int, *, seed: int = 0) -> F64:
     """Learn features of the items with a net: the hidden units of a DirectRanker.
 
-    The DirectRanker r(x, y) = τ(w · (f(x) - f(y))) is trained on one pair for each vote; a tie
-    gives two pairs, one in each direction. A quarter of the votes is held out, for early stopping
-    and to decide whether to keep the hidden units f(x): the units must improve the likelihood of
-    the held-out votes.
+    The DirectRanker r(x, y) = τ(w · (f(x) - f(y))), with an odd function τ, is trained on one pair
+    for each vote; a tie gives two pairs, one in each direction. A quarter of the votes is held out,
+    for early stopping and to decide whether to keep the hidden units f(x): the units must improve
+    the likelihood of the held-out votes.
 
     The held-out votes are all votes about some of the items. So a net does not improve the
     likelihood by memorising items, which would be useless because the residuals do it already.
@@ -309,7 +310,7 @@ def learned_features(features: F64, votes: Votes, n_annotators: int, *, seed: in
 
 
 def _draw_held_out_votes(votes: Votes, n_items: int, seed: int) -> Bool:
-    """Draw random items; return a mask of all votes about them, about a quarter of the votes.
+    """Draw random items; return a mask of their votes, about a quarter of all votes.
 
     A vote is held out if either of its items is drawn. If the share s of the items is drawn, this
     is the share 1 - (1 - s)² of the votes.
@@ -373,7 +374,7 @@ def _train_hidden_units(
 
 
 def _compared_pairs(votes: Votes) -> ComparedPairs:
-    """Make the distinct pairs (better, worse) of the votes; a tie gives one in each direction."""
+    """List the distinct pairs (better, worse) of the votes; a tie counts in both directions."""
     comparisons = votes.comparisons()
     left_wins = comparisons.where(comparisons.target >= 0.5)
     right_wins = comparisons.where(comparisons.target <= 0.5)

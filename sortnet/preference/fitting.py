@@ -30,15 +30,15 @@ from sortnet.preference.vote_arrays import MODEL, PERSON, Votes
 from sortnet.preference.widening import widened_by
 
 _SMALL = 150  # number of unknowns up to which a fit takes a few milliseconds
-# A fit is due if the number of events since the last fit is above `_UNFITTED`, and above one in
-# `_UNFITTED_OF` of the fitted events.
+# A fit is due if more than 4 events, and more than a twentieth of the fitted events, have happened
+# since the last fit.
 _UNFITTED = 4
 _UNFITTED_OF = 20
 _MOST_OBSERVED = 64  # if more events wait, they do not update the posterior before the next fit
 
 
 class CurrentOrder(NamedTuple):
-    """The order of the items by the fit that chooses questions, which does not use the hold-out.
+    """The present order of the items, by a fit that does not use the hold-out.
 
     Attributes:
         items: (n,) the items, the best first; group by group if there are groups.
@@ -138,7 +138,7 @@ class SessionFitting:
 
     @property
     def _is_net_old(self) -> bool:
-        """Whether the net was trained on fewer events than the last milestone."""
+        """Whether the net was trained on fewer events than a net would be trained on now."""
         return self.fits.basis.milestone != self._milestone(len(self._history.events))
 
     def refit(self, *, keep_net: bool = False) -> None:
@@ -180,9 +180,10 @@ class SessionFitting:
         posterior = self.fits.choosing.posterior
         n_events = len(self._history.events)
         n_new = n_events - self._n_observed
-        can_be_updated = posterior.covariance is not None
-        if not can_be_updated or not 0 < n_new <= _MOST_OBSERVED:
-            return
+        if posterior.covariance is None:
+            return  # with many items, only a fit changes the posterior
+        if n_new == 0 or n_new > _MOST_OBSERVED:
+            return  # the next fit takes account of so many events
         votes = self._history.votes(n_events, after=self._n_observed, holdout=False)
         is_annotator_known = votes.annotator < len(posterior.reliability)
         self._observe(posterior, votes.where(is_annotator_known).marked(self.models()))
@@ -190,14 +191,11 @@ class SessionFitting:
         self.order = self._order_by(self.fits)
 
     def _observe(self, posterior: Posterior, votes: Votes) -> None:
-        """Update a posterior by votes: first about pairs, then about sets."""
+        """Update a posterior by answers, one at a time: first about pairs, then about sets."""
         pair_votes = votes.where(votes.of_pairs)
-        by_model = pair_votes.of_kind(MODEL).tolist()
-        for row, probit, is_model in zip(
-            pair_votes.rows(), pair_votes.probits(), by_model, strict=True
-        ):
+        kinds = np.where(pair_votes.of_kind(MODEL), MODEL, PERSON).tolist()
+        for row, kind, probit in zip(pair_votes.rows(), kinds, pair_votes.probits(), strict=True):
             left, right, target, annotator = row
-            kind = MODEL if is_model else PERSON
             posterior.observe(left, right, target, annotator, kind, probit)
         for sets in votes.sets:
             for rows in sets.rows:
@@ -237,7 +235,7 @@ class SessionFitting:
         return [numbers[name] for name in self._study.models if name in numbers]
 
     def weights(self) -> tuple[Votes, dict[str, float]]:
-        """Return all answers about the order as comparisons, and the weight of each annotator.
+        """Return all answers as comparisons of two items, and the weight of each annotator.
 
         The weight is reliability (1 - share of blind answers), see `Session.weighted`.
         """
@@ -245,18 +243,19 @@ class SessionFitting:
             votes = self._history.soft_votes()
             names = [*self._history.annotators]
             n_events = len(self._history.events)
-            votes_and_gold = self._with_models_and_gold(self._history.votes(n_events))
+            votes_to_match = self._with_models_and_gold(self._history.votes(n_events))
         if not len(votes):
             return votes, {}
         keep = self._keep if votes.n_answers >= ENOUGH else None
         scales = cached_scales(
-            self._features, votes_and_gold, len(names), seed=self._seed, keep=keep
+            self._features, votes_to_match, len(names), seed=self._seed, keep=keep
         )
-        weight: F64 = scales.annotators.reliability * (1 - scales.annotators.blind)
+        annotators = scales.annotators
+        weight: F64 = annotators.reliability * (1 - annotators.blind)
         return votes.comparisons(), dict(zip(names, weight.tolist(), strict=True))
 
     def better_without(self, annotator: str) -> bool:
-        """Tell whether the other annotators' answers are predicted better without an annotator.
+        """Tell whether leaving out an annotator improves the prediction of the others' answers.
 
         Return False if the annotator has no answers.
         """
@@ -312,10 +311,11 @@ class SessionFitting:
             last_milestone = self._milestone(n_events)
             everything = self._with_models_and_gold(self._history.votes(n_events))
             usable = self._with_models_and_gold(self._history.votes(n_events, holdout=False))
-        is_quick = n_events == 0 or self.small
-        call = operator.call if is_quick else self._call
-        # The cache is for a new session with the same events, which neither keeps a net nor starts
-        # from earlier fits.
+        takes_long = n_events > 0 and not self.small
+        call = self._call if takes_long else operator.call
+        # A basis or a fit to many answers is cached if it depends on the events only, so that a new
+        # session with the same events reads it from the cache. A basis with an earlier net depends
+        # on earlier fits, and so does a fit that starts from them.
         has_many_answers = everything.n_answers >= ENOUGH
         keep_basis = self._keep if has_many_answers and not keep_net else None
         basis, start = self._next_basis(
@@ -343,7 +343,7 @@ class SessionFitting:
         keep_net: bool,
         keep: Path | None,
     ) -> tuple[Basis, F64 | None]:
-        """Choose the basis of the next fits, if the basis of the last fits is out of date.
+        """Choose features and hyperparameters, if those of the last fits are out of date.
 
         Args:
             before: the last fits. If None, these are the first fits.
@@ -373,7 +373,7 @@ class SessionFitting:
     def _choose_basis(
         self, at: int, call: Callable[..., Any], *, net: Basis | None, keep: Path | None
     ) -> Basis:
-        """Choose features and scales from the events up to a milestone, see `choose_basis`.
+        """Choose features and hyperparameters from the first `at` events.
 
         Args:
             at: the milestone, a number of events.
@@ -397,31 +397,35 @@ class SessionFitting:
         return CurrentOrder(items, among_top(posterior, self._groups, self._goal.top))
 
     def _with_models_and_gold(self, votes: Votes) -> Votes:
-        """Mark the votes of the study's models, and add the known answers to the gold pairs."""
+        """Mark which votes are of models, and add a vote for the known answer to each gold pair."""
         return votes.with_known(self.models(), self._study.gold_pairs())
 
     def _milestone(self, n_events: int) -> int:
-        """Return the last milestone among the first events, as a number of events.
+        """Return from how many of the first events features and hyperparameters are to be chosen.
 
-        See `milestone` for the milestones of a session without models. If models answer, the
-        answers that measure the errors of the models have milestones of their own, too, because a
-        few answers of people measure the errors of many answers of models.
+        In a session without models, the function `milestone` tells the number. If models answer,
+        the answers that tell how wrong the models are have milestones of their own, too, because
+        few answers of people tell the errors of many answers of models.
         """
         last_milestone = milestone(n_events)
         if not self._study.models:
             return last_milestone
-        rows = self._rows_that_measure_models(n_events)
-        n_rows_to_milestone = milestone(len(rows))
-        if not n_rows_to_milestone:
+        measuring_events = self._events_that_measure_models(n_events)
+        n_to_milestone = milestone(len(measuring_events))
+        if not n_to_milestone:
             return last_milestone
-        row_of_milestone = int(rows[n_rows_to_milestone - 1])
-        return max(last_milestone, row_of_milestone + 1)
+        event_of_milestone = int(measuring_events[n_to_milestone - 1])
+        n_events_to_milestone = event_of_milestone + 1  # events are numbered from 0
+        return max(last_milestone, n_events_to_milestone)
 
-    def _rows_that_measure_models(self, n_events: int) -> I64:
-        """Return the rows of the events, among the first, that measure the errors of models.
+    def _events_that_measure_models(self, n_events: int) -> I64:
+        """Select the events that tell how wrong models are, among the first `n_events`.
 
         These are the events of people. If only models have answered, these are the events of all
-        models but the first: differences between models measure a part of the errors.
+        models but the first: differences between models show a part of the errors.
+
+        Returns:
+            The row numbers of the events.
         """
         with self._lock:
             rows_of_people = self._history.not_by(self._study.models, n_events)

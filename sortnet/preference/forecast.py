@@ -23,7 +23,8 @@ from sortnet.preference.posterior import (
 
 SIMULATIONS = 16
 LEVEL = 0.8  # share of simulated sessions that end within the range
-_OUTSIDE = int((1 - LEVEL) / 2 * SIMULATIONS)  # number of simulations below the range, and above it
+# Number of simulations that end below the range, and as many end above it.
+_N_BEYOND_EACH_END = int((1 - LEVEL) / 2 * SIMULATIONS)
 _ITEMS = 40  # if there are more items, a sample of this number is simulated
 _GROWTH = 0.08  # answers between two checks of the goal, relative to all answers so far
 _ANSWERS_PER_ITEM = 40  # a simulation ends after this number of answers about each item
@@ -114,8 +115,8 @@ def forecast(
     n_answers_about_pairs = sample.ratio * sessions.answers_to_goal(answered_of_sample)
     n_questions = n_answers_about_pairs / worth
     if checks_left and holdout > 0:
-        # The session also goes on until the hold-out has enough answers: each question is of the
-        # hold-out with the probability `holdout`.
+        # The session also goes on until the hold-out has enough answers. The probability that a
+        # question is a hold-out question is `holdout`.
         n_other_questions = rng.negative_binomial(checks_left, holdout, SIMULATIONS)
         n_questions = np.maximum(n_questions, n_other_questions + checks_left)
     return _forecast_from_simulations(answered + n_questions, answered)
@@ -124,14 +125,17 @@ def forecast(
 def _forecast_from_simulations(n_answers: F64, answered: int) -> Forecast:
     """Make a forecast from the number of answers with which each simulated session stops.
 
+    The range leaves out the lowest and the highest of the 16 numbers. It is widened by 5 % of the
+    answers so far, because a session notices a little too late that the goal is reached.
+
     Args:
         n_answers: (simulations,) the numbers, all answers so far included.
         answered: the number of answers so far.
     """
     ascending = np.sort(n_answers)
-    lowest = float(ascending[_OUTSIDE])
+    lowest = float(ascending[_N_BEYOND_EACH_END])
     middle = float(ascending[SIMULATIONS // 2])
-    highest = float(ascending[SIMULATIONS - 1 - _OUTSIDE])
+    highest = float(ascending[SIMULATIONS - 1 - _N_BEYOND_EACH_END])
     slack = _SLACK * answered
     low = max(lowest - slack, answered)
     return Forecast(
@@ -142,7 +146,7 @@ def _forecast_from_simulations(n_answers: F64, answered: int) -> Forecast:
 
 
 def _whole_if_known(number: float) -> int | None:
-    """Round a number up; return None, not known, if it is above `MANY`."""
+    """Round a number up; return None, for "not known", if the number is above 2²⁰."""
     return ceil(number) if number <= MANY else None
 
 
@@ -225,8 +229,8 @@ def _part_of_group(
 ) -> _SampledGroup:
     """Choose some members of a group to simulate.
 
-    If the goal is a top, the members are chosen of which it is least certain whether they belong to
-    the top; else they are random.
+    If the goal is a top, they are the members whose place inside or outside the top is least
+    certain. If the goal is the whole order, they are random members.
 
     Args:
         members: the items of the group.
@@ -276,8 +280,8 @@ class _Tops(NamedTuple):
 
     Attributes:
         q: (simulations, items) the probability that each item is a top item.
-        sure: (simulations,) the probability that the top is good enough for the goal. Of several
-            groups, the group counts whose top is least surely good enough.
+        sure: (simulations,) the probability that the top is good enough for the goal. If there are
+            several groups, it is the smallest probability of a group.
     """
 
     q: F64
@@ -340,7 +344,10 @@ class _Sessions:
     def answers_to_goal(self, answered: float) -> F64:
         """Run the simulations, and count the answers until each of them reaches the goal.
 
-        The slowest simulations are not run to their ends, because no forecast reads them.
+        All simulations get a few answers, then it is checked which have reached the goal, and so
+        on. Only the slowest simulations, which end above the forecast range, are not run to their
+        ends. After 40 answers about each item, the numbers of the simulations that are still
+        running are extrapolated.
 
         Args:
             answered: the number of answers about the sample so far.
@@ -354,30 +361,34 @@ class _Sessions:
         n_given = 0
         while True:
             mean, variance = self._differences()
-            wrong = self._wrong_share(mean, variance)
+            wrong_share = self._wrong_share(mean, variance)
             tops = self._estimate_tops() if self._goal.top else None
-            is_running = np.isinf(n_needed)
-            n_needed[is_running & self._is_reached(wrong, tops)] = n_given
-            n_ended = np.isfinite(n_needed).sum()
-            if n_given >= most_answers or n_ended >= SIMULATIONS - _OUTSIDE:
-                return self._extrapolated(n_needed, wrong, answered, n_given)
+            was_running = np.isinf(n_needed)
+            n_needed[was_running & self._is_reached(wrong_share, tops)] = n_given
+            n_running = np.isinf(n_needed).sum()
+            if n_running <= _N_BEYOND_EACH_END or n_given >= most_answers:
+                return self._extrapolated(n_needed, wrong_share, answered, n_given)
+            worth = self._worth_of_pairs(mean, variance, tops)
             n_questions = self._n_until_next_check(n_given + answered)
-            self._ask(self._worth_of_pairs(mean, variance, tops), n_questions)
+            self._ask(worth, n_questions)
             n_given += n_questions
 
-    def _is_reached(self, wrong: F64, tops: _Tops | None) -> Bool:
+    def _is_reached(self, wrong_share: F64, tops: _Tops | None) -> Bool:
         """Tell which simulations have reached the goal, (simulations,).
 
+        The goal of a whole order is reached if few enough pairs are in the wrong order. The goal of
+        a top is reached if it is at least 90 % sure that the top is good enough.
+
         Args:
-            wrong: (simulations,) the present share of wrong pairs.
+            wrong_share: (simulations,) the present share of pairs in the wrong order.
             tops: the estimate of the top items; None if the goal is the whole order.
         """
         if tops is None:
-            return wrong <= self._goal.wrong
+            return wrong_share <= self._goal.wrong
         return tops.sure >= SURE
 
-    def _extrapolated(self, n_needed: F64, wrong: F64, answered: float, n_given: int) -> F64:
-        """Estimate how many answers the simulations need that have not reached the goal.
+    def _extrapolated(self, n_needed: F64, wrong_share: F64, answered: float, n_given: int) -> F64:
+        """Extrapolate the number of answers in simulations that have not reached the goal yet.
 
         Late in a session, the share of wrong pairs falls with the root of the number of answers. So
         the whole number of answers is estimated as
@@ -388,7 +399,7 @@ class _Sessions:
 
         Args:
             n_needed: (simulations,) the number of further answers; inf if the goal is not reached.
-            wrong: (simulations,) the present share of wrong pairs.
+            wrong_share: (simulations,) the present share of pairs in the wrong order.
             answered: the number of answers about the sample before the simulations.
             n_given: the number of answers in each simulation.
 
@@ -397,38 +408,43 @@ class _Sessions:
         """
         if self._goal.top:
             return n_needed
-        n_further = (answered + n_given) * (wrong / self._goal.wrong) ** 2 - answered
+        n_answers = answered + n_given
+        n_further = n_answers * (wrong_share / self._goal.wrong) ** 2 - answered
         is_running = np.isinf(n_needed)
         return np.where(is_running, np.maximum(n_further, n_given), n_needed)
 
     def _n_until_next_check(self, n_answers: float) -> int:
         """Return the number of questions until the goal is checked again.
 
-        It is a few per cent of the answers so far, and at most a quarter of the number of items.
+        It is about 8 % of the answers so far, and at most a quarter of the number of items.
         """
         n_items = len(self._sample.items)
         growth = round(_GROWTH * (n_answers + n_items / 2))
         return min(max(growth, 1), max(n_items // 4, 1))
 
     def _worth_of_pairs(self, mean: F64, variance: F64, tops: _Tops | None) -> F64:
-        """Compute the worth of a question about each pair, as the strategies of a session do.
+        """Compute how useful the answer to a question about each pair is for reaching the goal.
 
-        The worth is the information of the answer. If the goal is a top, it is multiplied by
-        Σ q (1 - q) over the two items.
+        If the goal is the whole order, the worth of an answer is its information. If the goal is a
+        top, the information is multiplied by the uncertainty whether the two items are top items:
+        q (1 - q) of the first item plus q (1 - q) of the second item.
 
         Args:
-            mean, variance: (simulations, pairs) of the difference of the two scores of each pair.
+            mean: (simulations, pairs) the expected difference of the two scores of each pair.
+            variance: (simulations, pairs) the variance of this difference.
             tops: has the probability q that each item is a top item; None if the goal is the whole
                 order.
 
         Returns:
             (simulations, pairs) the worth.
         """
-        worth = self._information(mean, variance)
-        if tops is not None:
-            uncertainty = _uncertainty(tops.q)
-            worth *= uncertainty[:, self._first] + uncertainty[:, self._second]
-        return worth
+        bits = self._information(mean, variance)
+        if tops is None:
+            return bits
+        uncertainty_of_item = _uncertainty(tops.q)
+        uncertainty_of_first = uncertainty_of_item[:, self._first]
+        uncertainty_of_second = uncertainty_of_item[:, self._second]
+        return bits * (uncertainty_of_first + uncertainty_of_second)
 
     def _differences(self) -> tuple[F64, F64]:
         """Compute the distribution of the difference of the two scores of each pair.
@@ -450,8 +466,11 @@ class _Sessions:
     def _wrong_share(self, mean: F64, variance: F64) -> F64:
         """Compute the expected share of pairs in the wrong order, as `stopping.wrong_share` does.
 
+        A pair counts as wrong only if the scores differ by more than half of the tie threshold.
+
         Args:
-            mean, variance: (simulations, pairs) of the difference of the two scores of each pair.
+            mean, variance: (simulations, pairs) the mean and the variance of the difference of the
+                two scores of each pair.
 
         Returns:
             (simulations,) the share in each simulation.
@@ -462,10 +481,13 @@ class _Sessions:
     def _information(self, mean: F64, variance: F64) -> F64:
         """Compute how informative an answer about each pair is, to choose the best pairs.
 
-        Pairs of equal information get random differences of at most 1e-9.
+        If ties are possible, an answer has the information of two comparisons: whether the
+        difference of the scores is above the tie threshold, and whether it is below minus the
+        threshold. Pairs of equal information get random differences of at most 1e-9.
 
         Args:
-            mean, variance: (simulations, pairs) of the difference of the two scores of each pair.
+            mean, variance: (simulations, pairs) the mean and the variance of the difference of the
+                two scores of each pair.
 
         Returns:
             (simulations, pairs) the information in bits.
@@ -486,7 +508,8 @@ class _Sessions:
         for simulation, scores in enumerate(self._draw_scores()):
             for members, top in zip(self._sample.members, self._sample.top, strict=True):
                 margins = above_edge(scores[:, members], top)
-                q[simulation, members] = np.mean(margins > 0, axis=0)
+                is_top_item = margins > 0  # (draws, members)
+                q[simulation, members] = np.mean(is_top_item, axis=0)
                 best_first = np.argsort(-self._mean[simulation, members])
                 margins_of_expected_top = margins[:, best_first[:top]]
                 sure_of_group = self._p_of_good_top(margins_of_expected_top)
@@ -495,7 +518,7 @@ class _Sessions:
         return _Tops(q, sure)
 
     def _p_of_good_top(self, margins: Draws) -> float:
-        """Estimate the probability that the expected top of a group has few enough wrong items.
+        """Estimate the probability that the expected top of a group is good enough for the goal.
 
         Args:
             margins: (draws, top) the margins of the items that are expected to be the top, see
@@ -540,7 +563,7 @@ class _Sessions:
             self._observe(first, second)
 
     def _observe(self, first: I64, second: I64) -> None:
-        """Draw an answer about a pair in each simulation, and update the simulated posterior by it.
+        """Draw an answer about a pair in each simulation, and learn from it.
 
         The update is moment matching, as in `Posterior.observe`: with the slope and the weight of
         the log-likelihood of the difference z = c (s_first - s_second),

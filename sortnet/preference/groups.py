@@ -112,7 +112,8 @@ class Groups:
         if len(self) == 1:
             n = len(by_group.items)
             index = rng.integers(n, size=m)
-            # A step of 1 to n - 1 items, round the end, never leads back to the same item.
+            # After a step of 1 to n - 1 items, continued at the first item after the last item, the
+            # other item is never the same item.
             other_index = (index + rng.integers(1, n, size=m)) % n
             return by_group.items[index], by_group.items[other_index]
         # The pairs are numbered group by group. So a random number of a pair draws a group with a
@@ -126,21 +127,29 @@ class Groups:
     def partners(self, i: I64, rng: np.random.Generator) -> I64:
         """Draw a random other item of the same group for each item i.
 
-        An item that is the only one of its group gets itself.
+        The items of a group are arranged in a circle, and the partner is a random number of steps
+        further on. An item that is the only one of its group gets itself. An item of a group
+        without compared items gets some item.
         """
         items = self._by_group.items
-        size = self._by_group.size[self.of[i]]
-        start = self._by_group.start[self.of[i]]
-        # With one group the bound is a plain number, because an array of bounds would give other
-        # random numbers, and a session with one group must keep its random numbers.
-        end_of_steps = len(items) if len(self) == 1 else np.maximum(size, 2)
-        steps = rng.integers(1, end_of_steps, size=len(i))
-        # A step beyond the last item of the group goes on at the first item. In a group without
-        # compared items, the bounds on `size` and on the index avoid an error.
-        index_in_group = self._by_group.index[i] - start
-        partner_in_group = (index_in_group + steps) % np.maximum(size, 1)
-        index_of_partner = np.minimum(start + partner_in_group, len(items) - 1)
+        group = self.of[i]
+        size = self._by_group.size[group]
+        start = self._by_group.start[group]  # the index in `items` of the group's first item
+        place = self._by_group.index[i] - start  # in the group, from 0
+        steps = self._draw_steps(size, rng)
+        # Both bounds matter only for groups without compared items: such a group has the size 0,
+        # and if it is the last group, it starts after the last item.
+        place_of_partner = (place + steps) % np.maximum(size, 1)
+        index_of_partner = np.minimum(start + place_of_partner, len(items) - 1)
         return items[index_of_partner]
+
+    def _draw_steps(self, size: I64, rng: np.random.Generator) -> I64:
+        """Draw a number from 1 to size - 1 for each size of a group; 1 if the size is below 2."""
+        if len(self) == 1:
+            # A plain number as bound gives other random numbers than an array. A session with one
+            # group must keep its random numbers.
+            return rng.integers(1, len(self._by_group.items), size=len(size))
+        return rng.integers(1, np.maximum(size, 2), size=len(size))
 
 
 @dataclass(frozen=True)
@@ -179,7 +188,13 @@ class _Apart(NamedTuple):
 
 
 def _count_apart(parts: I64, judged: Bool, groups: Groups) -> _Apart:
-    """Count the items, groups and parts that are not connected; see `parts_apart`."""
+    """Count the groups that fall into parts without any answer between them, and their items.
+
+    Args:
+        parts: (n,) the number of each item's connected component in the graph of answers.
+        judged: (n,) whether there is an answer about the item.
+        groups: the groups of the items.
+    """
     # Each combination of a group and a part gets the number group * n + part.
     n = len(parts)
     combinations = np.unique(groups.of[judged] * n + parts[judged])

@@ -123,8 +123,8 @@ class History:
     def gives_measurements(self, annotator: str) -> bool:
         """Whether the annotator's next answer is expected to be a measurement.
 
-        A measurement is expected if one of the annotator's last answers is a measurement, or if the
-        annotator has not answered yet.
+        A measurement is expected if one of the annotator's last 20 answers is a measurement, or if
+        the annotator has not answered yet.
         """
         if self._probabilities.get(annotator) != "measurement":
             return False
@@ -219,6 +219,7 @@ class History:
         """
         rows = np.arange(after, upto)
         is_wanted = self._is_vote(rows) if holdout else self._is_usable(rows)
+        # The column `undone` has the number of events up to and including the first undo.
         is_live = self.events.undone[after:upto] > upto
         return self._votes(rows[is_wanted & is_live])
 
@@ -248,7 +249,7 @@ class History:
         return np.flatnonzero(~np.isin(self.events.annotator[:upto], numbers))
 
     def answered_by_few(self, people: int) -> list[tuple[int, ...]]:
-        """List the questions that somebody has answered, but fewer people than wanted.
+        """List the questions that at least one person, but fewer people than wanted, answered.
 
         Questions of the hold-out are left out. A question is given as its items in ascending order;
         the oldest question is first.
@@ -271,9 +272,10 @@ class History:
         votes = SharedVotes.of(self.events, vote_rows[self._is_usable(vote_rows)])
         # `votes.first` marks the first answer of each annotator to each pair.
         n_people_of_pair = np.bincount(votes.pair[votes.first])
-        few = np.flatnonzero(n_people_of_pair < people)
-        first_rows = votes.oldest()[few].tolist()
-        pairs = self._packed_pairs(votes.rows[votes.starts[few]]).tolist()
+        wanted_pairs = np.flatnonzero(n_people_of_pair < people)
+        first_rows = votes.oldest()[wanted_pairs].tolist()
+        any_row_of_pair = votes.rows[votes.starts[wanted_pairs]]
+        pairs = self._packed_pairs(any_row_of_pair).tolist()
         holdout_pairs = self._holdout_counts()
         return [
             (row, pair_of(pair))
@@ -298,21 +300,24 @@ class History:
         set_and_person = np.column_stack((set_number.ravel(), self.events.annotator[rows]))
         distinct = np.unique(set_and_person, axis=0)
         n_people_of_set = np.bincount(distinct[:, 0])
-        few = np.flatnonzero(n_people_of_set < people)
-        first_rows = rows[first_answer[few]].tolist()
+        wanted_sets = np.flatnonzero(n_people_of_set < people)
+        first_rows = rows[first_answer[wanted_sets]].tolist()
         items_of_sets = [
-            tuple(item for item in set_items if item >= 0) for set_items in sets[few].tolist()
+            tuple(item for item in places if item >= 0) for places in sets[wanted_sets].tolist()
         ]
         return [*zip(first_rows, items_of_sets, strict=True)]
 
     def components(self) -> I64:
         """Number the connected components of the graph of answers without the hold-out.
 
+        The pairs that were answered since the last call are joined one by one. After an undo, or if
+        there are more than 64 such pairs, all components are recomputed.
+
         Returns:
             (n,) the number of each item's component.
 
-        Cost: a look at n numbers for each answer since the last call; after an undo, or many
-        answers, a pass over all answers.
+        Cost: a look at n numbers for each answer since the last call; if all components are
+        recomputed, a pass over all answers.
         """
         if self._component is None or len(self._unjoined) > _FEW_JOINS:
             self._component = self._components(self.votes(len(self.events), holdout=False))
@@ -372,9 +377,11 @@ class History:
                 judgement.
         """
         events = self.events
-        # The row -1 means the last row to numpy, but then `is_earlier` is false in any case.
+        # An unknown judgement has the row -1. Its checks below read the last event, which does not
+        # matter, because `is_earlier` is false.
         is_earlier = (undone_rows >= 0) & (undone_rows < undo_rows)
         is_answer = events.answer[undone_rows] != UNDO
+        # The column `undone` has the number of events up to and including the first undo.
         is_first_undo = events.undone[undone_rows] == undo_rows + 1
         can_be_undone = is_earlier & is_answer & is_first_undo
         is_own = events.annotator[undone_rows] == events.annotator[undo_rows]
@@ -382,16 +389,17 @@ class History:
         if is_valid.all():
             return
         first_invalid = int(is_valid.argmin())
+        # A judgement that cannot be undone counts as unknown, which `check_undo` refuses.
         earlier: Judgement | None = None
         if can_be_undone[first_invalid]:
             earlier = events[int(undone_rows[first_invalid])]
         check_undo(events[int(undo_rows[first_invalid])], earlier)
 
     def _remember_unjoined_pairs(self, usable_rows: I64) -> None:
-        """Remember the pairs of new votes, whose components `components` joins later.
+        """Remember the pairs of new votes, so that `components` can join the items later.
 
-        One pair more than is joined one by one is enough, because then all components are
-        recomputed from the votes.
+        At most 65 pairs are remembered. With more than 64 pairs, `components` does not read them,
+        but recomputes all components from the votes.
         """
         n_to_join = max(_FEW_JOINS + 1 - len(self._unjoined), 0)
         new_pairs = self._pairs_of(usable_rows[:n_to_join]).pair
@@ -420,7 +428,7 @@ class History:
         return usable_rows
 
     def _update_counts_of_items(self, counts: I64, rows: I64, by: int) -> None:
-        """Add `by` to the count of each item that the given rows are about."""
+        """Add a number, `by`, to the count of each item that the given rows are about."""
         np.add.at(counts, self.events.left[rows], by)
         np.add.at(counts, self.events.right[rows], by)
         further = self.events.further[rows]  # -1 for an empty place
@@ -467,10 +475,10 @@ class History:
         return _PairsOfRows(place, pair)
 
     def _is_compared(self, rows: I64, i: I64, j: I64) -> Bool:
-        """Tell which pairs of items in questions the answers compare.
+        """Tell which pairs of a question's items are compared by its answer.
 
-        An answer that names the best item compares it, and the worst item if it is named, with all
-        items. Any other answer compares all pairs of its items.
+        An answer that names the best item compares the pairs that contain the best item, or the
+        worst item if it is named. Any other answer compares all pairs of its items.
 
         Args:
             rows: (q,) the rows of the events.
@@ -488,7 +496,7 @@ class History:
         return is_compared
 
     def _pair_lists(self, rows: I64, *, compared: bool = False) -> list[list[int]]:
-        """List the packed pairs of each event separately; see `_pairs_of`."""
+        """List the pairs that `_pairs_of` finds as one list of packed pairs for each event."""
         if not len(rows):
             return []
         pairs = self._pairs_of(rows, compared=compared)
@@ -510,11 +518,15 @@ class History:
         return votes.with_sets(self.events, rows[is_set]) if is_set.any() else votes
 
     def _votes_of_pairs(self, rows: I64, *, soft: bool) -> Votes:
-        """Make votes of the given rows, all of which are about pairs; see `_votes`.
+        """Make votes of the given rows, all of which are answers about pairs.
 
         What a probability p counts as depends on the annotator. A share of votes is the target
         itself. A measurement is stored as probit(p), beside the target of the word `left` or
         `right`. If p is ignored, only the word counts.
+
+        Args:
+            rows: rows of the events.
+            soft: whether measurements count as shares of votes.
         """
         events = self.events
         annotator = events.annotator[rows]
@@ -537,7 +549,7 @@ class History:
         return replace(votes, probit=np.where(has_probit, probit, np.nan))
 
     def _is_by_annotators_with(self, kind: Probabilities, rows: I64) -> Bool:
-        """Whether each row is by an annotator whose probabilities are of a kind."""
+        """Whether each row is by an annotator whose probabilities are of the given kind."""
         numbers = [
             self.annotators.get(name, -1)
             for name, kind_of_annotator in self._probabilities.items()
@@ -568,22 +580,31 @@ class History:
         return self._logs[annotator]
 
     def _update_log(self, log: AnnotatorLog, rows: I64) -> None:
-        """Add events of an annotator to the annotator's log."""
+        """Add events of an annotator to the annotator's log, in their order.
+
+        Args:
+            log: the log of the annotator.
+            rows: the rows of the events. An answer is added to the log. An undo takes an earlier
+                answer out of the log.
+        """
         answer_rows, is_undo = self._answer_rows(rows)
-        events = zip(
+        is_usable = self._is_usable(answer_rows)
+        pairs_of_questions = self._pair_lists(answer_rows)
+        compared_pairs_of_answers = self._pair_lists(answer_rows, compared=True)
+        answers = zip(
             answer_rows.tolist(),
             is_undo.tolist(),
-            self._is_usable(answer_rows).tolist(),
-            self._pair_lists(answer_rows),
-            self._pair_lists(answer_rows, compared=True),
+            is_usable.tolist(),
+            pairs_of_questions,
+            compared_pairs_of_answers,
             strict=True,
         )
-        for row, event_is_undo, is_usable, pairs, compared_pairs in events:
+        for answer_row, is_undone, answer_is_usable, pairs, compared_pairs in answers:
             question = tuple(sorted(pairs))
-            if event_is_undo:
-                log.take_back(row, question, compared_pairs)
+            if is_undone:
+                log.take_back(answer_row, question, compared_pairs)
             else:
-                log.add(row, question, compared_pairs, is_usable)
+                log.add(answer_row, question, compared_pairs, answer_is_usable)
 
     def _holdout_counts(self) -> dict[int, int]:
         """Count the votes of the hold-out about each pair that has any, by packed pair.
@@ -598,6 +619,7 @@ class History:
     def _count_holdout(self, counts: dict[int, int], rows: I64) -> None:
         """Update the number of hold-out votes about each pair by the events in the given rows."""
         answer_rows, is_undo = self._answer_rows(rows)
+        # A vote is of the hold-out if it may not be used to choose questions.
         is_holdout = self._is_vote(answer_rows) & ~self._is_usable(answer_rows)
         is_holdout &= ~self.events.is_set[answer_rows]
         changes = np.where(is_undo[is_holdout], -1, 1).tolist()

@@ -113,23 +113,33 @@ def shortest(ranks: I64 | I32) -> tuple[I64, I64]:
 
 
 def _shortest_of_block(ranks: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Find the shortest interval of each column in a block, see `shortest`.
+    """Find the shortest interval that contains 90 % of the values, for each column of a block.
 
-    The candidates of a column are the intervals that start at one of its values and contain enough
-    values. If several candidates are shortest, the middle one of these is taken.
+    Each interval starts at one value of the column and ends at another. If several intervals are
+    shortest, the middle one of these is taken.
     """
     ascending: NDArray[Any] = np.sort(ranks, axis=0)
     n_draws = len(ascending)
     # k draws divide the line into k + 1 gaps. A further draw falls into each gap with the same
     # probability, so an interval needs the share `LEVEL` of k + 1, not of k.
     n_inside = min(int(np.ceil(LEVEL * (n_draws + 1))), n_draws)
-    step_to_end = n_inside - 1  # from the first value inside an interval to the last
-    width = ascending[step_to_end:] - ascending[: n_draws - step_to_end]
-    is_shortest = width == width.min(axis=0)
-    n_shortest = is_shortest.sum(axis=0)
-    n_shortest_so_far = np.cumsum(is_shortest, axis=0)
-    # The middle one of the shortest intervals is where the count of the intervals so far first
-    # exceeds half of their number.
-    start = np.argmax(n_shortest_so_far * 2 > n_shortest, axis=0)
+    n_intervals = n_draws - n_inside + 1
+    low_ends = ascending[:n_intervals]
+    high_ends = ascending[n_inside - 1 :]
+    width = high_ends - low_ends
+    middle = _middle_true_rows(width == width.min(axis=0))
     column = np.arange(ascending.shape[1])
-    return ascending[start, column], ascending[start + step_to_end, column]
+    return low_ends[middle, column], high_ends[middle, column]
+
+
+def _middle_true_rows(is_true: NDArray[np.bool_]) -> NDArray[np.intp]:
+    """Find the row of the middle True in each column; of two middle ones, the second.
+
+    >>> _middle_true_rows(np.array([[True], [False], [True], [True]]))
+    array([2])
+    """
+    n_true = is_true.sum(axis=0)
+    n_true_so_far = np.cumsum(is_true, axis=0)
+    is_past_half = n_true_so_far * 2 > n_true
+    first_rows: NDArray[np.intp] = np.argmax(is_past_half, axis=0)  # the first True
+    return first_rows

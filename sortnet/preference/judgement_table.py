@@ -30,15 +30,15 @@ _CODES: dict[str, int] = {answer: code for code, answer in enumerate(ANSWERS)}
 UNDO = _CODES["undo"]
 BEST = _CODES["best"]
 _ABOUT_SETS = [_CODES[answer] for answer in SET_ANSWERS]
-# The target of each code, NaN unless it is an answer about the order of two items.
+# By code: the target of the answer, or NaN if the answer is not about the order of two items.
 TARGET: F64 = np.array([TARGETS.get(answer, np.nan) for answer in ANSWERS])
-# For each code, whether its answer is about the order of items.
+# By code: whether the answer is about the order of two or more items.
 ABOUT_ORDER = ~np.isnan(TARGET)
 ABOUT_ORDER[_ABOUT_SETS] = True
 # The type of a field of `Judgement` decides how its column is stored.
 _TYPE_OF_FIELD = get_type_hints(Judgement)
 _TEXT_FIELDS = tuple(name for name, type_ in _TYPE_OF_FIELD.items() if type_ == str | None)
-_OR_NONE = (int | None, bool | None)  # in columns of these types, -1 stands for None
+_TYPES_WITH_MINUS_ONE = (int | None, bool | None)  # in columns of these types, -1 stands for None
 _DTYPE_OF_TYPE = {
     Answer: np.int8,
     bool | None: np.int8,
@@ -53,7 +53,7 @@ _DTYPES = {
 _DTYPES |= {"undone": np.int64, "further": np.int32, "best": np.int32, "worst": np.int32}
 _WIDTHS = {"further": MOST_ITEMS - 2}  # columns that have several numbers in a row
 _FLAGS = {-1: None, 0: False, 1: True}
-_NEVER = 1 << 62  # the value of `undone` for a judgement that is not undone
+_NOT_UNDONE = 1 << 62  # the value of `undone` for a judgement that is not undone
 _BLOCK = 4096  # judgements that are converted at once
 
 
@@ -64,11 +64,11 @@ def _empty_column(name: str, n: int) -> NDArray[Any]:
 
 
 def _padded(further: Sequence[int]) -> list[int]:
-    """Append -1 to the items from the third place on, for each empty place."""
+    """Append -1 for each empty place to the items from the third place on."""
     n_empty = MOST_ITEMS - 2 - len(further)
     if n_empty < 0:
         raise JudgementError(f"a question about {len(further) + 2} items: at most {MOST_ITEMS}")
-    return [*further, *[-1] * n_empty]
+    return [*further] + [-1] * n_empty
 
 
 def _text_by_row(texts: Sequence[str | None]) -> dict[int, str]:
@@ -87,7 +87,8 @@ class Names(dict[str, int]):
         self.order: list[str] = []
 
     def __missing__(self, name: str) -> int:
-        self[name] = number = len(self.order)
+        number = len(self.order)
+        self[name] = number
         self.order.append(name)
         return number
 
@@ -170,7 +171,8 @@ class Judgements(Sequence[Judgement]):
     def of_rows(cls, rows: Sequence[Sequence[Any]]) -> Judgements:
         """Make a table from rows; each row has the fields of a `Judgement` in their order.
 
-        If all rows are about pairs, they may lack the last fields, `SET_FIELDS`.
+        If all rows are about pairs, they may lack the last three fields: `further`, `best` and
+        `worst`.
 
         Raises:
             JudgementError: if one of the rows is no valid `Judgement`.
@@ -183,11 +185,11 @@ class Judgements(Sequence[Judgement]):
 
     @classmethod
     def _of_unchecked(cls, rows: Sequence[Sequence[Any]]) -> Judgements:
-        """Make a table of rows without checking their values; see `of_rows`."""
+        """Make a table from rows as `of_rows` does, but without a check of the values."""
         table = cls()
         table._n = len(rows)
-        # Rows about pairs may lack the last fields, `SET_FIELDS`. So these fields begin without
-        # items, and the loop overwrites them if the rows have them.
+        # Rows about pairs may lack the last fields, which only questions about sets need. Their
+        # columns begin without items, and the loop below overwrites them if the rows have them.
         for name in SET_FIELDS:
             table._columns[name] = _empty_column(name, len(rows))
             table._columns[name].fill(-1)
@@ -267,14 +269,15 @@ class Judgements(Sequence[Judgement]):
         return np.minimum(self.left, self.right), np.maximum(self.left, self.right)
 
     def for_low(self) -> F64:
-        """Return which of two items each answer prefers, by the numbers of the items.
+        """Return whether each answer prefers the item with the lower number.
 
         Returns:
             (m,) 1 if the item with the lower number is preferred, 0 if the other item is, ½ for a
             tie; NaN if the judgement is no answer about the order of two items.
         """
-        target = TARGET[self.answer]
-        return np.where(self.left < self.right, target, 1 - target)
+        left_is_better = TARGET[self.answer]  # 1, ½, 0 or NaN
+        left_has_lower_number = self.left < self.right
+        return np.where(left_has_lower_number, left_is_better, 1 - left_is_better)
 
     def words(self, rows: I64) -> F64:
         """Return the answers in the given rows as numbers.
@@ -317,13 +320,17 @@ class Judgements(Sequence[Judgement]):
     def where(self, rows: I64 | Bool) -> Judgements:
         """Select judgements by their rows, or by a mask.
 
-        The column `undone` is recomputed from the selected judgements only.
+        An undo that is not selected undoes nothing in the new table: the column `undone` is
+        recomputed from the selected judgements only.
         """
-        table = self._with_columns({name: self._column(name)[rows] for name in self._columns})
-        if any(self.texts.values()):
-            old_rows = np.arange(self._n)[rows].tolist()
-            for name, texts in self.texts.items():
-                table.texts[name] = _text_by_row([texts.get(row) for row in old_rows])
+        selected_columns = {name: self._column(name)[rows] for name in self._columns}
+        table = self._with_columns(selected_columns)
+        has_texts = any(self.texts.values())
+        if has_texts:
+            selected_rows = np.arange(self._n)[rows].tolist()  # row numbers, even from a mask
+            for name, text_by_row in self.texts.items():
+                selected_texts = [text_by_row.get(row) for row in selected_rows]
+                table.texts[name] = _text_by_row(selected_texts)
         table._mark_undone(start=0)
         return table
 
@@ -336,11 +343,16 @@ class Judgements(Sequence[Judgement]):
         """
         if not self._n:
             return np.full(len(numbers), -1)
-        by_number = None if self._numbers_ascend else np.argsort(self.number, kind="stable")
-        # Find the last judgement whose number is not above the wanted number.
-        place = np.searchsorted(self.number, numbers, side="right", sorter=by_number) - 1
-        rows = place if by_number is None else by_number[place]
-        return np.where(self.number[rows] == numbers, rows, -1)
+        # With `side="right"`, `searchsorted` counts the judgements whose number is at most the
+        # wanted number. Only the last of these judgements can be the wanted one.
+        if self._numbers_ascend:
+            rows = np.searchsorted(self.number, numbers, side="right") - 1
+        else:
+            by_number = np.argsort(self.number, kind="stable")
+            n_at_most = np.searchsorted(self.number, numbers, side="right", sorter=by_number)
+            rows = by_number[n_at_most - 1]
+        is_found = self.number[rows] == numbers
+        return np.where(is_found, rows, -1)
 
     def values(self, name: str, start: int = 0, end: int | None = None) -> list[Any]:
         """List the values of a field of `Judgement`, from row `start` to before row `end`.
@@ -356,21 +368,25 @@ class Judgements(Sequence[Judgement]):
         return self._decoded(name, self._column(name)[start:end].tolist())
 
     def _decoded(self, name: str, values: list[Any]) -> list[Any]:
-        """Convert numbers in the column of a field to values of the field; see `_encoded`."""
+        """Convert the numbers in a field's column to the values of the field.
+
+        This is the inverse of `_encoded`: numbers become names or answers, and -1 in a column of
+        whole numbers, or NaN in a column of fractions, becomes None.
+        """
         if name == "annotator":
             return [self.annotators.order[value] for value in values]
         if name == "strategy":
             return [self.strategies.order[value] for value in values]
         if name == "further":
             return [tuple(item for item in items if item >= 0) for items in values]
-        type_ = _TYPE_OF_FIELD[name]
-        if type_ == Answer:
+        if name == "answer":
             return [ANSWERS[value] for value in values]
-        if type_ == float | None:
+        field_type = _TYPE_OF_FIELD[name]
+        if field_type == float | None:
             return [None if math.isnan(value) else value for value in values]
-        if type_ == bool | None:
+        if field_type == bool | None:
             return [_FLAGS[value] for value in values]
-        if type_ == int | None:
+        if field_type == int | None:
             return [None if value < 0 else value for value in values]
         return values
 
@@ -384,7 +400,7 @@ class Judgements(Sequence[Judgement]):
         for name in self._columns:
             self._allocate_rows(name, end)
             self._columns[name][start:end] = new._column(name)
-        # A name may have different numbers in the two tables.
+        # The same name may have different numbers in the two tables.
         for name, names, new_names in (
             ("annotator", self.annotators, new.annotators),
             ("strategy", self.strategies, new.strategies),
@@ -424,7 +440,7 @@ class Judgements(Sequence[Judgement]):
             self.texts[name] = {row: text for row, text in texts.items() if row < n}
         undone = self.undone
         is_undo_removed = undone > n
-        undone[is_undo_removed] = _NEVER
+        undone[is_undo_removed] = _NOT_UNDONE
         # Names are numbered in the order of appearance, so the names to remove are the last ones.
         self.annotators.cut(self.annotator.max(initial=-1) + 1)
         self.strategies.cut(self.strategy.max(initial=-1) + 1)
@@ -443,7 +459,16 @@ class Judgements(Sequence[Judgement]):
         return table
 
     def _encoded(self, name: str, values: Sequence[Any]) -> NDArray[Any]:
-        """Convert the values of a field to a column of numbers; an unknown answer gets -1."""
+        """Convert the values of a field to a column of numbers.
+
+        Annotators and strategies get the numbers of their names, and new names get new numbers. An
+        answer gets its index in `ANSWERS`, or -1 if it is unknown. None gets -1 in a column of
+        whole numbers, and NaN in a column of fractions.
+
+        Raises:
+            JudgementError: if a value is too large for its column, or a question has too many
+                items.
+        """
         if name == "annotator":
             values = [self.annotators[value] for value in values]
         elif name == "strategy":
@@ -452,19 +477,23 @@ class Judgements(Sequence[Judgement]):
             values = [_CODES.get(value, -1) for value in values]
         elif name == "further":
             values = [_padded(items) for items in values]
-        elif _TYPE_OF_FIELD[name] in _OR_NONE:
+        elif _TYPE_OF_FIELD[name] in _TYPES_WITH_MINUS_ONE:
             values = [-1 if value is None else value for value in values]
         try:
-            column = np.array(values, _DTYPES[name])
+            column = np.array(values, _DTYPES[name])  # None becomes NaN in a column of fractions
         except OverflowError:
             bits = 8 * np.dtype(_DTYPES[name]).itemsize
             raise JudgementError(f"a judgement whose {name} has more than {bits} bits") from None
         return column
 
     def _has_valid_rows(self) -> bool:
-        """Whether every row is a valid `Judgement`, checked for all rows at once."""
+        """Whether every row is a valid `Judgement`, checked for all rows at once.
+
+        The rules are the same as in `Judgement`: the items, the best and the worst item fit the
+        answer, only an undo names a judgement to undo, and numbers and texts are within limits.
+        """
         is_valid = self._has_valid_items()
-        is_valid &= self.answer >= 0
+        is_valid &= self.answer >= 0  # -1 is an unknown answer
         is_valid &= (self.answer == UNDO) == (self.undoes >= 0)
         is_valid &= (self.milliseconds >= -1) & (self.milliseconds < MOST_MILLISECONDS)
         # The opposite is tested, because NaN stands for None and must pass.
@@ -480,15 +509,17 @@ class Judgements(Sequence[Judgement]):
     def _has_valid_items(self) -> Bool:
         """Check the items of each row as `check_items` and `check_choice` do.
 
+        No item may occur twice in a row. Answers such as `left` are only for pairs, answers such as
+        `best` are only for sets, and answers such as `skip` are for both.
+
         Returns:
             (m,) whether the items, the answer, the best and the worst item go together.
         """
-        # An empty place has -1.
+        # The number -1 marks an empty place.
         items = np.column_stack((self.left, self.right, self.further))
         ascending = np.sort(items, axis=1)
         is_repeated = (ascending[:, 1:] == ascending[:, :-1]) & (ascending[:, 1:] >= 0)
         is_valid: Bool = (self.left != self.right) & ~is_repeated.any(axis=1)
-        # Answers such as `skip` are neither only about pairs nor only about sets.
         is_only_about_pairs = ~np.isnan(TARGET[self.answer])
         is_only_about_sets = np.isin(self.answer, _ABOUT_SETS)
         is_valid &= np.where(self.is_set, ~is_only_about_pairs, ~is_only_about_sets)
@@ -496,6 +527,9 @@ class Judgements(Sequence[Judgement]):
 
     def _has_valid_choice(self, items: NDArray[Any]) -> Bool:
         """Check the best and the worst item of each row as `check_choice` does.
+
+        The answer `best`, and no other answer, names a best item. Only an answer with a best item
+        may name a worst item, and the two items differ. Both are among the items of the row.
 
         Args:
             items: (m, 6) the items of each row.
@@ -517,7 +551,7 @@ class Judgements(Sequence[Judgement]):
         If a judgement is undone several times, the first undo counts.
         """
         self._update_numbers_ascend(start)
-        self.undone[start:] = _NEVER
+        self.undone[start:] = _NOT_UNDONE
         undo_rows = start + np.flatnonzero(self.answer[start:] == UNDO)
         if not len(undo_rows):
             return
@@ -527,7 +561,7 @@ class Judgements(Sequence[Judgement]):
         np.minimum.at(self.undone, undone_rows[is_found], n_events_with_undo)
 
     def _update_numbers_ascend(self, start: int) -> None:
-        """Note whether the numbers still ascend with the rows from row `start` on."""
+        """Update `_numbers_ascend`, because the rows from row `start` on are new."""
         row_before = max(start - 1, 0)
         numbers = self.number[row_before:]
         self._numbers_ascend = self._numbers_ascend and bool((numbers[1:] > numbers[:-1]).all())
@@ -547,7 +581,8 @@ def _renumbered(numbers: I64, names: Names, new_names: Names) -> I64:
         new_names: the numbering to translate from.
     """
     translated: I64 = np.zeros(len(new_names.order), np.int64)
-    for number in dict.fromkeys(numbers.tolist()):
+    numbers_once = dict.fromkeys(numbers.tolist())  # in the order of appearance
+    for number in numbers_once:
         name = new_names.order[number]
         translated[number] = names[name]  # a missing name is added, see `Names`
     return translated[numbers]

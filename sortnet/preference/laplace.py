@@ -171,7 +171,9 @@ def fit(
         return fitted
     problem = Problem(features[judged], votes.renumbered(judged), n_annotators, scales)
     start_of_judged = None if start is None else _unknowns_of_judged(start, judged, n, d)
-    fit_of_judged, weight_shifts = _fit(problem, start_of_judged, draws or DRAWS, rng)
+    if draws is None:
+        draws = DRAWS  # even if few items are judged, because the draws are extended to all items
+    fit_of_judged, weight_shifts = _fit(problem, start_of_judged, draws, rng)
     return _extend_to_all_items(fit_of_judged, weight_shifts, features, judged, scales, rng)
 
 
@@ -188,8 +190,8 @@ def _fit(
         rng: the generator of the draws.
 
     Returns:
-        The fit; and (k, d) shifts of the drawn weights, which the uncertainty of the reliabilities
-        adds.
+        The fit; and (k, d) the shifts of the k drawn weight vectors that the uncertainty of the
+        reliabilities adds.
     """
     scales = problem.scales
     theta = np.zeros(problem.n_unknowns)
@@ -197,12 +199,12 @@ def _fit(
         theta[: len(start)] = start
     if n_draws is None:
         n_draws = DRAWS if problem.large else _MANY_DRAWS
-    prior_of_draw = _allot_priors(n_draws, scales)
     fits = []
-    for number, prior in enumerate(scales.priors):
+    for prior, n_draws_of_prior in zip(
+        scales.priors, _divide_draws(n_draws, scales.odds), strict=True
+    ):
         # The search for a mode starts from the mode under the previous prior, which is near.
         theta = problem.newton(theta, prior, steps=_STEPS_TO_MODE)
-        n_draws_of_prior = int(np.sum(prior_of_draw == number))
         fits.append(problem.fit_under(prior, theta, n_draws_of_prior, rng))
     unknowns = problem.unknown_slices
     weights = Weights(
@@ -210,19 +212,29 @@ def _fit(
         draws=np.concatenate([fit.weight_draws for fit in fits]),
         residual=scales.residual,
     )
-    likeliest_mode = fits[0].theta[: unknowns.biases.stop]  # without shared errors
+    # The next fit may start from this mode: under the likeliest prior, without shared errors.
+    likeliest_mode = fits[0].theta[: unknowns.biases.stop]
     fitted = Fitted(_mix(problem, fits, rng), likeliest_mode, weights)
     return fitted, np.concatenate([fit.weight_shifts for fit in fits])
 
 
-def _allot_priors(n_draws: int, scales: Scales) -> I64:
+def _divide_draws(n_draws: int, odds: F64) -> list[int]:
     """Divide the draws among the likely priors, in proportion to the priors' probabilities.
 
+    Args:
+        n_draws: the number of draws.
+        odds: the probability of each prior.
+
     Returns:
-        (n_draws,) the number of the prior of each draw, in ascending order.
+        The number of draws of each prior.
+
+    >>> _divide_draws(48, np.array([0.5, 0.49, 0.01]))
+    [24, 24, 0]
     """
     quantiles = (np.arange(n_draws) + 0.5) / n_draws
-    return np.searchsorted(np.cumsum(scales.odds), quantiles)
+    prior_of_draw = np.searchsorted(np.cumsum(odds), quantiles)
+    counts: list[int] = np.bincount(prior_of_draw, minlength=len(odds)).tolist()
+    return counts
 
 
 def _items_to_estimate(n: int, votes: Votes) -> I64:
@@ -260,7 +272,8 @@ def _extend_to_all_items(
 
     Args:
         fit_of_judged: the fit of the judged items.
-        weight_shifts: (k, d) shifts of the drawn weights, see `_fit`.
+        weight_shifts: (k, d) what the uncertainty of the reliabilities adds to the k drawn weight
+            vectors.
         features: (n, d) features of all items.
         judged: the judged items, in ascending order.
         scales: the hyperparameters of the fit.
@@ -272,19 +285,23 @@ def _extend_to_all_items(
     n_annotators = len(scales.annotators.side)
     has_shared_errors = posterior.errors is not None
     slices = slice_values(n, n_annotators, has_shared_errors=has_shared_errors)
-    # The positions of the fitted values among the values of all items.
-    biases = np.arange(slices.biases.start, slices.biases.stop)
-    fitted_positions = np.concatenate((judged, biases))
+
+    # A mask of the fitted values among the values of all items: the scores of the judged items, all
+    # side biases, and the shared errors of the judged items.
+    is_judged = np.zeros(n, np.bool_)
+    is_judged[judged] = True
+    fitted_parts = [is_judged, np.ones(n_annotators, np.bool_)]
     if has_shared_errors:
-        fitted_positions = np.concatenate((fitted_positions, slices.errors.start + judged))
+        fitted_parts.append(is_judged)
+    is_fitted = np.concatenate(fitted_parts)
 
     # All items get predicted values. Then the fitted values overwrite the values of judged items.
     drawn_weights = weights.draws + weight_shifts
     draws = _draw_predictions(features, drawn_weights, scales, slices, rng)
-    draws[:, fitted_positions] = posterior.draws
-    mean = np.zeros(draws.shape[1])
+    draws[:, is_fitted] = posterior.draws
+    mean = np.zeros(len(is_fitted))
     mean[slices.scores] = features @ weights.mean
-    mean[fitted_positions] = posterior.mean
+    mean[is_fitted] = posterior.mean
 
     theta = _unknowns_of_all(fit_of_judged.theta, judged, n, d)
     return Fitted(_posterior(mean, None, draws, n, rng, scales), theta, weights)
@@ -309,7 +326,8 @@ def _draw_predictions(
     n_values = slices.errors.stop
     n_errors = n_values - slices.errors.start
     draws = np.empty((len(drawn_weights), n_values), np.float32)
-    prior_of_draw = _allot_priors(len(draws), scales).tolist()
+    n_draws_by_prior = _divide_draws(len(draws), scales.odds)
+    prior_of_draw = np.repeat(np.arange(len(scales.priors)), n_draws_by_prior).tolist()
     for draw, weights, number in zip(draws, drawn_weights, prior_of_draw, strict=True):
         prior = scales.priors[number]
         residuals = np.sqrt(prior.residual) * rng.standard_normal(n)
@@ -336,7 +354,7 @@ def _unknowns_of_judged(theta: F64, judged: I64, n: int, d: int) -> F64:
 
 
 def _unknowns_of_all(theta: F64, judged: I64, n: int, d: int) -> F64:
-    """Extend the unknowns of a fit of the judged items to all items; other residuals are 0.
+    """Extend the unknowns of a fit of the judged items, with 0 as residuals of the other items.
 
     This undoes `_unknowns_of_judged`, where the arguments are described.
 
@@ -393,7 +411,7 @@ def _posterior(
     rng: np.random.Generator,
     scales: Scales,
 ) -> Posterior:
-    """Make the posterior of n items; fill in the annotators' side biases and their spreads."""
+    """Make the posterior of n items, with the mean and standard deviation of each side bias."""
     biases = slice(n, n + len(scales.annotators.side))
     if covariance is None:
         variance = draws[:, biases].var(axis=0, dtype=np.float64)
@@ -433,11 +451,11 @@ def choose_scales(features: F64, votes: Votes, n_annotators: int, *, seed: int =
     shared = _expected_shared_variance(features, votes, n_annotators, seed)
 
     def match(votes_to_match: Votes) -> Mode:
-        """Match prior, scales and mode to votes."""
+        """Choose the hyperparameters from votes, and find the mode under them."""
         return _match(features, votes_to_match, n_annotators, seed, shared)
 
     mode = match(votes)
-    in_words: list[int] = []
+    in_words: list[int] = []  # the numbers of annotators whose answers count as words
     if len(mode.problem.measured):
         in_words = _annotators_in_words(mode, match(votes.in_words()))
     if in_words:
@@ -446,12 +464,10 @@ def choose_scales(features: F64, votes: Votes, n_annotators: int, *, seed: int =
     if len(votes):
         priors, odds = likely_priors(mode)
         scales = replace(scales, priors=priors, odds=odds)
-    if in_words:
-        scale_of_measurements = scales.annotators.scale.copy()
-        scale_of_measurements[in_words] = 0.0  # so that a fit uses the words
-        annotators = replace(scales.annotators, scale=scale_of_measurements)
-        scales = replace(scales, annotators=annotators)
-    return scales
+    # A fit takes measurements of an annotator with the scale 0 as words.
+    scale_of_measurements = scales.annotators.scale.copy()
+    scale_of_measurements[in_words] = 0.0
+    return replace(scales, annotators=replace(scales.annotators, scale=scale_of_measurements))
 
 
 def _sample_votes(votes: Votes, seed: int) -> Votes:
@@ -520,7 +536,7 @@ def _match(
 
 
 def _first_mode(features: F64, votes: Votes, n_annotators: int, shared: float) -> Mode:
-    """Make the start of matching: average annotators, the first guess of the prior, unknowns 0.
+    """Make the mode from which matching starts: average annotators, and all unknowns 0.
 
     Args:
         features: (n, d) the features of the items.
@@ -530,13 +546,20 @@ def _first_mode(features: F64, votes: Votes, n_annotators: int, shared: float) -
     """
     prior = first_guess(features.shape[1])
     is_tie = votes.target == 0.5
-    ties = float(np.mean(is_tie[votes.first])) if len(votes) else 0.0
-    tie = _FIRST_TIE if is_tie[votes.of_pairs].any() else 0.0
-    average = Annotators.average(n_annotators)
-    scales = Scales((prior,), np.ones(1), average, tie=tie, ties=ties, shared=shared)
+    share_of_ties = float(np.mean(is_tie[votes.first])) if len(votes) else 0.0
+    tie_threshold = _FIRST_TIE if is_tie[votes.of_pairs].any() else 0.0
+    scales = Scales(
+        priors=(prior,),
+        odds=np.ones(1),
+        annotators=Annotators.average(n_annotators),
+        tie=tie_threshold,
+        ties=share_of_ties,
+        shared=shared,
+    )
     problem = Problem(features, votes, n_annotators, scales)
-    zeros = np.zeros(problem.n_unknowns)
-    return Mode(problem, prior, theta=zeros, root=zeros[None])
+    theta = np.zeros(problem.n_unknowns)
+    no_root = np.zeros((1, problem.n_unknowns))  # the first move to the mode computes the root
+    return Mode(problem, prior, theta, no_root)
 
 
 def _match_prior_and_scales(mode: Mode, shared: float, rng: np.random.Generator) -> Mode:
@@ -554,7 +577,7 @@ def _match_prior_and_scales(mode: Mode, shared: float, rng: np.random.Generator)
 
 
 def _move_to_mode(mode: Mode, rng: np.random.Generator) -> tuple[Mode, Precision]:
-    """Move to the mode under the present prior and scales, in a few Newton steps.
+    """Move to the mode under the present hyperparameters, in a few Newton steps.
 
     Returns:
         The mode; and the precision of the posterior at the mode.
@@ -568,17 +591,26 @@ def _move_to_mode(mode: Mode, rng: np.random.Generator) -> tuple[Mode, Precision
 def _match_measurements(mode: Mode) -> Mode:
     """Match the scales of the annotators' measurements to the answers.
 
-    If the error of a single annotator's measurements is the unit of the scores, the mode and the
-    prior are converted to the new unit. `root` keeps the old unit until the mode is moved.
+    If a single annotator measures, the unit of the scores is the error of a measurement. Then the
+    mode and the prior are converted from the present error to the new error.
     """
     problem = mode.problem
     annotators = matched_measurements(mode)
     if measures_alone(problem):
-        number = problem.votes.annotator[problem.measured[0]]
-        factor = float(problem.scales.annotators.scale[number] / annotators.scale[number])
-        prior = Prior(mode.prior.weight * factor**2, mode.prior.residual * factor**2)
-        mode = replace(mode, theta=mode.theta * factor, prior=prior)
+        number = problem.votes.annotator[problem.measured[0]]  # the only annotator
+        present_error = problem.scales.annotators.scale[number]
+        new_error = annotators.scale[number]
+        mode = _convert_unit(mode, float(present_error / new_error))
     return _replace_annotators(mode, annotators)
+
+
+def _convert_unit(mode: Mode, factor: float) -> Mode:
+    """Multiply the unknowns at the mode, and their prior standard deviations, by a factor.
+
+    The root of the covariance keeps the old unit: the next move to the mode computes a new root.
+    """
+    prior = Prior(mode.prior.weight * factor**2, mode.prior.residual * factor**2)
+    return replace(mode, theta=mode.theta * factor, prior=prior)
 
 
 def _match_reliabilities(mode: Mode, rng: np.random.Generator) -> Mode:
@@ -649,8 +681,8 @@ def _variance_between_models(
 def _assumed_shared_variance(votes: Votes) -> float:
     """Compute the variance of shared errors that is assumed before answers measure the variance.
 
-    With N outside answers, which are not of models, it is SHARED N / (N + _OUTSIDE_ANSWERS), but at
-    least `_LEAST_SHARED`, relative to the variance of the scores.
+    Relative to the variance of the scores, it is 0.5 N / (N + 10), but at least 0.003, with the
+    number N of outside answers, which people gave or which are known.
     """
     n_outside = np.count_nonzero(votes.first & ~votes.of_kind(MODEL))
     return max(SHARED * n_outside / (n_outside + _OUTSIDE_ANSWERS), _LEAST_SHARED)
@@ -677,15 +709,16 @@ def _annotators_in_words(mode: Mode, mode_in_words: Mode) -> list[int]:
         is_own = annotator == number
         is_always_sure = not is_unsure[is_own].any()
         has_enough = is_own.sum() >= _ENOUGH
-        if is_always_sure or (has_enough and is_gain(gain[is_own], _BETTER, ddof=0)):
+        are_words_better = has_enough and is_gain(gain[is_own], _BETTER, ddof=0)
+        if is_always_sure or are_words_better:
             in_words.append(number)
     return in_words
 
 
 def _left_out_log_p(mode: Mode, rows: I64) -> F64:
-    """Compute the log-probability of the words of answers, each predicted from all other answers.
+    """Predict each answer from all other answers; return the log-probability of its side.
 
-    The word of an answer is left or right; `rows` are the rows of the answers.
+    The side of an answer is left or right; `rows` are the rows of the answers.
     """
     mean, variance = leave_one_out(mode, rows)
     sign = np.sign(mode.problem.votes.target[rows] - 0.5)  # 1 for left, -1 for right

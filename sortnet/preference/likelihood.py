@@ -24,7 +24,7 @@ _LARGEST_LOG_RATIO = -1e-12
 
 
 class Likelihood(NamedTuple):
-    """Log-likelihoods of answers, with their derivatives in z.
+    """Log-likelihoods of answers, with their derivatives in the score difference z.
 
     Attributes:
         log_p: (m,) the log-likelihoods.
@@ -48,7 +48,7 @@ class Likelihood(NamedTuple):
 
 
 def genuine(z: F64, target: F64, tie: float | F64) -> Likelihood:
-    """Compute the likelihood of answers that depend on the items.
+    """Compute the likelihood of genuine answers, which depend on the scores of the items.
 
     P(left) = Φ(z - τ), P(right) = Φ(-z - τ), and P(tie) = 1 - P(left) - P(right), with the tie
     threshold τ (Glenn and David, 1960; Rao and Kupper's ties for a normal noise). log p is concave
@@ -83,10 +83,10 @@ def genuine(z: F64, target: F64, tie: float | F64) -> Likelihood:
 
 
 def answers(z: F64, target: F64, tie: float, blind: F64, ties: float) -> Likelihood:
-    """Compute the likelihood of answers, if annotators give a share of their answers blindly.
+    """Compute the likelihood of answers, a share of which is blind: independent of the items.
 
-    A blind answer does not depend on the items. With p_genuine from `genuine` and p_blind from
-    `chance`, the likelihood p, and the share of p that is due to genuine answers, are
+    With p_genuine from `genuine` and p_blind from `chance`, the likelihood p, and the share of p
+    that is due to genuine answers, are
 
         p = (1 - blind) p_genuine + blind p_blind,    share = (1 - blind) p_genuine / p
 
@@ -114,7 +114,7 @@ def answers(z: F64, target: F64, tie: float, blind: F64, ties: float) -> Likelih
 
 
 def measured(z: F64, probit: F64, scale: F64) -> Likelihood:
-    """Compute the likelihood of answers with a probability p that the left item is better.
+    """Compute the likelihood of answers that state a probability p that the left item is better.
 
     Such an answer is a measurement of z: probit(p) = scale (z + error), with a standard normal
     error. The word "left" or "right" is the sign of z + error; the probability also tells how large
@@ -146,7 +146,7 @@ def measured(z: F64, probit: F64, scale: F64) -> Likelihood:
 
 
 def squared_error(z: F64, probit: F64, scale: F64) -> F64:
-    """Compute the expected square of the error of each measurement, see `measured`.
+    """Compute the expected square of the error of each measurement.
 
     The error is probit / scale - z. If the probit is only a lower bound, the expected square is
     the mean square of a truncated normal error.
@@ -167,7 +167,7 @@ def chance(target: F64, ties: float) -> F64:
 
 
 def _side_likelihood(u: F64) -> Likelihood:
-    """Compute the log-likelihood log Φ(u) of answers for one side, with its derivatives in u."""
+    """Compute log Φ(u), with the normal distribution function Φ, and its derivatives in u."""
     log_p = log_ndtr(u)
     ratio = _density_ratio(u, log_p)
     return Likelihood(log_p, ratio, ratio * (u + ratio))
@@ -175,6 +175,8 @@ def _side_likelihood(u: F64) -> Likelihood:
 
 def _mixed_likelihood(z: F64, p: F64, tie: F64) -> Likelihood:
     """Compute the likelihood of answers that count as p answers left and 1 - p answers right.
+
+    With the tie threshold τ, log p_mixed = p log Φ(z - τ) + (1 - p) log Φ(-z - τ).
 
     Args:
         z: (m,) the difference of two scores, in units of the noise.
@@ -185,7 +187,7 @@ def _mixed_likelihood(z: F64, p: F64, tie: F64) -> Likelihood:
     right = _side_likelihood(-z - tie)
     return Likelihood(
         log_p=p * left.log_p + (1 - p) * right.log_p,
-        slope=p * left.slope - (1 - p) * right.slope,
+        slope=p * left.slope - (1 - p) * right.slope,  # the argument of `right` falls with z
         weight=p * left.weight + (1 - p) * right.weight,
     )
 

@@ -32,13 +32,12 @@ _LOG_TIE_TOLERANCE = 0.02
 _BELIEF = 10.0  # number of unknowns that the first guess of a prior variance counts as
 _SHARED_BELIEF = 3.0  # number of unknowns that the expected variance of shared errors counts as
 _STEP = 0.01  # step of the logarithm of a variance, in a difference quotient
-# `likely_priors` tries priors with these shares of the features in the scores' variance, and these
-# factors of the matched variance. It returns at most `_MOST_PRIORS` priors, and none with less than
-# the share `_LIKELY` of the likeliest prior's odds.
-_SHARES = {0.01: 2.0, 0.3: 1.0, 0.6: 1.5, 0.85: 1.5, 0.998: 0.5}  # with their odds a priori
+# `likely_priors` tries several priors of the scores. They differ in the share of the scores'
+# variance that features explain, and in the factor by which the variance is multiplied.
+_SHARES = {0.01: 2.0, 0.3: 1.0, 0.6: 1.5, 0.85: 1.5, 0.998: 0.5}  # share: its odds a priori
 _FACTORS = (0.3, 1.0, 3.0)
-_MOST_PRIORS = 8
-_LIKELY = 0.02
+_MOST_PRIORS = 8  # the number of priors that are kept, at most
+_LIKELY = 0.02  # a prior is kept if its odds are at least this share of the likeliest prior's odds
 # A priori the logarithm of the scores' variance is normal around the first guess, with this
 # standard deviation.
 _HYPER = 1.0
@@ -64,7 +63,7 @@ class Mode:
 
     @property
     def values(self) -> F64:
-        """The scores, side biases and shared errors at the mode, see `Problem.to_scores`."""
+        """The scores, side biases and shared errors at the mode, one after the other."""
         return self.problem.to_scores(self.theta)
 
     @property
@@ -91,7 +90,7 @@ class Mode:
 
 
 def matched_prior(mode: Mode, solver: Precision) -> Prior:
-    """Update the variances of the prior by MacKay's rule, see `_mackay_variance`.
+    """Update the prior variances of weights and residuals by MacKay's rule.
 
     The rule leaves out a part of the evidence's slope. With many unknowns `lost_information` adds
     this part; with few unknowns `likely_priors` corrects the prior.
@@ -104,10 +103,12 @@ def matched_prior(mode: Mode, solver: Precision) -> Prior:
     prior = mode.prior
     n_features = problem.features.shape[1]
     guess = first_guess(n_features)
-    lost = lost_information(mode, solver) if problem.large else LostInformation(0.0, 0.0)
+    lost = LostInformation(0.0, 0.0)
+    if problem.large:
+        lost = lost_information(mode, solver)
     unknowns = problem.unknown_slices
     weight = prior.weight
-    if n_features:
+    if n_features:  # else there are no weights
         weight = _matched_variance(
             mode, unknowns.weights, prior.weight, guess=guess.weight, lost=lost.by_weights
         )
@@ -127,15 +128,16 @@ def _matched_variance(
         unknowns: the slice of the unknowns in `theta`.
         prior_variance: their present prior variance.
         guess: the first guess of the prior variance.
-        lost: the information lost by this prior variance, see `LostInformation`.
+        lost: how fast the answers lose information when this prior variance grows.
     """
     theta = mode.theta[unknowns]
     ratios = mode.variance[unknowns] / prior_variance
-    if not mode.problem.large:
-        # With many unknowns the variances are estimated from draws, too large as often as too
-        # small. If only the large variances were cut, items with few answers would count as
-        # determined, and their residuals would vanish.
-        ratios = np.minimum(ratios, 1.0)
+    has_exact_variances = not mode.problem.large
+    if has_exact_variances:
+        ratios = np.minimum(ratios, 1.0)  # only rounding errors make a ratio larger than 1
+    # With many unknowns the variances are estimated from draws, too large as often as too small, so
+    # the errors cancel. If the ratios above 1 were cut, items with few answers would count as
+    # determined, and their residuals would vanish.
     sum_of_squares = float(theta @ theta + prior_variance * lost)
     return _mackay_variance(sum_of_squares, ratios, expected=guess, belief=_BELIEF)
 
@@ -201,7 +203,7 @@ def lost_information(mode: Mode, solver: Precision) -> LostInformation:
     step_of_weights, step_of_residuals = _STEP * solver.solve(slope_changes.T).T
 
     def loss_by(step: F64) -> float:
-        """Compute the loss as a difference quotient, if the mode moves by a step."""
+        """Approximate the loss by a difference quotient, given a step of the mode."""
         information_after = problem.likelihood(theta + step).weight
         return float((information - information_after) @ variance / _STEP)
 
@@ -221,8 +223,9 @@ def matched_scales(mode: Mode) -> Scales:
 
 
 def _likeliest_tie(problem: Problem, theta: F64) -> float:
-    """Find the tie threshold with the highest likelihood, given the unknowns at the mode."""
-    # The threshold matters for annotators' answers about pairs that are words, not probabilities.
+    """Find the tie threshold with the highest likelihood, for fixed unknowns `theta`."""
+    # Only annotators' words (left, right, tie) about pairs tell the threshold. Probabilities,
+    # answers about sets and known answers are left out.
     is_word = (problem.by_annotator > 0) & problem.votes.of_pairs
     is_word[problem.measured] = False
     z = problem.z(theta)[is_word]
@@ -251,8 +254,10 @@ def matched_shared(mode: Mode, expected: float) -> float:
         expected: the variance expected before any answer, relative to the scores' variance.
     """
     problem = mode.problem
-    if not problem.has_shared_errors or problem.votes.only_of_models:
-        return problem.scales.shared  # no answers of people or known answers measure the errors
+    if not problem.has_shared_errors:
+        return problem.scales.shared
+    if problem.votes.only_of_models:  # no answers of people or known answers show the errors
+        return problem.scales.shared
     # Weights and residuals make the scores. The errors have weights and residuals of their own,
     # with the same prior variances times the factor `shared`.
     shared = problem.scales.shared
@@ -288,7 +293,7 @@ def matched_annotators(mode: Mode, rng: np.random.Generator) -> Annotators:
     votes = problem.votes
     by_model = votes.of_kind(MODEL)
     by_person = votes.of_kind(PERSON)
-    gaps = AnswerGaps.unknown(len(votes))
+    gaps = AnswerGaps.unknown(len(votes))  # the rows of known answers stay unknown
     gaps.replace_rows(by_person, _gaps_of_people(mode, by_person))
     if problem.has_shared_errors:
         gaps.replace_rows(by_model, _gaps_of_models(mode, by_model, rng))
@@ -306,43 +311,44 @@ def matched_annotators(mode: Mode, rng: np.random.Generator) -> Annotators:
 
 
 def measures_alone(problem: Problem) -> bool:
-    """Tell whether the error of a single annotator's measurements is the unit of the scores."""
+    """Tell whether the measurement errors of a single annotator define the unit of the scores."""
     return not problem.compares_annotators and bool(len(problem.measured))
 
 
 def matched_measurements(mode: Mode) -> Annotators:
-    """Match the scales of the annotators' measurements to all answers; return the annotators.
+    """Update each annotator's `scale`, the standard deviation of the errors of measurements.
 
-    A scale is the standard deviation of the errors. By MacKay's rule, the variance of the errors is
-    the sum of squared errors / the number of measurements less the number of unknowns that the
-    measurements determine. A person's scale is skipped if annotators are compared, because
-    `reliabilities` estimates it from the other annotators' answers.
+    By MacKay's rule, the variance of the errors is the sum of squared errors / the number of
+    measurements less the number of unknowns that the measurements determine. A person's scale is
+    skipped if annotators are compared, because `reliabilities` estimates it from the other
+    annotators' answers.
     """
     problem = mode.problem
     votes = problem.votes
     annotators = problem.scales.annotators
     rows = problem.measured
-    if problem.compares_annotators:
+    if problem.compares_annotators:  # then the rows of people are left out
         rows = rows[votes.of_kind(MODEL)[rows]]
     if votes.probit is None or not len(rows):
         return annotators
     annotator = votes.annotator[rows]
     z = problem.z(mode.theta)[rows]
-    squares = squared_error(z, votes.probit[rows], annotators.scale[annotator])
-    # A measurement determines weight * variance of one unknown, and the prior determines the rest.
+    squared_errors = squared_error(z, votes.probit[rows], annotators.scale[annotator])
+    # A measurement counts as determining the share weight * variance of one unknown. The prior
+    # determines the rest of this unknown.
     weight = problem.likelihood(mode.theta).weight[rows]
     n_determined = np.minimum(weight * problem.variance(mode.root_of_values, rows), 1.0)
     scale = annotators.scale.copy()
     for number in np.unique(annotator).tolist():
         is_own = annotator == number
-        sum_of_squares = float(np.sum(squares[is_own]))
+        sum_of_squares = float(np.sum(squared_errors[is_own]))
         degrees_of_freedom = float(np.sum(1 - n_determined[is_own]))
         scale[number] = matched_scale(scale[number], sum_of_squares, degrees_of_freedom)
     return replace(annotators, scale=scale)
 
 
 def leave_one_out(mode: Mode, rows: I64) -> tuple[F64, F64]:
-    """Predict each answer from the other answers: return the mean and the variance of its z.
+    """Predict z of each answer from all other answers: return the means and the variances.
 
     Args:
         mode: the mode, given all answers.
@@ -356,7 +362,7 @@ def leave_one_out(mode: Mode, rows: I64) -> tuple[F64, F64]:
 
 
 def _gaps_of_people(mode: Mode, rows: Bool) -> AnswerGaps:
-    """Predict the score difference of each selected answer without the answers of its annotator.
+    """Predict the score differences of people's answers, without the answers of the same person.
 
     The score difference is s_left - s_right, with the scores s of the answer's two items. The
     scores are approximated as if the answer's annotator had not answered at all; with many
@@ -371,7 +377,7 @@ def _gaps_of_people(mode: Mode, rows: Bool) -> AnswerGaps:
     values = mode.values
     gap = values[votes.left] - values[votes.right]
     if not len(votes):
-        return AnswerGaps.of_person(gap, gap)
+        return AnswerGaps.unknown(0)
     reliability = problem.reliability[rows]
     likelihood = problem.likelihood(mode.theta).where(rows)
     root = mode.root_of_values
@@ -392,11 +398,13 @@ def _gaps_of_people(mode: Mode, rows: Bool) -> AnswerGaps:
 
 
 def _derivatives_in_gaps(votes: Votes, likelihood: Likelihood, reliability: F64) -> tuple[F64, F64]:
-    """Compute the slope and the weight of each answer's log-likelihood in its score difference.
+    """Compute the derivatives of each answer's log-likelihood in the answer's score difference.
+
+    The slope is the first derivative, and the weight is minus the second derivative.
 
     z contains the score difference times the reliability c, so the slope in z is multiplied by c,
-    and the weight by c². In an answer about a set, all rows depend on all items of the set, see
-    `summed_over_answers`.
+    and the weight by c². In an answer about a set, each score difference also changes the other
+    rows of the answer, so the derivatives are taken of the whole answer.
 
     Args:
         votes: the m answers.
@@ -413,7 +421,7 @@ def _derivatives_in_gaps(votes: Votes, likelihood: Likelihood, reliability: F64)
 
 
 def _gaps_of_models(mode: Mode, by_model: Bool, rng: np.random.Generator) -> AnswerGaps:
-    """Predict the score difference of each answer of a model without the answers of all models.
+    """Predict the score differences of models' answers, without the answers of any model.
 
     Args:
         mode: the mode, given all answers.
@@ -438,12 +446,12 @@ def _gaps_of_models(mode: Mode, by_model: Bool, rng: np.random.Generator) -> Ans
 def _score_differences(
     problem: Problem, prior: Prior, votes: Votes, rng: np.random.Generator
 ) -> tuple[F64, F64]:
-    """Fit scores, and compute the difference s_left - s_right for each of the given votes.
+    """Fit scores to a problem's answers, and predict s_left - s_right for each of other votes.
 
     Args:
-        problem: the problem with the answers to which the scores are fitted.
+        problem: the problem with the answers to which the scores s are fitted.
         prior: the prior of the scores.
-        votes: votes of which only the items matter.
+        votes: the other votes, of which only the two items matter.
         rng: the generator of draws, needed with many unknowns.
 
     Returns:
@@ -453,14 +461,15 @@ def _score_differences(
     theta = problem.newton(start, prior, steps=_STEPS_TO_MODE)
     solver = problem.solver(problem.likelihood(theta).weight, prior)
     values = problem.to_scores(theta)
-    mean = values[votes.left] - values[votes.right]
-    C = solver.covariance()
-    if C is None:  # with many unknowns
-        root = problem.to_scores(solver.root(rng))
-        return mean, _variance_of_gaps(root, votes)
     left = votes.left
     right = votes.right
-    return mean, C[left, left] + C[right, right] - 2 * C[left, right]
+    mean = values[left] - values[right]
+    covariance = solver.covariance()
+    if covariance is None:  # it would be too large, so variances are estimated from draws
+        root = problem.to_scores(solver.root(rng))
+        return mean, _variance_of_gaps(root, votes)
+    variances = np.diag(covariance)
+    return mean, variances[left] + variances[right] - 2 * covariance[left, right]
 
 
 def _variance_of_shared_errors(problem: Problem, votes: Votes, prior: Prior) -> F64:
@@ -519,7 +528,9 @@ def _independent_share(problem: Problem, votes: Votes, gap: F64, noise: F64, pri
         prior: the prior of the scores.
     """
     weight = _weights_at_zero(votes)
-    # In this problem the shared errors take the place of the scores: e = Φ w + u.
+    # The problem below has the errors e = Φ w + u in place of the scores, with the features Φ, and
+    # with weights w and residuals u of their own. The model counts in it as an average person, so
+    # that z = e_left - e_right.
     shared = problem.scales.shared
     prior_of_errors = Prior(shared * prior.weight, shared * prior.residual)
     average = replace(problem.scales, annotators=Annotators.average(problem.n_annotators))
@@ -536,9 +547,9 @@ def _independent_share(problem: Problem, votes: Votes, gap: F64, noise: F64, pri
 
 
 def _weights_at_zero(votes: Votes) -> F64:
-    """Compute the weight of each vote if both items had the same score, so that z = 0.
+    """Compute minus the second derivative of each vote's log-likelihood in z, at z = 0.
 
-    The weight is minus the second derivative of the log-likelihood in z.
+    There all items of the vote have the same score.
     """
     weight = np.full(len(votes), 2 / np.pi)
     for sets in votes.sets:
@@ -572,7 +583,8 @@ def likely_priors(mode: Mode) -> tuple[tuple[Prior, ...], F64]:
     least_odds = _LIKELY * odds.max()
     likeliest_first = np.argsort(-odds)
     likely = [k for k in likeliest_first[:_MOST_PRIORS] if odds[k] >= least_odds]
-    return tuple(priors[k] for k in likely), odds[likely] / odds[likely].sum()
+    likely_odds = odds[likely]
+    return tuple(priors[k] for k in likely), likely_odds / likely_odds.sum()
 
 
 class _Candidate(NamedTuple):
@@ -583,18 +595,23 @@ class _Candidate(NamedTuple):
 
 
 def _priors_near(matched: Prior, d: int) -> list[_Candidate]:
-    """List priors for d features, whose total variance is about the matched prior's.
+    """List priors whose total variance is near the matched prior's, given d features.
 
-    For each share of the features in the variance, there is a prior for each of `_FACTORS`.
+    There is a prior for each share of the variance that features explain (`_SHARES`) and each
+    factor of the matched prior's total variance (`_FACTORS`).
     """
-    odds_of_shares = _SHARES if d else {0.0: 1.0}
+    if not d:
+        # All variance is of residuals. The variance of weights does not matter, but is not 0.
+        return [
+            _Candidate(Prior(weight=1.0, residual=matched.residual * factor), odds=1.0)
+            for factor in _FACTORS
+        ]
     candidates = []
-    for share, odds in odds_of_shares.items():
+    for share, odds in _SHARES.items():
         for factor in _FACTORS:
             total = matched.total(d) * factor
-            # Without features the variance of weights does not matter, but it must not be 0.
-            weight = total * share / d if d else 1.0
-            candidates.append(_Candidate(Prior(weight, total * (1 - share)), odds))
+            prior = Prior(weight=total * share / d, residual=total * (1 - share))
+            candidates.append(_Candidate(prior, odds))
     return candidates
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from scipy.special import ndtr
@@ -21,6 +21,18 @@ _BLOCK = 1 << 16  # pairs whose draws are compared at once
 _FEW_DRAWN = 1 << 22  # size of the draws up to which a transposed copy is kept
 _LEAST_VARIANCE = 1e-12  # keeps variances positive despite rounding errors
 _LEAST_P = 1e-300  # keeps a probability above 0, so that it can be a divisor
+
+
+class _Summand(NamedTuple):
+    """One summand of m sums: a score, side bias or shared error, times a factor.
+
+    Attributes:
+        position: (m,) the position of each value in `Posterior.mean`.
+        factor: (m,) the factor of each value, or one factor for all.
+    """
+
+    position: I64
+    factor: F64 | float
 
 
 @dataclass(eq=False)
@@ -126,7 +138,7 @@ class Posterior:
         known_biases = self.mean[self.n_items : self.n_items + n_annotators]
         bias = np.append(known_biases, 0.0)[annotator]
         mean_without_bias, variance = self._z_without_bias(votes, annotators.reliability[annotator])
-        if left_out:
+        if left_out:  # take back the effect of each answer on its own z
             slope, weight = self._slope_and_weight(mean_without_bias + bias, votes, blind, scale)
             mean_without_bias, variance = unseen(mean_without_bias, variance, slope, weight)
         mean = mean_without_bias + bias
@@ -137,7 +149,7 @@ class Posterior:
         return p
 
     def _slope_and_weight(self, z: F64, votes: Votes, blind: F64, scale: F64) -> tuple[F64, F64]:
-        """Compute the slope and the weight of each vote's log-likelihood in z, see `Likelihood`.
+        """Compute the first, and minus the second, derivative of each vote's log-likelihood in z.
 
         Args:
             z: (m,) the argument of the likelihood.
@@ -152,49 +164,52 @@ class Posterior:
         return likelihood.slope, likelihood.weight
 
     def _z_without_bias(self, votes: Votes, reliability: F64) -> tuple[F64, F64]:
-        """Return the mean and the variance of each vote's z without the side bias, both (m,).
+        """Predict z of each vote, apart from the side bias: return (m,) means and (m,) variances.
 
         This is c (s_left - s_right), with the reliability c and the scores s. For an answer of a
         model the errors e that models share are added: c (s_left - s_right) + e_left - e_right.
+
+        Args:
+            votes: the m votes.
+            reliability: (m,) the reliability c of each vote's annotator.
         """
         score_mean, score_variance = self.difference(votes.left, votes.right)
         mean = reliability * score_mean
         variance = reliability**2 * score_variance
-        model_rows = np.flatnonzero(votes.of_kind(MODEL))
-        if self.errors is None or not len(model_rows):
-            return mean, variance
-        left = votes.left[model_rows]
-        right = votes.right[model_rows]
-        # z is the sum of four terms. Each term is a factor times the value at a position of `mean`.
-        terms: list[tuple[I64, F64 | float]] = [
-            (left, reliability[model_rows]),
-            (right, -reliability[model_rows]),
-            (self.errors + left, 1.0),
-            (self.errors + right, -1.0),
-        ]
-        mean[model_rows] = sum(factor * self.mean[position] for position, factor in terms)
-        variance[model_rows] = self._variance_of_sum(terms, len(model_rows))
+        rows = np.flatnonzero(votes.of_kind(MODEL))
+        if self.errors is not None and len(rows):
+            left = votes.left[rows]
+            right = votes.right[rows]
+            c = reliability[rows]
+            z_of_models = [
+                _Summand(left, c),
+                _Summand(right, -c),
+                _Summand(self.errors + left, 1.0),
+                _Summand(self.errors + right, -1.0),
+            ]
+            mean[rows] = sum(factor * self.mean[position] for position, factor in z_of_models)
+            variance[rows] = self._variance_of_sum(z_of_models, len(rows))
         return mean, variance
 
-    def _variance_of_sum(self, terms: list[tuple[I64, F64 | float]], m: int) -> F64:
-        """Compute the variance of each of m sums; a summand is a value of `mean` times a factor.
+    def _variance_of_sum(self, summands: list[_Summand], m: int) -> F64:
+        """Compute the variance of m sums of scores, biases or errors, each times a factor.
 
         With the factors f and the covariance C of the values, the variance of a sum is
         Σ_i Σ_j f_i f_j C_ij. Without a covariance, it is the variance of the sum among the draws.
 
         Args:
-            terms: a pair for each summand, with (m,) positions in `mean` and the factors.
+            summands: the summands of the m sums.
             m: the number of sums.
         """
         if self.covariance is None:
             drawn_sums = np.zeros((len(self.draws), m))
-            for position, factor in terms:
+            for position, factor in summands:
                 drawn_sums += factor * self.draws[:, position]
             variance_of_draws: F64 = drawn_sums.var(axis=0)
             return variance_of_draws
         variance = np.zeros(m)
-        for row, row_factor in terms:
-            for column, column_factor in terms:
+        for row, row_factor in summands:
+            for column, column_factor in summands:
                 variance += row_factor * column_factor * self.covariance[row, column]
         return variance
 
@@ -215,10 +230,11 @@ class Posterior:
     ) -> None:
         """Update the posterior in place by one answer about a pair (assumed density filtering).
 
-        The updated Gaussian has the mean and the variance of the exact posterior. With the gain g,
-        the covariance of z with each value, the mean changes by g shift, and the covariance by
-        -g gᵀ shrink, see `_shift_and_shrink`. Without a covariance nothing changes before the next
-        fit.
+        The updated Gaussian has the mean and the variance of the exact posterior. The answer
+        depends on the values (scores, biases and errors) through one weighted sum, z. With the gain
+        g, the covariance of z with each value, the mean changes by g shift, and the covariance by
+        -g gᵀ shrink, with the numbers `shift` and `shrink` of `_shift_and_shrink`. Without a
+        covariance nothing changes before the next fit.
 
         Args:
             left, right: the items of the pair.
@@ -237,14 +253,15 @@ class Posterior:
         mean = float(self.mean @ x)
         variance = max(float(gain @ x), _LEAST_VARIANCE)
         shift, shrink = self._shift_and_shrink(mean, variance, target, annotator, probit)
-        if shrink <= 0:
+        if shrink <= 0:  # the answer tells nothing: it was expected for certain, or it is blind
             return
-        # The answer acts like an observation of z with the value mean + shift / shrink and with
-        # noise of the variance 1 / shrink - variance. The draws get the same observation, with
-        # drawn noise (Matheron's rule).
-        noise = self.rng.standard_normal(len(self.draws)) * np.sqrt(1 / shrink - variance)
-        observed = mean + shift / shrink + noise
-        self.draws += np.outer((observed - self.draws @ x) * shrink, gain)
+        # The draws are changed as by an observation of z with noise, which has the same effect on
+        # mean and variance as the answer. Each draw gets noise of its own (Matheron's rule).
+        observed_value = mean + shift / shrink
+        noise_variance = 1 / shrink - variance
+        noise = self.rng.standard_normal(len(self.draws)) * np.sqrt(noise_variance)
+        surprises = observed_value + noise - self.draws @ x
+        self.draws += np.outer(surprises * shrink, gain)
         self.mean += gain * shift
         self.covariance -= np.outer(gain, gain) * shrink
 
@@ -258,19 +275,22 @@ class Posterior:
 
         Args:
             mean, variance: the mean and the variance of z before the answer.
-            target: the answer, see `observe`.
+            target: 1 for the answer left, 0 for right, ½ for a tie.
             annotator: the number of the annotator.
-            probit: the measurement, see `observe`; NaN if the answer is none.
+            probit: the probit of the probability that the left item is better, if the answer is a
+                measurement; else NaN.
 
         Returns:
             The numbers `shift` and `shrink`.
         """
-        # An answer depends on z plus noise of variance 1. The uncertainty of z is added to the
-        # noise, and the standard deviation of both together is the unit of `z` below.
+        # An answer depends on z plus noise of variance 1. The uncertainty of z counts as further
+        # noise. The likelihood functions need noise of variance 1, so below, all is in units of the
+        # standard deviation of the whole noise.
         spread = np.sqrt(1 + variance)
         z = np.array([mean / spread])
         scale = float(self.annotators.scale[annotator])
-        if scale > 0 and not np.isnan(probit):
+        is_measurement = scale > 0 and not np.isnan(probit)
+        if is_measurement:
             likelihood = measured(z, np.array([probit]), np.array([scale * spread]))
         else:
             blind = np.array([self.annotators.blind[annotator]])
@@ -304,20 +324,20 @@ class Posterior:
         # rows of z. The other rows are differences of these rows.
         n_others = sets.layout.n_items - 1
         x = self._factors(votes)[:n_others]
-        gain = x @ self.covariance
+        gain = x @ self.covariance  # the covariance of z with the values
         mean = x @ self.mean
         variance = gain @ x.T
         blind = self.annotators.blind[votes.annotator[0]]
         slope, precision = observed_set(sets.layout, mean, variance, blind, self.ties)
         inverse = np.linalg.inv(np.eye(n_others) + precision @ variance)
-        mode = slope @ variance + mean
+        mode = slope @ variance + mean  # of z, after the answer
         pulls = self._pulls_of_draws(x, mode, slope, precision)
         self.draws += pulls @ inverse.T @ gain
         self.mean += slope @ gain
         self.covariance -= gain.T @ (inverse @ precision) @ gain
 
     def _pulls_of_draws(self, x: F64, mode: F64, slope: F64, precision: F64) -> F64:
-        """Compute how strongly an answer about a set pulls each draw, (draws, z).
+        """Compute how strongly an answer about a set pulls each draw of z.
 
         The answer acts like an observation y of z with the precision P, so that the slope at the
         mode is g = P (y - mode). The draws get the same observation with drawn noise ε, whose
@@ -332,13 +352,14 @@ class Posterior:
             precision: (z, z) the precision P.
         """
         standard_noise = self.rng.standard_normal((len(self.draws), len(mode)))
-        noise = standard_noise @ _square_root(precision).T
-        return noise + slope + (mode - self.draws @ x.T) @ precision
+        noise = standard_noise @ _square_root(precision).T  # P ε
+        drawn_z = self.draws @ x.T
+        return noise + slope + (mode - drawn_z) @ precision
 
     def _factors_of_pair(self, left: int, right: int, annotator: int, kind: int) -> F64:
-        """Return the factor of each score, bias and error in the z of an answer about a pair.
+        """Return the vector whose product with scores, biases and errors is an answer's z.
 
-        The arguments are the same as for `observe`. The factors are in the order of `mean`.
+        The answer is about a pair. The arguments are the same as for `observe`.
         """
         x = np.zeros(len(self.mean))
         x[left] += self.reliability[annotator]
@@ -350,10 +371,10 @@ class Posterior:
         return x
 
     def _factors(self, votes: Votes) -> F64:
-        """Return the factor of each score, bias and error in the utility difference of each row.
+        """Return the matrix that maps scores, biases and errors to an answer's utility differences.
 
         Args:
-            votes: the rows of an answer about a set.
+            votes: the rows of an answer about a set, one for each difference of two items.
 
         Returns:
             (rows, values) one row of factors for each row of the answer.

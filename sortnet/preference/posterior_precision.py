@@ -102,6 +102,7 @@ class Large:
         self._weight = weight
         self._curvature = _sparse_curvature(problem, weight)
         self._precision = precision
+        # The approximate diagonal of the precision, the preconditioner of conjugate gradients.
         self._diagonal = self._precision + problem.diagonal(self._curvature.diagonal())
 
     def solve(self, rhs: F64) -> F64:
@@ -126,14 +127,15 @@ class Large:
         prior's precision, so the noise is the sum of two noises with these covariances.
         """
         problem = self._problem
-        spread = np.sqrt(self._weight)
-        slopes = []
+        # An answer whose weight is w contributes noise of variance w, times its factors.
+        sd = np.sqrt(self._weight)
+        answer_noises = []
         for _ in range(k):
             # Only the noise of one draw exists at a time: for ten million answers, the noise of all
             # draws would take gigabytes.
-            noise_of_answers = rng.standard_normal(len(spread)) * spread
-            slopes.append(problem.summed(noise_of_answers))
-        answer_noise = problem.pull_back(np.stack(slopes))
+            noise_by_answer = rng.standard_normal(len(sd)) * sd
+            answer_noises.append(problem.summed(noise_by_answer))
+        answer_noise = problem.pull_back(np.stack(answer_noises))
         prior_noise = rng.standard_normal((k, len(self._precision))) * np.sqrt(self._precision)
         return self._solve_rows(answer_noise + prior_noise)
 

@@ -111,7 +111,7 @@ def slice_values(n: int, n_annotators: int, *, has_shared_errors: bool) -> Value
 
 
 def _consecutive_slices(*lengths: int) -> list[slice]:
-    """Make slices of the given lengths; the first starts at 0, each next where the last ends."""
+    """Make slices of the given lengths that follow each other, the first starting at 0."""
     ends = np.cumsum(lengths).tolist()
     return [slice(end - length, end) for length, end in zip(lengths, ends, strict=True)]
 
@@ -311,7 +311,7 @@ class Problem:
 
     @cached_property
     def reliability(self) -> F64:
-        """Reliability of the annotator of each answer, (m,); `_CERTAIN` for a known answer."""
+        """Reliability of the annotator of each answer, (m,); 4 for a known answer."""
         annotator_reliability = self.scales.annotators.reliability[self.votes.annotator]
         reliability: F64 = np.where(self.votes.of_kind(GOLD), _CERTAIN, annotator_reliability)
         return reliability
@@ -328,7 +328,7 @@ class Problem:
 
     @cached_property
     def blind(self) -> F64:
-        """Probability that each answer is blind, (m,); 0 for a known answer."""
+        """Probability that each answer is independent of the items, (m,); 0 for a known answer."""
         return self.scales.annotators.blind[self.votes.annotator] * self.by_annotator
 
     @cached_property
@@ -345,9 +345,9 @@ class Problem:
 
     @cached_property
     def measured(self) -> I64:
-        """Rows of the answers that count as measurements.
+        """Rows of the answers that are probabilities, and count as measurements of z.
 
-        These are probabilities from annotators whose scale of measurements is not 0.
+        The probabilities of an annotator whose scale of measurements is 0 count as words only.
         """
         has_scale = self.scales.annotators.scale[self.votes.annotator] > 0
         return np.flatnonzero(self.votes.is_measured & has_scale)
@@ -361,7 +361,7 @@ class Problem:
         return self.n_annotators > 1 or self.has_shared_errors
 
     def z(self, theta: F64) -> F64:
-        """Return the argument z of the likelihood of each answer, (m,).
+        """Compute z for each answer, (m,): the number on which the answer's likelihood depends.
 
         z = c (s_left - s_right) + b, with the reliability c, the scores s and the side bias b. In
         the answer of a model the term e_left - e_right is added, with the shared errors e.
@@ -377,35 +377,47 @@ class Problem:
         return z
 
     def likelihood(self, theta: F64) -> Likelihood:
-        """Compute the log-likelihood of every answer, and its derivatives in z, see `Problem.z`.
+        """Compute the log-likelihood of every answer, and its derivatives in z.
+
+        z is the number on which the likelihood of the answer depends, see the method `z`.
 
         The log-likelihood of an answer about a set is in the first row of the answer, and 0 in its
         other rows.
         """
-        scales = self.scales
-        votes = self.votes
         z = self.z(theta)
-        # First all rows count as words about pairs. Then the values of the rows that are
-        # measurements, or belong to answers about sets, are replaced.
-        blind = self.blind
-        likelihood = answers(z, votes.target, scales.tie, blind, scales.ties)
+        # Most rows are words about pairs (left, right, tie), so `answers` first treats all rows as
+        # such. Then the rows of other kinds of answers get their own likelihood.
+        likelihood = answers(z, self.votes.target, self.scales.tie, self.blind, self.scales.ties)
+        self._replace_measurements(likelihood, z)
+        self._replace_answers_about_sets(likelihood, z)
+        n_answers = self.votes.weight  # the number of answers that each row counts for
+        if n_answers is None:
+            return likelihood
+        return Likelihood(*(n_answers * column for column in likelihood))
+
+    def _replace_measurements(self, likelihood: Likelihood, z: F64) -> None:
+        """Replace the likelihood of the answers that are measurements of z, in place."""
+        votes = self.votes
         rows = self.measured
-        if votes.probit is not None and len(rows):
-            scale = scales.annotators.scale[votes.annotator[rows]]
-            likelihood_of_measurements = measured(z[rows], votes.probit[rows], scale)
-            likelihood.replace_rows(rows, likelihood_of_measurements)
+        if votes.probit is None or not len(rows):
+            return
+        scale = self.scales.annotators.scale[votes.annotator[rows]]
+        likelihood.replace_rows(rows, measured(z[rows], votes.probit[rows], scale))
+
+    def _replace_answers_about_sets(self, likelihood: Likelihood, z: F64) -> None:
+        """Replace the likelihood of the answers about sets of items, in place.
+
+        The first row of an answer gets the log-likelihood of the whole answer, its other rows 0.
+        """
         for sets in self.sets:
             first = sets.first
             likelihood_of_sets = set_likelihood(
-                sets.layout, z[sets.rows], blind[first], scales.ties
+                sets.layout, z[sets.rows], self.blind[first], self.scales.ties
             )
             likelihood.log_p[sets.rows] = 0
             likelihood.log_p[first] = likelihood_of_sets.log_p
             likelihood.slope[sets.rows] = likelihood_of_sets.slope
             likelihood.weight[sets.rows] = likelihood_of_sets.weight
-        if votes.weight is None:
-            return likelihood
-        return Likelihood(*(votes.weight * column for column in likelihood))
 
     def newton(self, theta: F64, prior: Prior, *, steps: int) -> F64:
         """Take Newton steps from the unknowns `theta` towards the mode of the posterior.
@@ -428,8 +440,8 @@ class Problem:
             slope = self.pull_back(self.summed(likelihood.slope)) - precision * point.theta
             step = self.solver(likelihood.weight, prior).solve(slope)
             next_point = self._step_down(point, step, precision)
-            is_lower = next_point.loss <= point.loss
-            if not is_lower:
+            does_not_rise = next_point.loss <= point.loss
+            if not does_not_rise:
                 break
             is_flat = point.loss - next_point.loss <= _FLAT * (1 + abs(point.loss))
             point = next_point
@@ -546,9 +558,10 @@ class Problem:
 
     @cached_property
     def _places_of_curvature(self) -> tuple[I64, list[Term]]:
-        """Position of each of `_curvature_values` in the flattened matrix; and the terms of z.
+        """Position in the flattened matrix of each product in `_curvature_values`.
 
-        Both are the same in every step of Newton's method, so they are computed once.
+        The terms of z are returned, too. Both are the same in every step of Newton's method, so
+        they are computed once.
         """
         terms = self.terms()
         places = [
@@ -558,7 +571,7 @@ class Problem:
         return np.concatenate(places), terms
 
     def variance(self, root: F64, rows: I64) -> F64:
-        """Compute the posterior variance of z, the argument of the likelihood, of some answers.
+        """Compute the posterior variance of the likelihood's argument z, for some answers.
 
         If z is a sum of terms with the factors f_i, the variance is the sum of f_i * f_j * C_ij
         over all ordered pairs of terms, with the covariance C of the terms' values.

@@ -35,9 +35,9 @@ from sortnet.preference.stopping import (
 )
 from sortnet.preference.study import Study
 
-# If a session still goes on after the forecast number of answers, it makes a new forecast each time
-# there are 5 % more events.
-_LATER = 1.05
+# A session may need more answers than forecast. Then it makes a new forecast each time the number
+# of events has grown by this factor.
+_GROWTH_TO_RENEW = 1.05
 
 
 class _SessionState(NamedTuple):
@@ -109,21 +109,26 @@ class SessionRanking:
         self._seed = seed
         self._forecasting = threading.Lock()  # held while a thread makes a forecast
         self._forecast: Forecast | None = None
-        self._forecast_at = -1  # number of events that were fitted for the forecast
+        self._n_fitted_at_forecast = -1  # number of events that were fitted before the forecast
 
     def items_in_order(self, top: int | None = None) -> Ranking:
-        """Rank all items, with intervals; see `Session.ranking`."""
+        """Rank all items, with an interval for each rank.
+
+        Args:
+            top: k, to add each item's probability to be in the top k of its group. If 0, no
+                probabilities are added. If None, k is the number of top items in the goal.
+        """
         with self._lock:
             posterior = self._fitting.fits.all.posterior
             n_answers = self._history.seen.copy()
-        # The lock is free from here on, so that no question waits for the ranking.
+        # The lock is not held from here on, so that no question waits for the ranking.
         k = self._goal.top if top is None else top
         return rank_items(posterior, n_answers, self._groups, top=k)
 
     def remaining(self) -> Remaining:
         """Measure the distance from the goal, by the last fit and the last forecast."""
         state = self._state()
-        # The lock is free again, so that no question waits for the computations below.
+        # The lock is not held from here on, so that no question waits for the computations.
         distance = progress(state.posterior, self._groups, self._goal, seed=self._seed)
         n_left_by_forecast = questions_left(state.last_forecast, state.n_votes, state.n_free)
         stop, why = whether_to_stop(
@@ -132,7 +137,7 @@ class SessionRanking:
         if stop:
             n_left = Left(0, 0, 0)
         elif _is_contradicted(distance, state.check):
-            # Nobody knows how many answers it takes until the check agrees with the model.
+            # More answers are needed until the check is passed, but their number is not known.
             n_left = Left(None, None, None)
         else:
             n_left = n_left_by_forecast
@@ -160,7 +165,7 @@ class SessionRanking:
         )
 
     def _state(self) -> _SessionState:
-        """Copy the state of the session that `remaining` needs, while the lock is held."""
+        """Hold the lock, and copy the parts of the session's state that `remaining` needs."""
         with self._lock:
             n_models = len(self._fitting.models())
             return _SessionState(
@@ -214,16 +219,22 @@ class SessionRanking:
 
     @property
     def forecast_due(self) -> bool:
-        """Whether a new forecast should be made from the last fit; see `renew_forecast`."""
+        """Whether a new forecast should be made from the last fit.
+
+        The first forecast is due at once. Then a forecast is due each time there are about a
+        quarter more events; `milestone` rounds a number of events down to such a step. If there are
+        already as many answers as forecast, a forecast is due each time there are 5 % more events.
+        """
         with self._lock:
-            n_fitted = self._fitting.fitted_at
-            if self._forecast is None or milestone(n_fitted) != milestone(self._forecast_at):
+            if self._forecast is None:
                 return True
-            forecast_answers = self._forecast.middle
-            is_later_than_forecast = (
-                forecast_answers is not None and self._history.n_votes >= forecast_answers
-            )
-            return is_later_than_forecast and n_fitted > _LATER * self._forecast_at
+            n_fitted = self._fitting.fitted_at
+            n_fitted_before = self._n_fitted_at_forecast
+            if milestone(n_fitted) != milestone(n_fitted_before):
+                return True
+            n_expected = self._forecast.middle  # answers with which the session should have stopped
+            is_overdue = n_expected is not None and self._history.n_votes >= n_expected
+            return is_overdue and n_fitted > _GROWTH_TO_RENEW * n_fitted_before
 
     def renew_forecast(self) -> None:
         """Forecast how many questions are left, if a forecast is due.
@@ -239,7 +250,8 @@ class SessionRanking:
                 answered = self._history.n_votes
                 check = self._check_holdout()
                 measuring = self._fitting.typical_measuring()
-            # A session without hold-out is checked by the answers that it has.
+            # The check of the model needs 8 hold-out answers. The check of a session without
+            # hold-out uses all answers, so it needs no more answers.
             checks_left = 0 if check.left_out else max(ENOUGH_CHECKS - check.n, 0)
             new_forecast = forecast(
                 posterior,
@@ -254,13 +266,13 @@ class SessionRanking:
             )
             with self._lock:
                 self._forecast = new_forecast
-                self._forecast_at = n_fitted
+                self._n_fitted_at_forecast = n_fitted
 
     def _check_holdout(self) -> Check:
         """Check the model by answers that it was not fitted to; the lock must be held.
 
-        The answers are the hold-out. If a session has many answers but no hold-out, each answer is
-        predicted from all other answers instead.
+        The answers are the hold-out. If a session has at least 30 answers but no hold-out, each
+        answer is predicted from all other answers instead.
         """
         votes = self._history.decided(holdout=True)
         posterior = self._fitting.fits.choosing.posterior  # the fit without the hold-out
@@ -276,7 +288,10 @@ class SessionRanking:
 
 
 def _is_contradicted(distance: Progress, check: Check) -> bool:
-    """Tell whether the goal seems to be reached, but the check of the model has failed."""
+    """Tell whether the goal seems to be reached, but the check of the model has failed.
+
+    With fewer than 8 answers, the check has not failed: it only lacks answers.
+    """
     return distance.reached and check.n >= ENOUGH_CHECKS and not check.passed
 
 

@@ -77,17 +77,20 @@ class Annotators:
 
 
 def side_spread(square: F64) -> F64:
-    """Update the prior spread of each annotator's side bias, (a,), given its expected square.
+    """Update the prior standard deviation of each annotator's side bias, (a,).
 
     The prior is a Student's t, which is a mixture of normal distributions with different spreads.
     Given a bias x, the expected inverse variance is (NU + 1) / (NU SIDE² + x²).
+
+    Args:
+        square: (a,) the expected square of each side bias.
     """
     spread: F64 = np.sqrt((NU * SIDE**2 + square) / (NU + 1))
     return spread
 
 
 class AnswerGaps(NamedTuple):
-    """Estimates of the score difference of each answer's items, without the answer's annotator.
+    """Estimated score difference of each answer, from the answers of the other annotators.
 
     Given the gap s_left - s_right, the argument of the likelihood of an answer is
     z = c gap + bias + noise, with the annotator's reliability c.
@@ -109,7 +112,7 @@ class AnswerGaps(NamedTuple):
 
     @classmethod
     def of_person(cls, mean: F64, variance: F64) -> AnswerGaps:
-        """Make the gaps of a person's answers, without a side bias."""
+        """Make the gaps of people's answers: no bias, noise of variance 1, each counts once."""
         m = len(mean)
         return cls(mean, variance, bias=np.zeros(m), noise=np.ones(m), n_answers=np.ones(m))
 
@@ -128,7 +131,7 @@ class AnswerGaps(NamedTuple):
         return AnswerGaps(*(column[rows] for column in self))
 
     def z(self, c: F64) -> tuple[F64, F64]:
-        """Return the mean and the standard deviation of z, for each candidate reliability c.
+        """Return the mean and standard deviation of z, for each candidate reliability c.
 
         Both are (candidates, m).
         """
@@ -140,9 +143,9 @@ class AnswerGaps(NamedTuple):
 def reliabilities(
     before: Annotators, gaps: AnswerGaps, votes: Votes, tie: float | F64, ties: float
 ) -> Annotators:
-    """Estimate reliabilities and blind shares on a grid, and the scales of people's measurements.
+    """Estimate each annotator's reliability, share of blind answers, and scale of measurements.
 
-    An estimate is the mean of the posterior on the grid. The reliabilities are then divided by
+    An estimate is a mean of the posterior on a grid. The reliabilities are then divided by
     their mean, so that the average annotator has the reliability 1, see `_mean_absolute`.
 
     Args:
@@ -155,7 +158,7 @@ def reliabilities(
     is_measured = votes.is_measured & (before.scale[votes.annotator] > 0)
     is_word = ~is_measured
     c = np.append(CANDIDATES, _VERY_RELIABLE) if is_measured.any() else CANDIDATES
-    # The arrays on the grid are (blind shares, candidate reliabilities, annotators).
+    # The shape of arrays on the grid is (blind shares, candidate reliabilities, annotators).
     log_posterior = _log_likelihood_of_words(
         c,
         gaps.where(is_word),
@@ -169,7 +172,7 @@ def reliabilities(
     for number in np.unique(votes.annotator[is_measured]).tolist():
         rows = np.flatnonzero(is_measured & (votes.annotator == number))
         is_person = votes.of_kind(PERSON)[rows[0]]
-        known_scale = None if is_person else float(before.scale[number])
+        known_scale = None if is_person else float(before.scale[number])  # a model's scale stays
         measurements = _learn_from_measurements(
             c, gaps.where(rows), _probits(votes, rows), known_scale
         )
@@ -203,9 +206,9 @@ def _odds_on_grid(log_posterior: F64) -> F64:
 
 
 def _log_prior(c: F64) -> F64:
-    """Compute the prior log-probability of each point of the grid, (blind shares, candidates).
+    """Compute the prior log-probability of each pair of a blind share and a reliability.
 
-    The blind share and the reliability, with the candidates c, are independent.
+    The two are independent. The result is (blind shares, candidate reliabilities c).
     """
     log_prior_of_blind = _BLIND_POWER * np.log1p(-BLIND)
     log_prior: F64 = _log_prior_of_reliability(c) + log_prior_of_blind[:, None]
@@ -271,9 +274,9 @@ def matched_scale(scale: float, sum_of_squares: float, degrees_of_freedom: float
 def _log_likelihood_of_words(
     c: F64, gaps: AnswerGaps, votes: Votes, tie: F64, ties: float, n_annotators: int
 ) -> F64:
-    """Compute the log-likelihood of each annotator's words, for each point of the grid.
+    """Compute the log-likelihood of each annotator's answers in words: left, right or tie.
 
-    A point is a share of blind answers and a candidate reliability.
+    It is computed for each share of blind answers and each candidate reliability.
 
     Args:
         c: the candidate reliabilities.
@@ -297,8 +300,8 @@ def _log_likelihood_of_words(
         p_blind = p_blind[first]
         n_answers = n_answers[first]
         annotator = annotator[first]
-    # A row of this sparse matrix (annotators, answers) has the number of answers that each answer
-    # of the annotator counts for. So a product with the matrix sums over the annotator's answers.
+    # A product with this sparse matrix (annotators, answers) sums over each annotator's answers. In
+    # the sum an answer of a model may count as less than one answer.
     rows = np.arange(len(annotator))
     shape = len(annotator), n_annotators
     sum_by_annotator = sparse.csr_array((n_answers, (rows, annotator)), shape=shape).T
@@ -328,7 +331,7 @@ def _learn_from_measurements(
     """Compute what an annotator's measurements tell about the reliability and the scale.
 
     The likelihood of a reliability is the sum over the scales of the likelihood times the prior of
-    the scale. The estimate of the scale is exp of the posterior mean of log(scale).
+    the scale.
 
     Args:
         c: the candidate reliabilities.
@@ -336,23 +339,36 @@ def _learn_from_measurements(
         probit: (m,) the measurements.
         known_scale: the scale, if it is known. If None, the scale is estimated.
     """
-    # With thousands of measurements only every second, or every third, ... measurement is used. It
-    # also counts for the measurements that are left out.
-    step = len(probit) // _MOST_MEASUREMENTS + 1
-    sample = slice(None, None, step)
+    # To save time, of thousands of measurements only every second, or every third, ... is used.
+    # Each of these also counts for the measurements that are left out.
+    sample = slice(None, None, len(probit) // _MOST_MEASUREMENTS + 1)
     used_gaps = gaps.where(sample)
     used_probit = probit[sample]
     n_answers_per_measurement = used_gaps.n_answers.mean() * len(probit) / len(used_probit)
-    is_known = known_scale is not None
-    scales = np.array([known_scale]) if is_known else _likely_scales(c, used_gaps, used_probit)
+    if known_scale is None:
+        scales = _likely_scales(c, used_gaps, used_probit)
+    else:
+        scales = np.array([known_scale])
     log_likelihood = _log_likelihood_of_measurements(c, used_gaps, used_probit, scales)
-    # The log-probabilities are (candidates, scales).
+    # One row for each candidate reliability, one column for each scale.
     log_p = n_answers_per_measurement * log_likelihood + _log_prior_of_scale(scales)
-    averaged_over_scales = logsumexp(log_p, axis=1)
-    log_p += _log_prior_of_reliability(c)[:, None]
-    odds = np.exp(log_p - log_p.max())
+    log_posterior = log_p + _log_prior_of_reliability(c)[:, None]
+    return _Measurements(
+        log_likelihood=logsumexp(log_p, axis=1),  # the sum over the scales
+        scale=_mean_scale(scales, log_posterior),
+    )
+
+
+def _mean_scale(scales: F64, log_posterior: F64) -> float:
+    """Compute the geometric mean of the scales, weighted by their posterior probabilities.
+
+    Args:
+        scales: the scales of a grid.
+        log_posterior: (reliabilities, scales) the log-probabilities on the grid, up to a constant.
+    """
+    odds = np.exp(log_posterior - log_posterior.max())  # so that exp does not overflow
     mean_log_scale = odds.sum(axis=0) @ np.log(scales) / odds.sum()
-    return _Measurements(averaged_over_scales, scale=float(np.exp(mean_log_scale)))
+    return float(np.exp(mean_log_scale))
 
 
 def _likely_scales(c: F64, gaps: AnswerGaps, probit: F64) -> F64:
@@ -365,17 +381,19 @@ def _likely_scales(c: F64, gaps: AnswerGaps, probit: F64) -> F64:
     """
     log_likelihood = _log_likelihood_of_measurements(c, gaps, probit, _COARSE_SCALES)
     log_posterior = log_likelihood + _log_prior_of_scale(_COARSE_SCALES)
-    likeliest = np.argmax(log_posterior.max(axis=0))
-    likeliest_scale = float(_COARSE_SCALES[likeliest])
+    log_p_at_best_reliability = log_posterior.max(axis=0)
+    likeliest_scale = float(_COARSE_SCALES[np.argmax(log_p_at_best_reliability)])
     return likeliest_scale * _FINE_FACTORS
 
 
 def _log_likelihood_of_measurements(c: F64, gaps: AnswerGaps, probit: F64, scales: F64) -> F64:
-    """Compute the log-likelihood of an annotator's measurements on a grid, see `measured`.
+    """Compute the log-likelihood of measurements, for each candidate reliability and scale.
 
-    A measurement is probit = scale z, where z has the mean and the spread of `AnswerGaps.z`, noise
-    included. So its density is φ((probit / scale - mean) / spread) / (scale spread). If the probit
-    is only a bound, the probability of a value beyond the bound takes the place of the density.
+    A measurement is probit = scale z, where z is normal with the mean and the spread of
+    `AnswerGaps.z`. So its density is φ((probit / scale - mean) / spread) / (scale spread).
+
+    The probit of a probability of .99 or more, or of .01 or less, is only a lower bound of
+    scale |z|. The probability that z is beyond the bound takes the place of the density.
 
     Args:
         c: the candidate reliabilities.
@@ -387,14 +405,16 @@ def _log_likelihood_of_measurements(c: F64, gaps: AnswerGaps, probit: F64, scale
         (candidates, scales) the log-likelihoods.
     """
     mean, spread = gaps.z(c)  # (candidates, m)
-    sign = np.sign(probit)
     is_bound = np.abs(probit) >= MOST_PROBIT
+    mean_towards_answer = np.sign(probit) * mean  # positive if the answer has the likelier sign
     log_likelihoods = []
     for scale in scales:
         error = (probit / scale - mean) / spread
         log_density = -0.5 * error**2 - np.log(scale * spread)
-        log_p_beyond = log_ndtr(sign * (mean - sign * MOST_PROBIT / scale) / spread)
-        log_likelihoods.append(np.where(is_bound, log_p_beyond, log_density).sum(axis=1))
+        lower_bound = MOST_PROBIT / scale
+        log_p_beyond = log_ndtr((mean_towards_answer - lower_bound) / spread)
+        log_p = np.where(is_bound, log_p_beyond, log_density)
+        log_likelihoods.append(log_p.sum(axis=1))  # over the measurements
     return np.stack(log_likelihoods, axis=1)
 
 
@@ -410,7 +430,7 @@ def _log_prior_of_scale(scales: F64) -> F64:
 
 
 def _probabilities(z: F64, votes: Votes, tie: float | F64, ties: float) -> tuple[F64, F64]:
-    """Compute the probability of each answer, genuine or blind, for each candidate reliability.
+    """Compute each answer's probability if it depends on the items, and if it is given blindly.
 
     The first row of an answer about a set has the probability of the whole answer.
 
@@ -424,6 +444,7 @@ def _probabilities(z: F64, votes: Votes, tie: float | F64, ties: float) -> tuple
         (candidates, m) the probability if the answer depends on the items, and (m,) the probability
         if it is given blindly.
     """
+    # All rows are first treated as answers about pairs, then the rows about sets are replaced.
     p_genuine = np.exp(genuine(z, np.broadcast_to(votes.target, z.shape), tie).log_p)
     p_blind = chance(votes.target, ties)
     for sets in votes.sets:
@@ -436,7 +457,7 @@ def _probabilities(z: F64, votes: Votes, tie: float | F64, ties: float) -> tuple
 
 
 def _mean_and_sd(values: F64, odds: F64) -> tuple[F64, F64]:
-    """Compute the mean and the standard deviation of the values under each annotator's odds.
+    """Compute the mean and standard deviation of a parameter from its probabilities on a grid.
 
     Args:
         values: (v,) the values of the grid.

@@ -186,7 +186,8 @@ def rows_by_layout(answer: I64, layout: I64) -> list[SetRows]:
     for layout_index in np.unique(layout_of_answer).tolist():
         answer_layout = LAYOUTS[layout_index]
         first_row = first_rows[layout_of_answer == layout_index]
-        # The r rows of an answer follow each other: the sum of (q, 1) and (r,) numbers is (q, r).
+        # The r rows of an answer follow each other. So the row numbers are the sum of the q first
+        # rows, as a column, and the numbers from 0 to r - 1.
         rows = first_row[:, None] + np.arange(answer_layout.n_rows)
         sets.append(SetRows(answer_layout, rows))
     return sets
@@ -214,7 +215,7 @@ def set_likelihood(layout: Layout, z: F64, blind: F64, ties: float) -> Likelihoo
 
 
 class _GenuineLikelihood(NamedTuple):
-    """The likelihood of answers that depend on the items.
+    """The likelihood of genuine answers, which depend on the items, unlike blind answers.
 
     Attributes:
         log_p: (...,) the log-likelihood.
@@ -244,10 +245,12 @@ def _with_blind_answers(genuine: _GenuineLikelihood, blind: F64, p_if_blind: flo
     # The probability that the answer is genuine, given what it says.
     share = np.where(blind > 0, p_genuine / p, 1.0)
     mixed_log_p = np.where(blind > 0, np.log(p), log_p)
+    mixed_slope = share[..., None] * slope
     # With the slope g and the curvature H of genuine answers, the curvature of the mixture is
-    # share (H - (1 - share) g gᵀ), and g gᵀ is at most (gᵀ H⁻¹ g) H.
+    # share (H - (1 - share) g gᵀ). Because g gᵀ is at most (gᵀ H⁻¹ g) H, it is at least H times
+    # this factor.
     factor = share * np.maximum(1 - (1 - share) * excess, 0)
-    return Likelihood(mixed_log_p, share[..., None] * slope, factor[..., None] * weight)
+    return Likelihood(mixed_log_p, mixed_slope, factor[..., None] * weight)
 
 
 def _best_and_worst(z: F64, layout: Layout) -> _GenuineLikelihood:
@@ -293,7 +296,8 @@ def _choice(z: F64, n_items: int, factor: float) -> _GenuineLikelihood:
     weight_of_chosen = p_of_chosen[..., None] * p_of_others
     weight = np.concatenate((weight_of_chosen, weight_of_others), axis=-1)
     slope = np.concatenate((p_of_others, np.zeros_like(weight_of_others)), axis=-1)
-    # For a softmax, gᵀ H⁻¹ g is (1 - p) / p, with the probability p of the chosen item.
+    # The slope g and the curvature H of log p for a softmax, where p is the probability of the
+    # chosen item, give gᵀ H⁻¹ g = (1 - p) / p.
     excess = p_of_others.sum(axis=-1) / np.maximum(p_of_chosen, _LEAST_P)
     return _GenuineLikelihood(log_p, factor * slope, factor**2 * weight, excess)
 
@@ -335,14 +339,14 @@ def _all_alike(z: F64, n_items: int) -> _GenuineLikelihood:
     log_p = share / 2 * (log_p_left + log_p_right)
     slope = share * _PAIR_FACTOR * (0.5 - p_left)
     weight = share * _PAIR_FACTOR**2 * p_left * (1 - p_left)
-    # This sum over the rows is at least gᵀ H⁻¹ g, so weights are reduced enough, see
-    # `_with_blind_answers`.
+    # The exact number gᵀ H⁻¹ g is at most this sum over the rows. A larger number only reduces the
+    # weights of answers that may be blind a little more than needed.
     excess = np.sum(slope**2 / np.maximum(weight, _LEAST_P), axis=-1)
     return _GenuineLikelihood(log_p.sum(axis=-1), slope, weight, excess)
 
 
 class _SearchPoint(NamedTuple):
-    """A point in the search for the mode of a posterior, see `_SetPosterior`.
+    """A point in the search for the mode of the posterior of a set's utilities.
 
     Attributes:
         pull: (k - 1,) the point g, which stands for the differences of utility z = mean + V g.
@@ -385,14 +389,14 @@ class _SetPosterior:
 
     @cached_property
     def _differences(self) -> F64:
-        """Matrix D, (r, k - 1): D z are the differences of two utilities, one for each row."""
+        """Matrix (r, k - 1) that turns z into the difference of the two utilities in each row."""
         # The utility of the best item counts as 0, so the utilities of the other items are -z.
         n_others = self.layout.n_items - 1
         utilities = np.concatenate((np.zeros((1, n_others)), -np.eye(n_others)))
         return utilities[self.layout.left] - utilities[self.layout.right]
 
     def point(self, pull: F64) -> _SearchPoint:
-        """Compute the loss and the derivatives of the log-likelihood at a pull."""
+        """Compute the loss and the derivatives of the log-likelihood at mean + variance @ pull."""
         z = self.mean + self.variance @ pull
         differences = self._differences
         likelihood = set_likelihood(
@@ -404,18 +408,19 @@ class _SetPosterior:
         return _SearchPoint(pull, loss, slope, precision)
 
     def newton_step(self, point: _SearchPoint) -> F64:
-        """Compute Newton's step d for the pull g: (I + P V) d = slope - g.
+        """Compute Newton's step from a point, as a change of its pull.
 
-        P is the precision at the point.
+        With the pull g, the precision P at the point and the covariance V, the step d is the
+        solution of (I + P V) d = slope - g.
         """
         identity = np.eye(len(self.mean))
         matrix = identity + point.precision @ self.variance
         return np.asarray(np.linalg.solve(matrix, point.slope - point.pull), np.float64)
 
     def take(self, step: F64, point: _SearchPoint) -> tuple[_SearchPoint, F64]:
-        """Take a step from a point; while the step raises the loss, halve the step.
+        """Take a step from a point, halved until it does not raise the loss.
 
-        A tiny step is taken even if it raises the loss.
+        A step that was halved ten times is taken even if it raises the loss.
 
         Returns:
             The new point, and the step that leads to it.
@@ -457,7 +462,7 @@ def observed_set(
 
 
 def summed_over_answers(layout: Layout, slope: F64, weight: F64) -> tuple[F64, F64]:
-    """Compute the slope and the weight of whole answers about sets, for each row's difference.
+    """Compute the derivatives of the whole answer's log-likelihood in the difference of each row.
 
     The difference x of a row is a vector with 1 for the left item and -1 for the right item. With
     the slopes a and the weights b of the rows, the whole answer has the slope g = Σ_r a_r x_r and
@@ -480,7 +485,7 @@ def summed_over_answers(layout: Layout, slope: F64, weight: F64) -> tuple[F64, F
     rows = np.arange(layout.n_rows)
     differences[rows, layout.left] = 1
     differences[rows, layout.right] = -1
-    products = differences @ differences.T
+    products = differences @ differences.T  # x_r · x for every two rows
     return slope @ products / 2, weight @ products**2 / 4
 
 

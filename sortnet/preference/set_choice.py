@@ -62,7 +62,7 @@ def are_free(items: Sequence[int], free: Free) -> bool:
 
 
 def grown_set(view: View, pair: Pair, size: int, rng: np.random.Generator) -> tuple[int, ...]:
-    """Extend a pair to a set, each time by the item that makes the answer most informative.
+    """Extend a pair to a set item by item, so that the answer is as informative as possible.
 
     The answer names the best and the worst item, see `set_information`. If the goal is a top, the
     information is multiplied by the worth of the items for the top, as in `top_pair`.
@@ -97,7 +97,7 @@ def grown_set(view: View, pair: Pair, size: int, rng: np.random.Generator) -> tu
 
 
 def _extends(items: Sequence[int], candidate: int, free: Free) -> bool:
-    """Whether a candidate is not in the set yet, and may be compared with every item in it."""
+    """Whether a candidate can be added: it is a new item, and may be compared with all items."""
     return candidate not in items and all(free(item, candidate) for item in items)
 
 
@@ -167,13 +167,10 @@ def _draw_for_top(q: F64, members: I64, rng: np.random.Generator) -> I64:
 
 
 def _worth_of_items(q: F64) -> F64:
-    """Compute the worth of asking about each item: q (1 - q) + q / 10, if the goal is a top.
+    """Compute the worth of asking about items with the probability q of being a top item.
 
-    The first term finds the top items. Once the top items are found, it vanishes, and the second
-    term finds their order.
-
-    Args:
-        q: the probability that each item is among the top.
+    The worth is q (1 - q) + q / 10. The first term finds the top items. Once the top items are
+    found, it vanishes, and the second term finds their order.
     """
     worth: F64 = q * (1 - q) + _WORTH_OF_ORDER * q
     return worth

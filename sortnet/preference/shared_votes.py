@@ -63,7 +63,7 @@ def set_comparisons(judgements: Judgements, rows: I64) -> SetComparisons:
 
 
 def _comparisons_with_best(judgements: Judgements, rows: I64) -> SetComparisons:
-    """Compare the best item of each answer with each other item; see `set_comparisons`.
+    """Make the comparisons in which the best item of an answer is better than another item.
 
     Args:
         judgements: a table of judgements.
@@ -82,7 +82,7 @@ def _comparisons_with_best(judgements: Judgements, rows: I64) -> SetComparisons:
 
 
 def _comparisons_with_worst(judgements: Judgements, rows: I64) -> SetComparisons:
-    """Compare the worst item of each answer with each other item except the best item.
+    """Make the comparisons in which another item than the best is better than the worst item.
 
     Args:
         judgements: a table of judgements.
@@ -136,7 +136,13 @@ class _VoteColumns(NamedTuple):
 
 
 def _votes_about_pairs(judgements: Judgements, rows: I64 | None) -> _VoteColumns:
-    """Make a vote of each answer about two items; see `SharedVotes.of` for the arguments."""
+    """Make a vote of each answer about two items.
+
+    Args:
+        judgements: a table of judgements.
+        rows: the rows of the answers. If None, all answers about the order of two items that are
+            not undone.
+    """
     if rows is None:
         rows = np.flatnonzero(judgements.is_vote)
     low, high = judgements.pairs()
@@ -165,9 +171,9 @@ def _votes_about_sets(judgements: Judgements) -> _VoteColumns:
 
 
 def _differs_from_previous(numbers: I64) -> Bool:
-    """Return a mask of the numbers that differ from the number before, and of the first number.
+    """Tell which numbers differ from the number before; the first number always does.
 
-    No number is negative.
+    No number may be negative.
     """
     differs: Bool = np.diff(numbers, prepend=-1) != 0
     return differs

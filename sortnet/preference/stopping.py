@@ -87,7 +87,7 @@ class Remaining:
         if self.questions is None:
             return None
         factor_each_way = _WIDEST**0.5
-        low = int(self.questions / factor_each_way + 1)
+        low = int(self.questions / factor_each_way + 1)  # rounded up; `high` is rounded down
         high = int(self.questions * factor_each_way)
         if self.fewest is not None:
             low = max(low, self.fewest)
@@ -189,7 +189,7 @@ def questions_left(forecast: Forecast | None, answered: int, n_free: int) -> Lef
     if forecast is None:
         return Left(None, None, None, suffices=n_free > 0)
     fewest, questions, most = forecast.left(answered)
-    n_needed = MANY if questions is None else questions
+    n_needed = MANY if questions is None else questions  # not known: at least 2²⁰
     return Left(
         fewest=min(fewest, n_free),
         questions=_at_most(questions, n_free),
@@ -201,8 +201,8 @@ def questions_left(forecast: Forecast | None, answered: int, n_free: int) -> Lef
 def _at_most(number: int | None, limit: int) -> int | None:
     """Return the smaller of a number and a limit.
 
-    A forecast says "not known", None, instead of a number above `MANY`. So an unknown number is
-    above any limit below `MANY`; with a larger limit the result is unknown, too.
+    The number is None, "not known", if a forecast finds that it is above 2²⁰. So the result is the
+    limit if the limit is smaller than 2²⁰; otherwise the result is not known, either.
     """
     if number is None:
         return limit if limit < MANY else None
@@ -365,7 +365,7 @@ def _wrong_share_of_group(
     """
     if len(members) < 2:
         return 0.0
-    # The pairs are listed or drawn as pairs of indexes of `members`, in a single group.
+    # The pairs are listed or drawn as pairs of indexes in the array `members`.
     indexes = Groups(None, len(members))
     if indexes.n_pairs <= most_pairs:
         i, j = indexes.every()
@@ -376,10 +376,11 @@ def _wrong_share_of_group(
 
 
 def wrong_share(mean: F64, variance: F64, tie: float = 0.0) -> float:
-    """Compute the expected share of wrongly ordered pairs: the mean of Φ(-(|μ| + τ/2) / σ).
+    """Compute the share of pairs that are expected to be in the wrong order.
 
-    Items that differ by less than the tie threshold τ have no wrong order. Only half of the
-    threshold is counted, because the threshold is uncertain itself.
+    It is the mean of Φ(-(|μ| + τ/2) / σ) over the pairs. Items that differ by less than the tie
+    threshold τ have no wrong order. Only half of the threshold is counted, because the threshold is
+    uncertain itself.
 
     Args:
         mean: (m,) the expected difference μ of the two scores of each pair.
@@ -393,8 +394,8 @@ def wrong_share(mean: F64, variance: F64, tie: float = 0.0) -> float:
 def holdout_check(p: F64, is_right: Bool, *, left_out: bool) -> Check:
     """Check the model by unseen answers.
 
-    The check passes if there are enough answers, and the share of right predictions is at most two
-    standard errors below the mean of p. The standard error is sqrt(mean of p (1 - p) / m).
+    The check passes if there are at least 8 answers, and the share of right predictions is at most
+    two standard errors below the mean of p. The standard error is sqrt(mean of p (1 - p) / m).
 
     Args:
         p: (m,) the probability of the answer that the model expects to each question.
@@ -434,6 +435,9 @@ def whether_to_stop(
     state: Progress, goal: Goal, n_free: int, check: Check, left: Left
 ) -> tuple[bool, str]:
     """Decide whether to stop, and give the reason as a line of text.
+
+    A session stops if the goal is reached and the check of the model is passed, or if no answer can
+    change the distance from the goal.
 
     Args:
         state: the distance from the goal.

@@ -99,7 +99,7 @@ class MergePass:
         merge.merged.append(winning_run.popleft())
         if left and right:
             self._wait_for_answer(merge)
-        else:
+        else:  # one of the runs is empty, and the items of the other run are in order already
             self._finish_run([*merge.merged, *left, *right], merge.parent)
 
     def _start(self, items: list[int], parent: _Merge | None) -> None:
@@ -168,9 +168,13 @@ Strategy: TypeAlias = Callable[[View, np.random.Generator], Pair | None]
 
 
 def random_pair(view: View, rng: np.random.Generator) -> Pair | None:
-    """Choose a random free pair; all free pairs have the same probability.
+    """Choose a random pair that may be asked; all such pairs have the same probability.
 
-    Cost: a few draws; if hardly any pair is free, a pass over all pairs, at most 20,000.
+    Pairs are drawn until one may be asked. After 100 draws, the pair is drawn from the list of all
+    pairs that may be asked. If there is no list, because there are more than 20,000 pairs, no pair
+    is chosen.
+
+    Cost: a few draws; if hardly any pair may be asked, a pass over the list of all pairs.
     """
     for _ in range(_TRIES):
         i, j = _draw_pair(view, rng)
@@ -187,7 +191,11 @@ def random_pair(view: View, rng: np.random.Generator) -> Pair | None:
 
 
 def _draw_pair(view: View, rng: np.random.Generator) -> Pair:
-    """Draw a random pair, which may be forbidden; its two items may be the same."""
+    """Draw a random pair; it may be a pair that must not be asked, or the same item twice.
+
+    If the user gave a list of pairs, the pair is from the list. Else both items are from the same
+    group.
+    """
     if view.every is not None and view.listed:
         first, second = view.every
         k = rng.integers(len(first))
@@ -200,7 +208,7 @@ def _draw_pair(view: View, rng: np.random.Generator) -> Pair:
 
 
 def merge_pass(view: View, rng: np.random.Generator) -> Pair | None:
-    """Choose the comparison that a merge sort has waited for longest, of those that are free.
+    """Choose the pair that a merge sort has waited for longest, and that may be asked.
 
     The comparisons of a merge sort connect all items.
     """
@@ -218,29 +226,36 @@ def connect(view: View, rng: np.random.Generator) -> Pair | None:
     is_joining = view.component[first] != view.component[second]
     i = first[is_joining]
     j = second[is_joining]
-    return _worthiest_pair(view, (i, j), _information_of_answers(view, i, j), rng)
+    bits = _information_of_answers(view, i, j)
+    return _worthiest_pair(view, (i, j), bits, rng)
 
 
 def bald(view: View, rng: np.random.Generator) -> Pair | None:
-    """Choose the pair whose answer is most informative about the scores; see `information`.
+    """Choose the pair whose answer is expected to tell most about the scores.
+
+    This is BALD, Bayesian active learning by disagreement: the expected information is the mutual
+    information, in bits, between the answer and the scores.
 
     Cost: the information of each pair is computed, if there are at most 20,000 pairs. Else 4,000
     pairs are drawn: half of them are neighbours in the ranking, and an eighth have an item with few
     answers. Items with few answers are searched among 20,000 items at most.
     """
-    i, j = _candidates(view, rng)
-    return _worthiest_pair(view, (i, j), _information_of_answers(view, i, j), rng)
+    first, second = _candidates(view, rng)
+    bits = _information_of_answers(view, first, second)
+    return _worthiest_pair(view, (first, second), bits, rng)
 
 
 def top_pair(view: View, rng: np.random.Generator) -> Pair | None:
     """Choose the pair whose answer tells most about which items are among the top.
 
-    The worth of a pair is the product of two factors: the information of its answer, see
-    `information`, and Σ q (1 - q) / (1 + Σ m), where both sums are over the two items. Here q is
-    the probability that an item is among the top of its group, and m the number of pending
-    questions about the item. In simulations this strategy finds a top ten as fast as a much slower
-    strategy, which chooses the pair whose answer explains most of the variance of all memberships
-    in the top.
+    The worth of a pair is the information of its answer about the scores, times a weight. The
+    weight is large if it is uncertain whether the two items are among the top, and if few questions
+    about them are pending. With the probability q that an item is among the top of its group, and
+    the number m of pending questions about the item, both summed over the two items, the weight is
+    Σ q (1 - q) / (1 + Σ m).
+
+    In simulations this strategy finds a top ten as fast as a much slower strategy, which chooses
+    the pair whose answer explains most of the variance of all memberships in the top.
 
     Cost: as `bald`. If there are more than 200 items, 400 items are drawn in proportion to
     q (1 - q), and each drawn item is paired with ten neighbours.
@@ -251,12 +266,16 @@ def top_pair(view: View, rng: np.random.Generator) -> Pair | None:
         i, j = _sampled(view.every, rng)
     else:
         i, j = _neighbours_among_drawn(view, uncertainty, rng)
-    weight = (uncertainty[i] + uncertainty[j]) / (1 + view.pending[i] + view.pending[j])
-    return _worthiest_pair(view, (i, j), _information_of_answers(view, i, j) * weight, rng)
+    n_pending = view.pending[i] + view.pending[j]
+    weight = (uncertainty[i] + uncertainty[j]) / (1 + n_pending)
+    bits = _information_of_answers(view, i, j)
+    return _worthiest_pair(view, (i, j), bits * weight, rng)
 
 
 def _neighbours_among_drawn(view: View, weight: F64, rng: np.random.Generator) -> CandidatePairs:
-    """Draw items in proportion to a weight, and return pairs of neighbours among the drawn items.
+    """Draw items, and pair each drawn item with its neighbours in the ranking of the drawn items.
+
+    Items with a larger weight are more likely to be drawn, see `draw_in_proportion`.
 
     Args:
         view: the state of the session.
@@ -341,7 +360,7 @@ def _information_of_answers(view: View, i: I64, j: I64) -> F64:
 
 
 def _candidates(view: View, rng: np.random.Generator) -> CandidatePairs:
-    """Return the pairs to choose from: all pairs if they are few, else a sample, see `bald`."""
+    """Return the pairs to choose from: all pairs if they are few, else a sample of 4,000 pairs."""
     if view.every is not None:
         return _sampled(view.every, rng)
     # Half of the candidates are neighbours, an eighth have an item with few answers, and the rest
@@ -401,7 +420,7 @@ def _sampled(pairs: CandidatePairs, rng: np.random.Generator) -> CandidatePairs:
 def _worthiest_pair(
     view: View, pairs: CandidatePairs, worth: F64, rng: np.random.Generator
 ) -> Pair | None:
-    """Choose the free pair with the highest worth; None if no pair is free.
+    """Choose the pair with the highest worth that may be asked; None if no pair may be asked.
 
     Pairs of equal worth are in random order.
     """

@@ -78,7 +78,7 @@ class Votes:
         return replace(self, kind=np.where(by_model, MODEL, PERSON))
 
     def with_known(self, models: Collection[int], gold: Iterable[Pair]) -> Votes:
-        """Mark the votes of models, and append the known answers to gold pairs.
+        """Mark the votes of models, and add a vote for the known answer to each gold pair.
 
         Without gold pairs, a model that is the only annotator is not marked, because errors of the
         model cannot be told from true differences. Without votes, no known answers are added.
@@ -115,10 +115,7 @@ class Votes:
         return bool(self.of_kind(MODEL).all())
 
     def busiest_as_person(self) -> Votes:
-        """Return the same votes; the annotator with the most rows counts as a person.
-
-        All other annotators count as models.
-        """
+        """Mark the annotator with the most rows as a person, and all other annotators as models."""
         busiest = np.bincount(self.annotator).argmax()
         return replace(self, kind=np.where(self.annotator == busiest, PERSON, MODEL))
 
@@ -137,8 +134,11 @@ class Votes:
         """
         if self.probit is None or annotators is None:
             return replace(self, probit=None)
-        probit = np.where(np.isin(self.annotator, [*annotators]), np.nan, self.probit)
-        return replace(self, probit=None if np.isnan(probit).all() else probit)
+        is_in_words = np.isin(self.annotator, [*annotators])
+        probit = np.where(is_in_words, np.nan, self.probit)
+        if np.isnan(probit).all():
+            return replace(self, probit=None)
+        return replace(self, probit=probit)
 
     def of_kind(self, *kinds: int) -> Bool:
         """Tell for each row whether the answer has one of the given kinds, (m,)."""
@@ -176,13 +176,13 @@ class Votes:
             rows: the rows of the judgements about sets in the table.
         """
         has_best = judgements.best[rows] >= 0  # else all items are equally good
-        choices = rows[has_best]
-        alike = rows[~has_best]
-        best = judgements.best[choices].astype(np.int64)
-        worst = judgements.worst[choices].astype(np.int64)
+        choice_rows = rows[has_best]
+        alike_rows = rows[~has_best]
+        best = judgements.best[choice_rows].astype(np.int64)
+        worst = judgements.worst[choice_rows].astype(np.int64)
         columns_by_layout = [
-            *rows_of_choices(judgements.items(choices), best, worst, choices),
-            *rows_of_alike(judgements.items(alike), alike),
+            *rows_of_choices(judgements.items(choice_rows), best, worst, choice_rows),
+            *rows_of_alike(judgements.items(alike_rows), alike_rows),
         ]
         set_votes = [_votes_of_sets(judgements, columns) for columns in columns_by_layout]
         no_set = np.full(len(self), -1)
@@ -210,7 +210,7 @@ class Votes:
         selected = mask
         if self.answer is not None and mask.dtype == np.bool_:
             incomplete_answers = np.unique(self.answer[~mask])
-            is_of_set = self.answer >= 0
+            is_of_set = self.answer >= 0  # all answers about pairs have the same number, -1
             is_incomplete = is_of_set & np.isin(self.answer, incomplete_answers)
             selected = mask & ~is_incomplete
         return replace(self, **{name: column[selected] for name, column in self._columns()})
@@ -246,7 +246,7 @@ class Votes:
     def drawn(self, share: float, rng: np.random.Generator) -> Bool:
         """Draw a random share of the answers; return a mask of the rows of the drawn answers."""
         is_drawn = rng.random(len(self)) < share
-        for sets in self.sets:
+        for sets in self.sets:  # the first row of an answer about a set decides for all its rows
             is_drawn[sets.rows] = is_drawn[sets.first, None]
         return is_drawn
 
@@ -320,10 +320,11 @@ def _votes_of_sets(judgements: Judgements, columns: SetColumns) -> Votes:
 
 
 def unseen(mean: F64, variance: F64, slope: F64, weight: F64) -> tuple[F64, F64]:
-    """Approximate the mean and the variance of each answer's z as if the answer were not given.
+    """Predict each answer from all other answers: approximate the mean and the variance of its z.
 
-    Laplace's approximation of leaving one answer out (Vehtari and others, 2016, eq. 29):
-    variance' = variance / (1 - weight variance), mean' = mean - variance' slope.
+    z is the argument of an answer's likelihood: the difference of the two items as the annotator
+    sees it. This is Laplace's approximation of leaving one answer out (Vehtari and others, 2016,
+    eq. 29): variance' = variance / (1 - weight variance), mean' = mean - variance' slope.
 
     Args:
         mean, variance: (m,) the mean and the variance of z, given all answers.
@@ -337,29 +338,34 @@ def unseen(mean: F64, variance: F64, slope: F64, weight: F64) -> tuple[F64, F64]
 
 def unseen_in_blocks(
     mean: F64,
-    C: F64,
+    covariance: F64,
     votes: Votes,
     likelihood: tuple[F64, F64],
     reliability: F64,
     side: F64,
     n_items: int,
 ) -> tuple[F64, F64]:
-    """Approximate the mean and variance of each answer's gap as if its annotator had not answered.
+    """Predict the difference of scores in each answer without the answers of its annotator.
 
-    The gap of an answer is s_left - s_right. An annotator's answers are left out together, or in
-    blocks of at most 128 answers. With the covariances G of a block's gaps, K of the arguments z of
-    the block's answers, and k of the gaps with z, and the diagonal matrix W of the weights:
+    The prediction is the mean and the variance of the gap. The gap of an answer is the score of its
+    left item minus the score of its right item. The log-likelihood of the answer depends on
+    z = reliability · gap + side · (side bias of the annotator). An annotator's answers are left out
+    together, or in blocks of at most 128 answers.
+
+    A block is left out by these formulas. They have the covariances G of the block's gaps with each
+    other, K of its z with each other, and k of its gaps with its z, and the diagonal matrix W of
+    the weights:
 
         k' = k (I - W K)⁻¹
         mean' = mean - k' slope,  variance' = diag(G + k' W kᵀ)
 
     Args:
         mean: (m,) the mean of each gap, given all answers.
-        C: (n + a, n + a) the covariance of n scores and a side biases.
+        covariance: (n + a, n + a) the covariance of the scores of n items, which come first, and
+            the side biases of a annotators.
         votes: the answers.
-        likelihood: (m,), (m,) the slope and the weight of each answer's log-likelihood in z. This
-            argument is z = reliability (s_left - s_right) + side b, with the annotator's side bias
-            b.
+        likelihood: (m,), (m,) the first derivative of each answer's log-likelihood in z, the slope,
+            and minus the second derivative, the weight.
         reliability, side: (m,) the factors in each answer's z.
         n_items: the number of items n.
     """
@@ -367,21 +373,22 @@ def unseen_in_blocks(
     unseen_mean = np.empty_like(mean)
     unseen_variance = np.empty_like(mean)
     for block in _blocks_by_annotator(votes.annotator):
-        position_of_bias = n_items + votes.annotator[block]
-        covariances = _covariances_of_block(
-            C,
-            votes.left[block],
-            votes.right[block],
-            position_of_bias,
+        covariances_of_block = _covariances_of_block(
+            covariance,
+            left=votes.left[block],
+            right=votes.right[block],
+            bias=n_items + votes.annotator[block],
             reliability=reliability[block],
             side=side[block],
         )
-        k = covariances.gaps_with_z
-        w = weight[block]
-        identity_minus_WK = np.eye(len(block)) - w[:, None] * covariances.z
-        unseen_k = np.linalg.solve(identity_minus_WK.T, k.T).T
-        unseen_mean[block] = mean[block] - unseen_k @ slope[block]
-        unseen_variance[block] = np.diag(covariances.gaps) + np.sum(unseen_k * w * k, axis=1)
+        gaps_with_z = covariances_of_block.gaps_with_z
+        weight_of_block = weight[block]
+        identity_minus_WK = np.eye(len(block)) - weight_of_block[:, None] * covariances_of_block.z
+        # The unseen covariance k' is the solution of k' (I - W K) = k, which is transposed here.
+        unseen_gaps_with_z = np.linalg.solve(identity_minus_WK.T, gaps_with_z.T).T
+        unseen_mean[block] = mean[block] - unseen_gaps_with_z @ slope[block]
+        added_variance = np.sum(unseen_gaps_with_z * weight_of_block * gaps_with_z, axis=1)
+        unseen_variance[block] = np.diag(covariances_of_block.gaps) + added_variance
     return unseen_mean, np.maximum(unseen_variance, _LEAST_VARIANCE)
 
 
@@ -404,12 +411,13 @@ def _blocks_by_annotator(annotator: I64) -> Iterator[I64]:
 class _Covariances(NamedTuple):
     """Covariances in a block of b answers, each a (b, b) matrix.
 
-    The gap of an answer is s_left - s_right. The argument of its likelihood is z.
+    The gap of an answer is the score of its left item minus the score of its right item. The
+    log-likelihood of the answer depends on z, the gap as the annotator sees it.
 
     Attributes:
-        gaps: the covariance of the gaps with each other.
-        gaps_with_z: the covariance of the gaps (rows) with the arguments z (columns).
-        z: the covariance of the arguments z with each other.
+        gaps: the covariances of the gaps with each other.
+        gaps_with_z: the covariances of the gaps (rows) with the z (columns).
+        z: the covariances of the z with each other.
     """
 
     gaps: F64
@@ -418,24 +426,29 @@ class _Covariances(NamedTuple):
 
 
 def _covariances_of_block(
-    C: F64, i: I64, j: I64, bias: I64, *, reliability: F64, side: F64
+    covariance: F64, *, left: I64, right: I64, bias: I64, reliability: F64, side: F64
 ) -> _Covariances:
-    """Compute the covariances of the gaps and of the arguments z = c (s_i - s_j) + f b of answers.
+    """Compute the covariances in a block of answers from the covariance of scores and side biases.
 
-    Here c is the annotator's reliability, b the annotator's side bias, and f the factor of the side
-    bias in the answer.
+    They follow from z = c gap + f b, with the reliability c and the side bias b of the annotator,
+    and the factor f of the side bias in the answer.
 
     Args:
-        C: the covariance of all scores and side biases.
-        i, j: the positions in C of the scores of each answer's left and right item.
-        bias: the position in C of each answer's side bias.
+        covariance: the covariance of all scores and side biases.
+        left, right: the position in `covariance` of the score of each answer's left and right item.
+        bias: the position in `covariance` of the side bias of each answer's annotator.
         reliability: the reliability c in each answer's z.
         side: the factor f in each answer's z.
     """
     c = reliability
-    gaps = C[np.ix_(i, i)] - C[np.ix_(i, j)] - C[np.ix_(j, i)] + C[np.ix_(j, j)]
-    gaps_with_bias = side * (C[np.ix_(i, bias)] - C[np.ix_(j, bias)])
-    biases = np.outer(side, side) * C[np.ix_(bias, bias)]
+    gaps = (
+        covariance[np.ix_(left, left)]
+        - covariance[np.ix_(left, right)]
+        - covariance[np.ix_(right, left)]
+        + covariance[np.ix_(right, right)]
+    )
+    gaps_with_bias = side * (covariance[np.ix_(left, bias)] - covariance[np.ix_(right, bias)])
+    biases = np.outer(side, side) * covariance[np.ix_(bias, bias)]
     gaps_with_z = c * gaps + gaps_with_bias
     z = c[:, None] * gaps_with_z + c * gaps_with_bias.T + biases
     return _Covariances(gaps, gaps_with_z, z)

@@ -166,7 +166,7 @@ class Ranker(ABC):
         start = arrangement(queries)
 
         def order(changed: Queries) -> I64:
-            """Sort a copy whose columns were changed."""
+            """Rank the documents by features of which some columns were changed."""
             return self._by_scores(changed, start)
 
         copy = queries.with_features(queries.features.copy())

@@ -168,14 +168,14 @@ class Model(Ranker):
         return margin_of(trainable(self.comparator))
 
     def repeatable(self, queries: Queries) -> tuple[Queries, Callable[[Queries], I64], I64]:
-        """Prepare sorting scaled documents many times, see `Ranker.repeatable`."""
+        """Prepare sorting the same documents many times with changed columns of scaled features."""
         # The features are scaled once, before they are shuffled within a query. With every scaling
         # the result is the same as if they were shuffled first.
         scaled = self.scaler(queries)
         start = arrangement(scaled)
 
         def order(changed: Queries) -> I64:
-            """Sort a copy whose columns were changed."""
+            """Rank the documents by features of which some columns were changed."""
             return sort(self.comparator, changed, start=start).order
 
         return scaled, order, self.scaler.sources

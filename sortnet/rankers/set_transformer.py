@@ -76,7 +76,7 @@ class SetSettings(ContextSettings):
         return listnet if self.algorithm == "listnet" else super().query_loss
 
     def candidates(self, train: Queries) -> list[Self]:
-        """List the settings to fit, with a number of points for the longest training query."""
+        """List candidates: the settings, with a number of points for the longest training query."""
         points = self.points
         if points is None:
             points = _POINTS if train.sizes.max() > _MANY else 0

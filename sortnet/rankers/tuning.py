@@ -225,7 +225,7 @@ def _inner_parts(queries: Queries, n_parts: int, seed: int) -> list[Part]:
 
 
 def _by_grid(trials: _Trials, settings: Settings, grids: Sequence[Grid]) -> Settings:
-    """Try every combination of each grid, starting from the settings of the grid before it."""
+    """Try all combinations of one grid after another; each grid starts from the best so far."""
     for grid in grids:
         tried = []
         for values in product(*grid.values()):

@@ -24,7 +24,7 @@ _LAST_BIN = _GREATEST_EXPONENT - _LEAST_EXPONENT + 1
 MARGIN_EDGES = tuple(2.0**k for k in range(_LEAST_EXPONENT, _GREATEST_EXPONENT + 1))
 RANK_BINS = ("1", "2", "3", "4", "5", "6-7", "8-10", "11-20", "21-50", "51+")
 _LAST_RANKS = (1, 2, 3, 4, 5, 7, 10, 20, 50)  # the last rank of each bin but the last bin
-# The bin of the document at each place, from place 0, rank 1; all later places are in the last bin.
+# The bin of each place in a ranking, from place 0 (rank 1); all later places have the last bin.
 _BIN_OF_PLACE = np.searchsorted(_LAST_RANKS, np.arange(1, 52)).astype(np.int8)
 _TRIPLES = 500  # 500 triples measure a share of 1 % with a standard error of 0.4 %
 
@@ -128,7 +128,7 @@ def _are_cyclic(comparator: Comparator, queries: Queries, triples: I64) -> Bool:
 
 
 def rank_changes(comparator: Comparator, queries: Queries) -> list[RankChange]:
-    """Measure how the ranking changes from another starting order, or by another sort.
+    """Measure how the ranking changes if the sort starts from another order, or is a quicksort.
 
     The ranking of `sort` is compared with the rankings from five random orders, and with the
     ranking of a quicksort. Documents of a query with the same features count as interchangeable.
@@ -206,14 +206,15 @@ def quicksort(comparator: Comparator, queries: Queries, *, start: I64 | None = N
         refuse_nan(margin, queries, i)
         batches.append((i, j, margin))
         side = np.zeros(len(part), np.int64)  # -1: before the pivot, 0: the pivot, 1: after it
-        side[places] = np.where(margin == 0, np.sign(places - pivots), -np.sign(margin))
+        side_before_level = np.sign(places - pivots)  # a tie does not change the side
+        side[places] = np.where(margin == 0, side_before_level, -np.sign(margin))
         order, part = _divide_by_side(order, part, side)
     i, j, margins = (np.concatenate(column) for column in zip(*batches, strict=True))
     return Sorting(order, ComparedPairs.of(i, j, margin=margins))
 
 
 def _divide_by_side(order: I64, part: I32 | I64, side: I64) -> tuple[I64, I64]:
-    """Divide each part of `quicksort` into its three sides, each of which becomes a part.
+    """Divide each part of `quicksort` by its pivot into three new parts.
 
     Args:
         order: (n_docs,) the documents in their places.
@@ -389,7 +390,7 @@ class Tally:
         place_in_query = np.arange(docs.start, docs.stop) - np.repeat(starts, sizes)
         last_place = len(_BIN_OF_PLACE) - 1  # further places are in the same bin
         self._bins[order] = _BIN_OF_PLACE[np.minimum(place_in_query, last_place)]
-        # The bin of a margin follows from its bits, see `_bin_of_margin`.
+        # Edges of bins are powers of 2, so the exponent in the bits of a margin tells its bin.
         bits = np.ascontiguousarray(compared.margin, np.float32).view(np.int32)
         is_decided = compared.answered & (compared.answer != 0.5)
         _count_comparisons(

@@ -130,7 +130,7 @@ def _make_steps(
 
 
 def _takes_b(margin: Tensor, a: Tensor, b: Tensor, end_a: Tensor, end_b: Tensor) -> Tensor:
-    """Decide which merges take the next document of their second run, a mask.
+    """Mask of the merges that take the next document of their second run.
 
     In a tie the document of the first run goes first. When one run is used up, a merge takes the
     documents of the other run.

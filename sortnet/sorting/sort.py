@@ -121,7 +121,7 @@ def _sorted_run(
     form: Form | None,
     on_device: OnDevice | None,
 ) -> tuple[slice, Sorting]:
-    """Sort the queries from `first` to `last` - 1, see `sorted_runs`.
+    """Sort the queries from `first` to `last` - 1; return their documents and the result.
 
     The features of these queries are freed when this function returns, before the next queries are
     read.
@@ -339,7 +339,7 @@ def refuse_nan(margin: F32, queries: Queries, i: I32 | I64) -> None:
 
 
 def _prepare_compiled(form: Form, X: F32) -> tuple[F64, F64] | None:
-    """Prepare n documents for the compiled sort, by the form of the margin.
+    """Prepare n documents for the compiled sort, as the form of the margin demands.
 
     Returns:
         For a `Score` the scores, (n,), and no weights; for `DualUnits` the result of

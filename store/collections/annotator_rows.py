@@ -48,7 +48,7 @@ class AnnotatorRows(CollectionRows):
         checked_name("annotator", name)
         if create and not self._annotator_key(name):
             with self.locked():
-                self._annotator_keys([name])
+                self._annotator_keys([name])  # creates the annotator
         annotators = self._annotators(AnnotatorRow.name == name)
         if not annotators:
             known_names = [annotator.name for annotator in self.annotators()[:_N_LISTED]]

@@ -99,10 +99,10 @@ class BatchRows(AnnotatorRows):
             return connection.execute(query.where(BatchRow.name == name)).scalar()
 
     def _is_batch(self, name: str) -> tuple[ColumnElement[bool], ...]:
-        """Return the conditions that a row is the batch of this name in the collection."""
+        """Return the SQL conditions for the row of the batch with this name."""
         return BatchRow.collection == self.number, BatchRow.name == name
 
 
 def _batch(row: Row[Any]) -> Batch:
-    """Make a batch of a row of the query `_BATCHES`."""
+    """Make a batch from a row that the query `_BATCHES` returns."""
     return Batch(row.name, row.annotator_name, row.created, row.cancelled, row.n_open, row.about)

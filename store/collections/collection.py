@@ -64,7 +64,7 @@ class Stored(NamedTuple):
 
 
 class Collection(DecisionRows, JudgementRows, ServerRows, BatchRows):
-    """A collection as `Store.collection` returns it.
+    """A named set of items in a store, with the annotators' judgements about the items.
 
     A criterion of a collection is a collection too, named `NAME:CRITERION`. It has judgements,
     annotators and decisions of its own, and asks about the items of the collection NAME.
@@ -151,12 +151,13 @@ class Collection(DecisionRows, JudgementRows, ServerRows, BatchRows):
             StudyError: on an unknown item, or if a decision changes nothing.
         """
         criteria = self.asked()
+        has_criteria = criteria != [self]
         is_about_links = {decision.kind for decision in decisions} <= LINKS
-        if criteria != [self] and not is_about_links:
+        if has_criteria and not is_about_links:
             return self._decide_for_each(criteria, decisions)
         names = {decision.annotator for decision in decisions if decision.annotator is not None}
         for name in names:
-            self.annotator(name, create=False)
+            self.annotator(name, create=False)  # raises an error if the annotator is unknown
         with self.locked():
             keys = self._annotator_keys(names)
             now = self.clock()
@@ -166,7 +167,7 @@ class Collection(DecisionRows, JudgementRows, ServerRows, BatchRows):
     def _decide_for_each(
         self, criteria: Sequence[Collection], decisions: Sequence[Decision]
     ) -> list[Decision]:
-        """Append decisions to each criterion, and return all of them with their new numbers.
+        """Append decisions to each criterion, and return the stored decisions with their numbers.
 
         A criterion may refuse the decisions, for instance if it has made them before.
 
@@ -175,6 +176,7 @@ class Collection(DecisionRows, JudgementRows, ServerRows, BatchRows):
                 decision that must be about one criterion.
             StudyError: if all criteria refuse the decisions.
         """
+        # Questions and gold pairs differ between criteria.
         if any(decision.kind in ABOUT_ONE for decision in decisions):
             self.check_one_question()  # raises the error
         names = {decision.annotator for decision in decisions if decision.annotator is not None}
@@ -282,7 +284,7 @@ class Collection(DecisionRows, JudgementRows, ServerRows, BatchRows):
     def _without_answered(
         self, questions: Sequence[Question], annotator: str, after: int
     ) -> list[Question]:
-        """Return the questions none of whose pairs the annotator has answered since a judgement.
+        """Leave out questions with a pair that the annotator has answered since a judgement.
 
         Args:
             questions: the questions.
@@ -329,6 +331,7 @@ class Collection(DecisionRows, JudgementRows, ServerRows, BatchRows):
             is_new = stored is None
             if stored is None:
                 stored = self._insert_answer(lease, judgement, now)
+            # In the usual case, no other judgement came between: this saves reading judgements.
             if after is None or stored.number == after + 1:
                 later_judgements = Judgements.of([stored])
             else:

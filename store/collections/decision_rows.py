@@ -28,7 +28,12 @@ _EXCLUDING_OR_PAUSING = _DECISIONS.where(
     DecisionRow.kind.in_(("exclude", "include", "pause", "resume")),
     or_(DecisionRow.annotator == bindparam("annotator"), DecisionRow.annotator.is_(None)),
 )
-_ENDS_LEASES = ("exclude", "pause", "revoke", "retire")  # kinds of decisions that take back leases
+_KINDS_THAT_END_LEASES = (
+    "exclude",
+    "pause",
+    "revoke",
+    "retire",
+)  # kinds of decisions that take back leases
 
 
 class DecisionRows(AnnotatorRows, ItemRows, LeaseRows):
@@ -123,6 +128,8 @@ class DecisionRows(AnnotatorRows, ItemRows, LeaseRows):
     def _carry_out(self, decision: Decision, annotator: int | None) -> None:
         """Close the leases that a decision ends, or renew the token of an annotator's link.
 
+        Leases end if an annotator is excluded, paused or loses the link, or if an item is retired.
+
         Args:
             decision: the decision.
             annotator: the key of the decision's annotator. If None, the decision is about an item,
@@ -130,7 +137,7 @@ class DecisionRows(AnnotatorRows, ItemRows, LeaseRows):
         """
         if decision.kind == "renew":
             self._renew_token(annotator)
-        if decision.kind not in _ENDS_LEASES:
+        if decision.kind not in _KINDS_THAT_END_LEASES:
             return
         if decision.item is not None:
             self._close_leases_about(decision.item)

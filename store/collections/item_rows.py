@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from sqlalchemy import bindparam, func, select, update
+from sqlalchemy import Subquery, bindparam, func, select, update
 from sqlalchemy.orm import aliased
 
 from sortnet.core import F32, I64
@@ -31,7 +31,7 @@ FEATURE = np.dtype("<f4")  # type of a stored feature, the same on machines of a
 # it.
 _LAST = select(func.max(ItemRow.number)).where(ItemRow.collection == bindparam("of"))
 # Columns of a stored item that change if the item is added again.
-_REPLACED = ("text", "image", "audio", "features", "group_name", "context", "shown")
+_REPLACED_COLUMNS = ("text", "image", "audio", "features", "group_name", "context", "shown")
 
 
 class ItemRows(CollectionRows):
@@ -63,7 +63,7 @@ class ItemRows(CollectionRows):
         return np.array([tuple(row) for row in rows], np.int64)
 
     def allow_pairs(self, pairs: I64) -> None:
-        """Add pairs (m, 2) that annotators may be asked about; earlier pairs stay."""
+        """Add m pairs of items, (m, 2), that annotators may be asked about; earlier pairs stay."""
         keys = ["collection", "low", "high"]
         insert = upsert(self.database.dialect, AllowedPairRow, keys, ["collection"])
         rows = [
@@ -107,7 +107,7 @@ class ItemRows(CollectionRows):
         rows = _rows_of_items(self.number, items, fitted)
         if not rows:
             return
-        replaced = list(_REPLACED)
+        replaced = list(_REPLACED_COLUMNS)
         if items.shown is None:
             # Stored items keep their shown columns if the new items have none.
             replaced.remove("shown")
@@ -156,14 +156,15 @@ class ItemRows(CollectionRows):
 
     def _refuse_separated_pairs(self, source: str) -> None:
         """Refuse groups that separate two items of a judged pair or of an allowed pair."""
-        separated_pairs = (
-            ("judged", _pairs_across_groups(JudgementRow, self.number)),
-            ("judged", _judged_sets_across_groups(self.number)),
-            ("listed", _pairs_across_groups(AllowedPairRow, self.number)),
+        pairs_by_adjective = (
+            ("judged", _judged_pairs(self.number)),
+            ("judged", _pairs_of_judged_sets(self.number)),
+            ("listed", _allowed_pairs(self.number)),
         )
         with self.locked() as connection:
-            for adjective, query in separated_pairs:
-                ids = connection.execute(query.limit(1)).first()
+            for adjective, pairs in pairs_by_adjective:
+                separated = _separated_items(pairs, self.number)
+                ids = connection.execute(separated.limit(1)).first()
                 if ids is not None:
                     first_id, second_id = ids
                     pair = f"{first_id!r} and {second_id!r} are a {adjective} pair"
@@ -172,12 +173,11 @@ class ItemRows(CollectionRows):
 
     def _take_back_separated_questions(self) -> None:
         """Close the leases of open questions about items that are in different groups."""
-        leases_of_pairs = _pairs_across_groups(LeaseRow, self.number)
-        leases_of_pairs = leases_of_pairs.with_only_columns(LeaseRow.number)
-        leases_of_sets = _leased_sets_across_groups(self.number)
         with self.locked() as connection:
-            for numbers in (leases_of_pairs, leases_of_sets):
-                take_back = update(LeaseRow).where(LeaseRow.number.in_(numbers))
+            for pairs in (_leased_pairs(self.number), _pairs_of_leased_sets(self.number)):
+                separated = _separated_items(pairs, self.number)
+                leases = separated.with_only_columns(pairs.c.lease)
+                take_back = update(LeaseRow).where(LeaseRow.number.in_(leases))
                 connection.execute(take_back.values(open=False))
 
 
@@ -243,89 +243,70 @@ def _items_of_rows(collection: Any, rows: Any) -> Items:
     )
 
 
-def _pairs_across_groups(table: Any, collection: int) -> Any:
-    """Make a query of the ids of two items that are a pair in a table, but in different groups.
+def _judged_pairs(collection: int) -> Subquery:
+    """Build a query for the pairs in the judgements of a collection and its criteria."""
+    is_searched = JudgementRow.collection.in_(with_criteria(collection))
+    return select(JudgementRow.left, JudgementRow.right).where(is_searched).subquery()
 
-    The pairs of the collection and of its criteria are searched.
 
-    Args:
-        table: the class of a table whose rows are about two items. The columns with the numbers of
-            the items are `left` and `right`, or `low` and `high` in `AllowedPairRow`.
-        collection: the key of the collection.
-    """
-    first, second = aliased(ItemRow), aliased(ItemRow)
-    if table is AllowedPairRow:
-        left, right = table.low, table.high
-    else:
-        left, right = table.left, table.right
-    is_left = (first.collection == collection) & (first.number == left)
-    is_right = (second.collection == collection) & (second.number == right)
+def _pairs_of_judged_sets(collection: int) -> Subquery:
+    """Build a query for all pairs of items in judgements about more than two items."""
+    left, right = aliased(JudgementItemRow), aliased(JudgementItemRow)
+    is_one_judgement = (left.collection == right.collection) & (left.number == right.number)
     return (
-        select(first.id, second.id)
-        .select_from(table)
-        .join(first, is_left)
-        .join(second, is_right)
-        .where(table.collection.in_(with_criteria(collection)))
-        .where(first.group_name != second.group_name)
+        select(left.item.label("left"), right.item.label("right"))
+        .join(right, is_one_judgement & (left.place < right.place))
+        .where(left.collection.in_(with_criteria(collection)))
+        .subquery()
     )
 
 
-def _judged_sets_across_groups(collection: int) -> Any:
-    """Make a query of the ids of two items that are in one judgement, but in different groups.
+def _allowed_pairs(collection: int) -> Subquery:
+    """Build a query for the pairs that annotators may be asked about."""
+    is_searched = AllowedPairRow.collection.in_(with_criteria(collection))
+    pairs = select(AllowedPairRow.low.label("left"), AllowedPairRow.high.label("right"))
+    return pairs.where(is_searched).subquery()
 
-    The query searches the judgements about more than two items, which the collection or its
-    criteria have.
 
-    Args:
-        collection: the key of the collection.
+def _leased_pairs(collection: int) -> Subquery:
+    """Build a query for the pairs in leased questions, with the key of each pair's `lease`."""
+    is_searched = LeaseRow.collection.in_(with_criteria(collection))
+    pairs = select(LeaseRow.number.label("lease"), LeaseRow.left, LeaseRow.right)
+    return pairs.where(is_searched).subquery()
+
+
+def _pairs_of_leased_sets(collection: int) -> Subquery:
+    """Build a query for all pairs of items in open questions about more than two items.
+
+    The column `lease` is the key of the pair's lease.
     """
-    first, second = aliased(JudgementItemRow), aliased(JudgementItemRow)
-    is_one_judgement = (first.collection == second.collection) & (first.number == second.number)
-    is_searched = first.collection.in_(with_criteria(collection))
-    return _sets_across_groups(collection, first, second, is_one_judgement, is_searched)
-
-
-def _leased_sets_across_groups(collection: int) -> Any:
-    """Make a query of the numbers of open leases whose question has items of different groups.
-
-    The query searches the questions about more than two items, which the collection or its criteria
-    ask.
-
-    Args:
-        collection: the key of the collection.
-    """
-    first, second = aliased(LeaseItemRow), aliased(LeaseItemRow)
+    left, right = aliased(LeaseItemRow), aliased(LeaseItemRow)
     is_of_collection = LeaseRow.collection.in_(with_criteria(collection))
     open_leases = select(LeaseRow.number).where(is_of_collection, LeaseRow.open)
-    is_one_lease = first.lease == second.lease
-    is_searched = first.lease.in_(open_leases)
-    pairs = _sets_across_groups(collection, first, second, is_one_lease, is_searched)
-    return pairs.with_only_columns(first.lease)
+    return (
+        select(left.lease, left.item.label("left"), right.item.label("right"))
+        .join(right, (left.lease == right.lease) & (left.place < right.place))
+        .where(left.lease.in_(open_leases))
+        .subquery()
+    )
 
 
-def _sets_across_groups(
-    collection: int, first: Any, second: Any, is_one_question: Any, is_searched: Any
-) -> Any:
-    """Make a query of the ids of two items that are in one question, but in different groups.
+def _separated_items(pairs: Subquery, collection: int) -> Any:
+    """Build a query for the ids of the two items of each pair that is in different groups.
 
     Args:
-        collection: the key of the collection.
-        first: an alias of the table that has the items of the questions.
-        second: another alias of this table.
-        is_one_question: the condition that both rows are of one question.
-        is_searched: the condition that the question is searched.
+        pairs: a query for pairs; its columns `left` and `right` are the numbers of the items.
+        collection: the key of the collection that has the items.
     """
-    first_item, second_item = aliased(ItemRow), aliased(ItemRow)
-    is_first = (first_item.collection == collection) & (first_item.number == first.item)
-    is_second = (second_item.collection == collection) & (second_item.number == second.item)
+    left, right = aliased(ItemRow), aliased(ItemRow)
+    is_left = (left.collection == collection) & (left.number == pairs.c.left)
+    is_right = (right.collection == collection) & (right.number == pairs.c.right)
     return (
-        select(first_item.id, second_item.id)
-        .select_from(first)
-        .join(second, is_one_question & (first.place < second.place))
-        .join(first_item, is_first)
-        .join(second_item, is_second)
-        .where(is_searched)
-        .where(first_item.group_name != second_item.group_name)
+        select(left.id, right.id)
+        .select_from(pairs)
+        .join(left, is_left)
+        .join(right, is_right)
+        .where(left.group_name != right.group_name)
     )
 
 

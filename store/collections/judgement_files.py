@@ -24,7 +24,7 @@ from store.collections.judgement_lines import Form, Line, read_lines
 ExportForm: TypeAlias = Literal["jsonl", "csv", "chosen", "conversational"]
 _JUDGEMENT_FIELDS = [field.name for field in fields(Judgement) if field.name not in SET_FIELDS]
 FIELDS = ("id", "number", *(name for name in _JUDGEMENT_FIELDS if name != "number"))
-_EXPORTED = (*FIELDS, "excluded")
+_EXPORTED_COLUMNS = (*FIELDS, "excluded")
 # Columns that an export has only in the case named beside them. An import ignores the columns of
 # groups and questions.
 _SET_COLUMNS = ("items", "best", "worst")  # if a question is about more than two items
@@ -72,7 +72,8 @@ def export_judgements(
         form: the format.
         prompt: the prompt of every record. If empty, the context of the group, and the name of the
             group if it has no context.
-        weights: {annotator: weight}, see `annotator_weights`. If None, all weights are 1.
+        weights: {annotator: weight}; annotators without a weight do not count. If None, all
+            weights are 1.
         for_spreadsheets: whether texts of `csv` that a spreadsheet would run as formulas get an
             apostrophe. If there are such texts, there is a column `escaped`, by which an import
             removes the apostrophes. All other formats do not change texts.
@@ -113,9 +114,10 @@ def _preference_lines(
     weights: Mapping[str, float] | None,
     is_conversational: bool,
 ) -> list[dict[str, Any]]:
-    """Return the records of `preference_records`; raise a DataError if there are none.
+    """Return a record with a chosen and a rejected text for each pair with a majority.
 
-    Loaders of data sets would refuse an empty file, with unclear messages.
+    Without any record, a DataError is raised, because loaders of data sets refuse an empty file
+    with unclear messages.
     """
     judgements = collection.counted_judgements()
     lines = list(
@@ -134,7 +136,11 @@ def _preference_lines(
 def _judgement_lines(
     collection: Collection, items: Items
 ) -> tuple[list[str], list[dict[str, Any]]]:
-    """Return the names of the columns, and a line {column: cell} for each judgement."""
+    """Return the names of the columns, and a line {column: cell} for each judgement.
+
+    Some columns exist only if there are groups, questions about more than two items, or a text of
+    the question.
+    """
     decisions = collection.decisions()
     judgements = collection.judgements()
     excluded = study_of(decisions).excluded
@@ -145,7 +151,7 @@ def _judgement_lines(
         {**_cells(judgement, id, items), "excluded": judgement.annotator in excluded}
         for judgement, id in zip(judgements, ids, strict=False)
     ]
-    names = list(_EXPORTED)
+    names = list(_EXPORTED_COLUMNS)
     if items.groups is not None:
         names += _GROUP_COLUMNS
     if judgements.is_set.any():  # some judgements are about more than two items
@@ -180,7 +186,7 @@ def _cells(judgement: Judgement, id: str, items: Items) -> dict[str, Any]:
 def _write_file(
     path: Path, lines: Sequence[dict[str, Any]], form: ExportForm, names: Sequence[str]
 ) -> None:
-    """Write lines to a new file; see `_write_lines`."""
+    """Write lines to a new file, as CSV or as JSON lines."""
     with path.open("w", encoding="utf-8", newline="") as file:
         _write_lines(file, lines, form, names)
 
@@ -259,7 +265,10 @@ def import_judgements(
 def _decide_probabilities(
     collection: Collection, lines: Sequence[Line], probabilities: Probabilities
 ) -> None:
-    """Decide what `p` means for each annotator in the lines, unless it was decided so before."""
+    """Store a decision on what probabilities mean for each annotator in the lines.
+
+    No decision is stored if the probabilities already have this meaning.
+    """
     annotators = {line.judgement.annotator for line in lines if line.judgement.p is not None}
     study = collection.study()
     decisions = [

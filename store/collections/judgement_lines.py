@@ -95,7 +95,14 @@ def read_lines(
 ) -> list[Line]:
     """Read and check all judgements of a file.
 
-    See `import_judgements` for the columns and the arguments.
+    `import_judgements` describes the columns.
+
+    Args:
+        path: the file.
+        items: the items of the collection.
+        form: the format of the file. If None, it is recognised by the suffix and the columns.
+        annotator: the annotator of lines that name no annotator.
+        sides: the fields of Label Studio's tasks that have the left and the right item.
 
     Raises:
         DataError: on the first line with an error.
@@ -125,7 +132,7 @@ def _read_table(path: Path, form: Form | None) -> Rows:
     is_export = set(rows.columns) >= _EXPORTED_ALWAYS
     if not is_export:
         return rows
-    # An export ends with a newline. In the file of another tool, the last newline may be missing.
+    # An export of SortNet ends with a newline. Files of other tools may end without a newline.
     if rows.lines and rows.unfinished:
         refuse(rows.place(-1), "half a line, the file was cut")
     return without_escapes(rows)
@@ -141,7 +148,11 @@ def _refuse_across_groups(line: Line, items: Items) -> None:
 
 
 def _table_suffix(path: Path, form: Form | None) -> str:
-    """Return the suffix by which `read_rows` recognises the format of the table."""
+    """Return the suffix by which `read_rows` recognises the format of the table.
+
+    The format `form` counts more than the suffix of the file. If it is `csv`, a file `.tsv` is
+    still read with tabs between its columns.
+    """
     suffix = suffix_of(path)
     if form == "csv" and suffix == ".tsv":
         return suffix
@@ -188,7 +199,8 @@ def _refuse_zero_and_one(rows: Rows, column: str, number_of_id: Mapping[str, int
     """Refuse a column of answers 0 and 1, whose 0 may mean the right item but also a tie."""
     answers = {str(answer).strip() for answer in rows.columns[column]}
     # If an item has the id 0 or 1, the digit means this item.
-    if answers - {"skip", "cant-say", "", *number_of_id} == {"0", "1"}:
+    clear_answers = {"skip", "cant-say", "", *number_of_id}
+    if answers - clear_answers == {"0", "1"}:
         refuse(
             str(rows.path),
             "the answers are 0 and 1 only, and 0 would be a tie: write left or right, 1 or 2, "
@@ -313,7 +325,10 @@ def _filled_cells(place: str, record: Mapping[str, Any]) -> dict[str, Any]:
 def _read_answer(
     place: str, cells: Mapping[str, Any], number_of_id: Mapping[str, int], id: str
 ) -> _AnswerCells:
-    """Read the answer of a row from the columns in which the row has it."""
+    """Read the answer of a row from winner and loser, from left, right and answer, or from items.
+
+    The last form is for answers about more than two items.
+    """
     if cells.keys() >= _WINNER_COLUMNS:
         return _read_winner(place, cells, number_of_id, id)
     if cells.keys() >= _ANSWER_COLUMNS:
@@ -376,19 +391,14 @@ def _read_set(
     items = _read_items(place, cells["items"], number_of_id)
     if "p" in cells:
         refuse(place, f"a p is for two items, and there are {len(items)}")
-    chosen_items = {
-        name: _read_item(place, cells[name], number_of_id)
-        for name in ("best", "worst")
-        if name in cells
-    }
+    best = _read_chosen(place, cells, "best", number_of_id)
+    worst = _read_chosen(place, cells, "worst", number_of_id)
     answer: Answer = cells.get("answer", "best")
     if answer not in ANSWERS:
         _refuse_unknown_answer(place, answer)
-    for name, item in chosen_items.items():
-        if item not in items:
-            refuse(place, f"{name} {shown(cells[name])} is none of the items in question")
-    best = chosen_items.get("best")
-    worst = chosen_items.get("worst")
+    for column, item in (("best", best), ("worst", worst)):
+        if item is not None and item not in items:
+            refuse(place, f"{column} {shown(cells[column])} is none of the items in question")
     if best is not None and best == worst:
         refuse(place, f"item {shown(cells['best'])} cannot be the best and the worst")
     try:
@@ -397,6 +407,15 @@ def _read_set(
     except JudgementError as error:
         refuse(place, str(error))
     return _AnswerCells(items, answer, best, worst)
+
+
+def _read_chosen(
+    place: str, cells: Mapping[str, Any], column: str, number_of_id: Mapping[str, int]
+) -> int | None:
+    """Read the number of the item in the column `best` or `worst`; None if the cell is empty."""
+    if column not in cells:
+        return None
+    return _read_item(place, cells[column], number_of_id)
 
 
 def _read_items(place: str, value: Any, number_of_id: Mapping[str, int]) -> tuple[int, ...]:
@@ -422,7 +441,7 @@ def _read_pair(
     number_of_id: Mapping[str, int],
     columns: tuple[str, str],
 ) -> tuple[int, int]:
-    """Read the numbers of the two items that two columns of a row name; they must differ."""
+    """Read the numbers of the items that two columns of a row name; the items must differ."""
     first_column, second_column = columns
     first = _read_item(place, cells[first_column], number_of_id)
     second = _read_item(place, cells[second_column], number_of_id)

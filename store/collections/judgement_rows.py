@@ -26,13 +26,13 @@ _JUDGEMENTS = (
     .where(_IN_COLLECTION)
     .order_by(JudgementRow.number)
 )
-_BETWEEN = _JUDGEMENTS.where(
+_JUDGEMENTS_BETWEEN = _JUDGEMENTS.where(
     JudgementRow.number > bindparam("after"), JudgementRow.number <= bindparam("upto")
 )
-_UNDER_LEASE = _JUDGEMENTS.where(
+_JUDGEMENT_UNDER_LEASE = _JUDGEMENTS.where(
     JudgementRow.lease == bindparam("lease"), AnnotatorRow.name == bindparam("annotator")
 )
-_ITEMS = (
+_ITEMS_OF_SETS = (
     select(
         JudgementItemRow.number,
         JudgementItemRow.place,
@@ -51,9 +51,9 @@ BLOCK = 50_000  # number of judgements that are read at once
 _HIGHEST = 2**31 - 1  # the highest number that the table can store
 _FIELDS = [field.name for field in fields(Judgement) if field.name not in SET_FIELDS]
 # Positions of columns in a row of `_JUDGEMENTS`.
-_LEFT = _FIELDS.index("left")
-_RIGHT = _FIELDS.index("right")
-_NUMBER = _FIELDS.index("number")
+_LEFT_POSITION = _FIELDS.index("left")
+_RIGHT_POSITION = _FIELDS.index("right")
+_NUMBER_POSITION = _FIELDS.index("number")
 _MOST_LOOKED_UP = 500  # the most ids that are looked up one by one; for more, all ids are read
 
 
@@ -83,7 +83,10 @@ class JudgementRows(CollectionRows):
             return connection.execute(_LAST, {"of": self.number}).scalar() or 0
 
     def judgement_ids(self) -> list[str]:
-        """Read the ids of all judgements, by which imports recognise them, in order of numbers."""
+        """Read the ids of all judgements, in the order of their numbers.
+
+        An import recognises stored judgements by their ids.
+        """
         query = select(JudgementRow.id).where(JudgementRow.collection == self.number)
         with self.transaction() as connection:
             return list(connection.execute(query.order_by(JudgementRow.number)).scalars())
@@ -92,21 +95,21 @@ class JudgementRows(CollectionRows):
         """Read the judgements with numbers from `after` + 1 to `upto`, in order."""
         parameters = {"of": self.number, "after": after, "upto": upto}
         with self.transaction() as connection:
-            rows = connection.execute(_BETWEEN, parameters).all()
+            rows = connection.execute(_JUDGEMENTS_BETWEEN, parameters).all()
             return Judgements.of_rows(self._with_items(connection, rows))
 
     def _answer_under(self, lease: str, annotator: str) -> Judgement | None:
         """Read the answer that an annotator gave under a lease; None if there is no answer."""
         parameters = {"of": self.number, "lease": lease, "annotator": annotator}
         with self.transaction() as connection:
-            rows = connection.execute(_UNDER_LEASE, parameters).all()
+            rows = connection.execute(_JUDGEMENT_UNDER_LEASE, parameters).all()
             complete_rows = self._with_items(connection, rows)
         return Judgement(*complete_rows[0]) if complete_rows else None
 
     def _with_items(
         self, connection: Connection, rows: Sequence[Row[Any]]
     ) -> Sequence[Sequence[Any]]:
-        """Complete the rows of judgements about more than two items by the numbers of the items.
+        """Add the numbers of the items to the rows of judgements about more than two items.
 
         Args:
             connection: an open transaction.
@@ -116,14 +119,14 @@ class JudgementRows(CollectionRows):
         are about pairs.
         """
         # A judgement about more than two items has no left and right in its row.
-        numbers_of_sets = [row[_NUMBER] for row in rows if row[_LEFT] is None]
+        numbers_of_sets = [row[_NUMBER_POSITION] for row in rows if row[_LEFT_POSITION] is None]
         if not numbers_of_sets:
             return rows
         item_rows_of_number = self._item_rows_of_judgements(connection, numbers_of_sets)
         complete_rows: list[Sequence[Any]] = []
         for row in rows:
-            if row[_LEFT] is None:
-                item_rows = item_rows_of_number[row[_NUMBER]]
+            if row[_LEFT_POSITION] is None:
+                item_rows = item_rows_of_number[row[_NUMBER_POSITION]]
                 complete_rows.append(_row_of_set(row, item_rows))
             else:
                 complete_rows.append((*row, (), None, None))  # no further items, best or worst
@@ -143,7 +146,7 @@ class JudgementRows(CollectionRows):
             StoreError: if a judgement has no items.
         """
         parameters = {"of": self.number, "first": numbers[0], "last": numbers[-1]}
-        item_rows = connection.execute(_ITEMS, parameters)
+        item_rows = connection.execute(_ITEMS_OF_SETS, parameters)
         item_rows_of_number: dict[int, list[Any]] = {
             number: list(rows_of_judgement)
             for number, rows_of_judgement in groupby(item_rows, lambda item_row: item_row.number)
@@ -242,6 +245,7 @@ class JudgementRows(CollectionRows):
 
     def _item_rows(self, judgement: Judgement) -> list[dict[str, Any]]:
         """Make a table row for each item of a judgement about more than two items."""
+        # `best` or `worst` is None if the annotator did not choose one. No item is None.
         choices = {judgement.best: "best", judgement.worst: "worst"}
         return [
             {
@@ -285,9 +289,9 @@ class JudgementRows(CollectionRows):
                 if number is None:
                     continue
                 undone: Judgement | None = None
-                if number < first_number:
+                if number < first_number:  # the judgement is stored
                     undone = self._judgement_to_undo(number)
-                elif number < judgement.number:  # only an earlier judgement can be undone
+                elif number < judgement.number:  # it is a new judgement before the undo
                     undone = judgements[number - first_number]
                 check_undo(judgement, undone, undone=number in undone_numbers)
                 undone_numbers.add(number)
@@ -303,8 +307,8 @@ def _row_of_set(row: Sequence[Any], item_rows: Sequence[Any]) -> tuple[Any, ...]
     left, right, *further = (item_row.item for item_row in item_rows)
     item_of_choice = {item_row.choice: item_row.item for item_row in item_rows}
     values = [*row]
-    values[_LEFT] = left
-    values[_RIGHT] = right
+    values[_LEFT_POSITION] = left
+    values[_RIGHT_POSITION] = right
     return (*values, tuple(further), item_of_choice.get("best"), item_of_choice.get("worst"))
 
 
@@ -315,25 +319,22 @@ def _number_new_judgements(
 ) -> Iterator[tuple[str, Judgement]]:
     """Yield (id, judgement) of the judgements that are not stored yet, with new numbers.
 
-    The judgements may come from a file, with the numbers that they have in the file. There, an undo
-    names the judgement that it undoes by the number in the file. Such an undo gets the number in
-    the store instead.
+    Judgements from a file have the numbers of the file. There, an undo names the judgement that it
+    undoes by the number in the file. Such an undo gets the number in the store instead.
 
     Args:
         judgements_with_ids: (id, judgement) of all judgements.
         number_of_stored_id: {id: number} of stored judgements.
         first_number: the first new number.
     """
-    number_in_store: dict[int, int] = {}  # {number in the file: number in the store}
-    next_number = first_number
+    new_numbers = count(first_number)
+    number_in_store: dict[int | None, int] = {}  # {number in the file: number in the store}
     for id, judgement in judgements_with_ids:
-        number = number_of_stored_id.get(id)
-        if number is None:
-            number = next_number
-            next_number += 1
-            undoes = judgement.undoes
-            if undoes is not None:
-                undoes = number_in_store.get(undoes, undoes)
+        if id in number_of_stored_id:
+            number = number_of_stored_id[id]
+        else:
+            number = next(new_numbers)
+            undoes = number_in_store.get(judgement.undoes, judgement.undoes)
             yield id, replace(judgement, number=number, undoes=undoes)
         if judgement.number:  # 0: the judgement is not from a file
             number_in_store[judgement.number] = number

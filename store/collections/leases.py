@@ -63,7 +63,8 @@ _LEASES = select(LeaseRow.__table__, AnnotatorRow.name).join(
 # Statements that run at every answer are built once, because building a statement takes longer than
 # running it.
 _IN_COLLECTION = LeaseRow.collection == bindparam("of")
-# `LeaseRow.open` is also the condition of the partial index, so that databases use this index.
+# A live lease is open and has not expired. The index of open leases has the condition
+# `LeaseRow.open`. Databases use the index only for queries with the same condition.
 _LIVE = (_IN_COLLECTION, LeaseRow.open, LeaseRow.expires > bindparam("now"))
 
 
@@ -82,7 +83,7 @@ class _Queries(NamedTuple):
 
     @classmethod
     def where(cls, *conditions: ColumnElement[bool] | Any) -> _Queries:
-        """Make the queries of the leases that meet all conditions, in the order of creation."""
+        """Build queries for the leases that meet all conditions, in the order of creation."""
         leases = _LEASES.where(*conditions).order_by(LeaseRow.number)
         numbers_of_leases = select(LeaseRow.number).where(*conditions)
         items = (
@@ -288,7 +289,10 @@ def _read_leases(
 
 
 def _is_about_set(row: Any) -> bool:
-    """Whether the row of a lease has no items, because more than two are in another table."""
+    """Whether a lease is about more than two items, which are not in its row.
+
+    The items are in the table `LeaseItemRow`.
+    """
     return row.low is None
 
 

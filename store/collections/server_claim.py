@@ -36,7 +36,10 @@ class ServerRows(CollectionRows):
         return self._live_server(self.clock()) is not None
 
     def _live_server(self, now: float) -> Any:
-        """Read the row of the live process that serves the collection; None if there is none."""
+        """Read the row of the live process that serves the collection; None if there is none.
+
+        A process counts as dead if it has ended, or has sent no heartbeat for 30 seconds.
+        """
         query = select(ServerRow.__table__).where(ServerRow.collection == self.number)
         with self.transaction() as connection:
             server = connection.execute(query).first()

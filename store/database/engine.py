@@ -31,7 +31,7 @@ LONGEST_WAIT = 5.0  # most seconds between two attempts
 T = TypeVar("T")
 POSTGRESQL = ("postgresql", "postgres", "postgresql+psycopg")
 SECRETS = ("password", "sslpassword")  # secret parameters in the query of a URL
-# Matches a connection string of keywords, which psql accepts, by its first keyword or a password.
+# Matches a text such as "host=db user=me", which psql accepts, by its first keyword or a password.
 _KEYWORDS = re.compile(
     r"\s*(host|hostaddr|port|dbname|user|service|passfile|sslmode)\s*=|.*\b(ssl)?password\s*=",
     re.IGNORECASE | re.DOTALL,
@@ -50,7 +50,7 @@ class Database:
     """
 
     def __init__(self, url: str | Path | URL | None = None, *, write: bool = True) -> None:
-        """Make the engine of the database; see `parse_url` for the URL."""
+        """Make the engine of the database at a path or URL; None: at the default store."""
         self.url = parse_url(url)
         self.name = _name_in_messages(self.url)
         self._retry_seconds = RETRY_SECONDS
@@ -97,7 +97,7 @@ class Database:
 
         `work` must be idempotent, because a commit may have succeeded though its reply was lost.
         A server may be unavailable for a minute. After this minute every call fails at once, until
-        a call reaches the server.
+        a call reaches the server. Each wait is twice as long as the wait before, up to 5 seconds.
         """
         last_attempt = time.monotonic() + self._retry_seconds
         wait = SHORTEST_WAIT
@@ -197,13 +197,17 @@ def parse_url(url: str | Path | URL | None = None) -> URL:
 
 
 def _default_store() -> Path | str:
-    """Return the store that the environment names, else the file in the user's data folder."""
+    """Return the store in the variable SORTNET_STORE, or the file in the user's data folder."""
     data_folder = os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share"
     return os.environ.get("SORTNET_STORE") or Path(data_folder, "sortnet", "sortnet.db")
 
 
 def _parse_text(text: str) -> URL:
-    """Parse a text such as `sqlite:///...` or `postgresql://...`; see `parse_url` for errors."""
+    """Parse a text such as `sqlite:///...` or `postgresql://...`.
+
+    Raises:
+        StoreError: on any other URL; the message never shows a password.
+    """
     scheme, _, _ = text.partition("://")
     try:
         url = make_url(text)
@@ -232,14 +236,21 @@ def stored_url(url: URL) -> str:
     return without_secrets.render_as_string(hide_password=False)
 
 
-# Matches a password in a connection string of keywords. The password is quoted, and perhaps cut
-# before its last quote, or it ends at a space.
+# Matches the password in a text such as "host=db password='secret'". A quoted password may lack
+# its last quote, because texts are cut; a password without quotes ends at a space.
 _KEYWORD_PASSWORD = re.compile(
     r"(?<![?&\w])((?:ssl)?password\s*=\s*+)(?!\*\*\*)(?:'(?:\\.|[^'\\])*'?|\S+)",
     re.IGNORECASE | re.DOTALL,
 )
-# Matches a URL up to its user's name, also where a path has merged two slashes to one slash.
-_BEGIN = r"((?:://|\bpostgres(?:ql)?(?:\+\w+)?:/)[^:/@]*)"
+# Matches the start of a URL, up to the user's name. There may be only one slash after the colon,
+# because `Path` merges two slashes.
+_URL_TO_USER = r"((?:://|\bpostgres(?:ql)?(?:\+\w+)?:/)[^:/@]*)"
+# Matches a URL up to the host. The password may have an @ itself, so it ends at the last @.
+_URL_TO_HOST = re.compile(rf"{_URL_TO_USER}:.*@", re.DOTALL)
+# Matches a URL that was cut before its host. Text after the second colon is a password, unless it
+# is the number of a port.
+_URL_WITHOUT_HOST = re.compile(rf"{_URL_TO_USER}:(?!\d+\b|\Z).*", re.DOTALL)
+_PASSWORD_PARAMETER = re.compile(rf"([?&](?:{'|'.join(SECRETS)})=)[^&]*")
 
 
 def without_keyword_passwords(text: str) -> str:
@@ -264,19 +275,17 @@ def without_passwords(word: str) -> str:
     ("'postgresql://ann", 'http://127.0.0.1:80/x')
     """
     word = without_keyword_passwords(word)
-    # A password may have an @ itself, so it ends at the last @.
-    word = re.sub(rf"{_BEGIN}:.*@", r"\1@", word, flags=re.DOTALL)
-    # Without an @, the text after a colon is a password, unless it is the number of a port.
-    word = re.sub(rf"{_BEGIN}:(?!\d+\b|\Z).*", r"\1", word, flags=re.DOTALL)
-    # The query of a URL may have passwords too.
-    return re.sub(rf"([?&](?:{'|'.join(SECRETS)})=)[^&]*", r"\1", word)
+    word = _URL_TO_HOST.sub(r"\1@", word)
+    word = _URL_WITHOUT_HOST.sub(r"\1", word)
+    return _PASSWORD_PARAMETER.sub(r"\1", word)
 
 
 def reading_uri(path: Path) -> str:
-    """Return the URI to read a SQLite file without changing the file, its WAL or its journal."""
+    """Return a URI with which SQLite reads a file, but changes neither the file nor its logs."""
     logs = [path.with_name(f"{path.name}{suffix}") for suffix in ("-wal", "-journal")]
     if any(log.exists() and log.stat().st_size for log in logs):
-        # Another process writes, or was killed while it wrote. The mode "rw" would remove the logs.
+        # Another process is writing, or was killed while writing, and the logs have its changes.
+        # The mode "rw" would remove the logs.
         mode = "ro"
     elif os.access(path, os.W_OK) and os.access(path.parent, os.W_OK):
         # Reading a WAL database creates files, which SQLite removes again only in this mode.

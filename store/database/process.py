@@ -8,7 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
-_BOOT = Path("/proc/sys/kernel/random/boot_id")
+_BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 
 class Process(NamedTuple):
@@ -41,8 +41,9 @@ class Process(NamedTuple):
         if self.host != socket.gethostname() or self.pid is None:
             return False
         start = process_start(self.pid)
-        if start is not None and self.process_start is not None and start != self.process_start:
-            return True  # another process has got the same number
+        are_starts_known = None not in (start, self.process_start)
+        if are_starts_known and start != self.process_start:
+            return True  # a later process has got the same number
         return not is_process(self.pid)
 
 
@@ -95,5 +96,6 @@ def process_start(pid: int) -> str | None:
         ticks_since_boot = fields[22 - 3]  # field 22 is the time of the start
         if state in ("Z", "X"):  # zombie, dead
             return "ended"
-        return f"{_BOOT.read_text().strip()} {ticks_since_boot}"
+        boot_id = _BOOT_ID.read_text().strip()  # another text after each start of the machine
+        return f"{boot_id} {ticks_since_boot}"
     return None

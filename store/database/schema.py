@@ -26,7 +26,7 @@ _TO_COLLECTION = ForeignKey("collections.number", ondelete="CASCADE")
 Big = Annotated[int, mapped_column(BigInteger)]
 Key = Annotated[int, mapped_column(primary_key=True)]
 RunKey = Annotated[int, mapped_column(_TO_RUN, primary_key=True)]
-# A column of a key whose value the program sets, so that the database must not number the rows.
+# A key column whose value the program sets; the database must not number the rows.
 Part = Annotated[int, mapped_column(primary_key=True, autoincrement=False)]
 CollectionKey = Annotated[int, mapped_column(_TO_COLLECTION, primary_key=True, autoincrement=False)]
 
@@ -77,7 +77,7 @@ class QueryRow(Base):
 
 
 class IterationRow(Base):
-    """An iteration of Algorithm 3.1; `tp` and `vp` count its training and validation pairs."""
+    """An iteration of training; `tp` and `vp` count its training and validation pairs."""
 
     __tablename__ = "iterations"
 
@@ -285,7 +285,9 @@ class JudgementItemRow(Base):
 
 
 class DecisionRow(Base):
-    """A decision of an administrator, see `sortnet.preference.study`; no row is ever changed.
+    """A decision of an administrator, such as to exclude an annotator or to retire an item.
+
+    No row is ever changed: another decision takes a decision back.
 
     `number` counts the decisions of the collection from 1 without gaps. `at` is in seconds since
     1970.
@@ -351,7 +353,7 @@ class BatchRow(Base):
     """Questions that were written to a file for a provider's batch endpoint.
 
     A provider answers the questions later, all at once. `about` has the facts that are stored with
-    each answer, see `store.collections.batches`. Times are in seconds since 1970.
+    each answer, such as the model and its prices. Times are in seconds since 1970.
     """
 
     __tablename__ = "batches"
@@ -396,7 +398,7 @@ class ServerRow(Base):
 
 
 class CellRow(Base):
-    """The stored result of one cell of an experiment, see `sortnet.lab.cells`.
+    """The stored result of one cell of an experiment: one ranker, fitted to one division of data.
 
     `ranking` has the numbers of the test documents as little-endian int32, the best document of
     each query first. `part` is the name of the division of the data.
@@ -414,7 +416,7 @@ class CellRow(Base):
 
 
 def columns_of(record: Any, row: type[Base]) -> list[Any]:
-    """List the columns of a table that have the fields of a dataclass.
+    """List the columns of a table with the same names as the fields of a dataclass.
 
     The field `annotator` is the annotator's name, from the table of annotators, which the query
     must join. Fields about more than two items have no columns.

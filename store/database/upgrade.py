@@ -120,7 +120,7 @@ def as_newest(connection: Connection) -> Iterator[str]:
     """
     name_of_schema = inspect(connection).default_schema_name
     for schema_table, stored_names in _incomplete_tables(connection):
-        # With the name of its schema, the query reads the stored table, not the view of its name.
+        # A name without the schema would mean the view, which hides the stored table.
         stored_table = table(schema_table.name, *map(column, stored_names), schema=name_of_schema)
         columns = [
             stored_table.c.get(schema_column.name, _missing(schema_column))

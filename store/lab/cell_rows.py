@@ -1,4 +1,7 @@
-"""Store the results of experiments' cells in the database, and find them again by their keys."""
+"""Store the results of an experiment in the database, and find the results by their keys.
+
+An experiment consists of cells. In each cell, one ranker is fitted to one division of the data.
+"""
 
 from __future__ import annotations
 
@@ -13,11 +16,11 @@ from sortnet.files import plain
 from store.database.engine import Database, utc_now
 from store.database.schema import CellRow, upsert
 
-_AT_ONCE = 500  # keys that one SQL statement looks up
+_KEYS_AT_ONCE = 500  # keys that one SQL statement looks up
 
 
 class StoredCell(NamedTuple):
-    """Result of a cell: a ranker that was fitted to one division of data.
+    """Result of a cell of an experiment: one ranker, fitted to one division of the data.
 
     Attributes:
         order: (n_docs,) numbers of the test documents, query by query, the best first.
@@ -62,12 +65,15 @@ def keep_cell(
 
 
 def kept_cells(database: Database, keys: Sequence[str]) -> dict[str, StoredCell]:
-    """Load the stored results of cells: {key: result}, without the keys that have no result."""
+    """Load the stored results of cells: {key: result}, without the keys that have no result.
+
+    Each statement looks up 500 keys, because databases limit the length of a statement.
+    """
     results: dict[str, StoredCell] = {}
     all_rows = select(CellRow.key, CellRow.about, CellRow.ranking)
     with database.transaction() as connection:
-        for start in range(0, len(keys), _AT_ONCE):
-            keys_at_once = keys[start : start + _AT_ONCE]
+        for start in range(0, len(keys), _KEYS_AT_ONCE):
+            keys_at_once = keys[start : start + _KEYS_AT_ONCE]
             rows = all_rows.where(CellRow.key.in_(keys_at_once))
             for row in connection.execute(rows):
                 order = np.frombuffer(row.ranking, "<i4").astype(np.int64)

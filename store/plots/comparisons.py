@@ -250,17 +250,17 @@ def _label_names(axes: Axes, names: Sequence[str]) -> None:
 
 
 def indistinguishable_runs(ranks: F64, cd: float) -> list[tuple[int, int]]:
-    """Find the longest runs of rankers whose mean ranks are at most `cd` apart.
+    """Find the longest series of neighbouring rankers whose mean ranks are at most `cd` apart.
 
-    A run (first, last) is a range of positions in `ranks`, which are ascending mean ranks. A run
-    has at least two rankers, and no run is within another run.
+    A series (first, last) is a range of positions in `ranks`, which are ascending mean ranks. It
+    has at least two rankers, and no series is within another series.
 
     >>> indistinguishable_runs(np.array([1.0, 2.0, 2.5, 4.0]), 1.6)
     [(0, 2), (2, 3)]
     """
-    # For each position, the last position of the run that begins there.
+    # For each position, the last position of the series that begins at the position.
     last = np.searchsorted(ranks, ranks + cd, side="right") - 1
-    # If two runs end at the same position, the second run is a part of the first run.
+    # If two series end at the same position, the second series is a part of the first series.
     is_longest = np.diff(last, prepend=-1) > 0
     return [
         (int(first), int(last[first]))

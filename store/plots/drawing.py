@@ -129,15 +129,15 @@ def grid(
     # The last row may have fewer panels than columns.
     for surplus in range(n_panels, len(panels)):
         panels[surplus].remove()
-        # With shared axes, only panels of the last row have labels. In this column, the panel above
-        # is the last panel now.
+        # With shared axes, only the last row has labels of ticks. Here the panel in the row above
+        # becomes the last panel of its column, so it gets the labels.
         panel_above = panels[surplus - n_columns]
         panel_above.tick_params(labelbottom=True)
     return figure, panels[:n_panels]
 
 
 def line(axes: Axes, frame: pd.DataFrame, column: str, split: str, label: str | None) -> None:
-    """Plot a column over the iterations, in the split's style."""
+    """Plot a column over the iterations, as a line in the colour and dashes of the split."""
     values = frame[column].astype("float64")
     axes.plot(frame["iteration"], values, label=label, gid=column, **LINES[split])
 

@@ -38,27 +38,28 @@ _DARK_SHARE = 0.55  # a cell is dark if its value is above this share of the hig
 def pair_growth(iterations: pd.DataFrame) -> Figure:
     """Plot the number of learned pairs, new pairs and the share of wrong comparisons by iteration.
 
-    TP and VP are the sets of training and validation pairs.
+    Each panel has a line for the training part and a line for the validation part.
 
     Args:
-        iterations: frame of `Run.iterations_frame`.
+        iterations: frame of `Run.iterations_frame`. Its columns `tp` and `vp` are the numbers of
+            training and of validation pairs that were kept so far.
     """
+    size_columns = {"train": "tp", "vali": "vp"}
     counts = [
         f"{name}_{split}" for name in ("new", "comparisons", "miscompared") for split in PARTS
     ]
-    check(iterations, ("iteration", "tp", "vp", *counts), TRAIN_FIRST)
+    check(iterations, ("iteration", *size_columns.values(), *counts), TRAIN_FIRST)
     title = _title_of_pairs(iterations.attrs.get("pairs"))
     figure, panels = draw.new_figure(9.6, 3.6, rows=1, columns=3, title=title)
     size_panel, new_panel, wrong_panel = panels
-    shares = iterations.copy()
-    for split in PARTS:
-        compared = iterations[f"comparisons_{split}"]
-        miscompared = iterations[f"miscompared_{split}"]
-        shares[f"wrong_{split}"] = miscompared / compared.where(compared > 0)
-    for split, size in (("train", "tp"), ("vali", "vp")):
-        draw.line(size_panel, iterations, size, split, f"{PARTS[split]} ({size.upper()})")
-        draw.line(new_panel, iterations, f"new_{split}", split, None)
-        draw.line(wrong_panel, shares, f"wrong_{split}", split, None)
+    frame = iterations.copy()
+    for split, size in size_columns.items():
+        compared = frame[f"comparisons_{split}"]
+        has_compared = compared > 0  # without comparisons there is no share
+        frame[f"wrong_{split}"] = frame[f"miscompared_{split}"] / compared.where(has_compared)
+        draw.line(size_panel, frame, size, split, f"{PARTS[split]} ({size.upper()})")
+        draw.line(new_panel, frame, f"new_{split}", split, None)
+        draw.line(wrong_panel, frame, f"wrong_{split}", split, None)
     size_panel.set_title("kept so far", fontsize=9)
     size_panel.set_ylabel("pairs")
     new_panel.set_title("new in the iteration", fontsize=9)
@@ -190,7 +191,7 @@ def _table_by_ranks(mistakes: pd.DataFrame, column: str) -> pd.DataFrame:
 
 
 def _iteration_to_draw(frame: pd.DataFrame, iteration: int | None, kept: int | None) -> int:
-    """Return the given iteration, else the kept iteration, else the last iteration of the frame.
+    """Return the given iteration; if it is None, the kept or else the last iteration of the frame.
 
     Raises:
         DataError: if the frame does not have the given iteration.

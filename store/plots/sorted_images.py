@@ -178,9 +178,10 @@ def _joined_images(images: F32, numbers: I32, order: I64) -> NDArray[np.float64]
 
 
 def misplaced(numbers: I32, order: I64) -> NDArray[np.bool_]:
-    """Find the positions at which an order has another number than the right order.
+    """Find the positions at which an order of images has a wrong number.
 
-    In the right order, the numbers written on the images descend.
+    In the right order, the numbers written on the images descend. Images with equal numbers may be
+    exchanged.
 
     Args:
         numbers: (n,) the number written on each image.

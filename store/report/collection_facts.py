@@ -204,7 +204,7 @@ def _sum_up_costs(all_judgements: Judgements, rows: I64) -> dict[str, Any]:
 
 
 def _cost_facts(costs: dict[str, float]) -> dict[str, Any]:
-    """Return the costs by currency; and if there is only one currency, the cost and the currency.
+    """Return the costs by currency; with a single currency also this currency and its cost.
 
     Args:
         costs: the cost in each currency; an empty key means that the currency is unknown.
@@ -216,7 +216,7 @@ def _cost_facts(costs: dict[str, float]) -> dict[str, Any]:
 
 
 def _call_counts(meta: dict[str, Any]) -> dict[str, int]:
-    """Read the numbers of calls and tokens from the meta of a model's answer.
+    """Read the numbers of calls and tokens from the facts stored with a model's answer.
 
     The number of calls is 1 if the meta has no number.
     """
@@ -238,7 +238,7 @@ def _count_or_0(value: Any) -> int:
 
 
 def _parse_meta(text: str) -> dict[str, Any]:
-    """Parse the meta of an answer; return {} if an import wrote anything but a JSON object."""
+    """Parse the JSON facts stored with an answer; return {} if they are no JSON object."""
     try:
         meta = json.loads(text)
     except (ValueError, RecursionError):
@@ -247,7 +247,7 @@ def _parse_meta(text: str) -> dict[str, Any]:
 
 
 def _ranking_facts(service: LabellingService, top: int | None) -> dict[str, Any]:
-    """Return the number of top items, the rows of the top items, and the rows that the page shows.
+    """Return how many items are the top, the rows of these items, and the rows of the page.
 
     Args:
         service: the fitted collection.
@@ -317,7 +317,7 @@ def _preferred_item(answer: Judgement, pair: Pair, items: Items) -> str | None:
 
 
 def _p_of_item(answer: Judgement, item: int) -> float | None:
-    """Return the probability in an answer about two items that the given item is better.
+    """Return the probability that an item is better, according to an answer about two items.
 
     Return None if the answer has no probability.
     """
@@ -327,7 +327,7 @@ def _p_of_item(answer: Judgement, item: int) -> float | None:
 
 
 def _id_and_text(items: Items, number: int) -> dict[str, Any]:
-    """Return the id of an item, and the beginning of its text; None if the item has no text."""
+    """Return an item's id and the beginning of its text, which is None if there is no text."""
     text = cut(words_of(items, number), _LONGEST_TEXT)
     return {"id": items.ids[number], "text": text or None}
 

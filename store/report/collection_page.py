@@ -19,8 +19,8 @@ from store.report.html_page import PageFile, refuse_page_file, render_template, 
 from store.report.instructions import instructions_html
 from store.service.item_ranking import TOP, page_cell
 
-_MOST_ROWS = 100_000  # rows of the ranking; more rows would be tens of megabytes
-_N_WITHOUT_SCRIPT = 100  # rows of the ranking that are shown without the script
+_MOST_RANKING_ROWS = 100_000  # rows in the page; more rows would be tens of megabytes
+_RANKING_ROWS_AS_HTML = 100  # rows that need no script; the script draws all others
 _MOST_ANSWERS = 12  # answers that are shown about a pair
 # What the page says about an annotator's probabilities, by `AnnotatorReport.probabilities`.
 _USE_OF_PROBABILITIES = {
@@ -102,26 +102,30 @@ def _sections(all_facts: Sequence[dict[str, Any]]) -> list[tuple[str, str, bool]
 
 
 def _with_texts(facts: dict[str, Any]) -> dict[str, Any]:
-    """Add the texts and table cells that the template shows to the facts of a criterion."""
-    calibration_rows = [
-        _calibration_row(judge, p_range)
-        for judge in facts["judges"]
-        for p_range in judge["calibration"]
-    ]
+    """Add what the template shows to the facts of a criterion: texts, and tables as rows of cells.
+
+    Args:
+        facts: the facts of the criterion, as `facts_of` collects them.
+    """
+    judges = facts["judges"]
+    sizes = facts["sizes"]
+    ranking = facts["rows"]
     return {
         **facts,
         "summary": [*_summary(facts)],
         "reliability": [*_reliability(facts)],
-        "judge_rows": [_judge_row(judge) for judge in facts["judges"]],
-        "calibration_rows": calibration_rows,
-        "size_rows": [_size_row(size) for size in facts["sizes"]],
-        "has_sets": any(size["items"] > 2 for size in facts["sizes"]),
         "instructions_html": instructions_html(facts["instructions"]),
+        "judge_rows": [_judge_row(judge) for judge in judges],
+        "calibration_rows": [
+            _calibration_row(judge, p_range) for judge in judges for p_range in judge["calibration"]
+        ],
+        "size_rows": [_size_row(size) for size in sizes],
+        "has_sets": any(size["items"] > 2 for size in sizes),
         "ranking_title": _ranking_title(facts),
-        "cells": [_ranking_row(row, facts) for row in facts["rows"][:_MOST_ROWS]],
-        "rows_written": _N_WITHOUT_SCRIPT,
-        "rows_told": _MOST_ROWS,
-        "n_ranked": len(facts["rows"]),
+        "cells": [_ranking_row(item, facts) for item in ranking[:_MOST_RANKING_ROWS]],
+        "n_ranked": len(ranking),
+        "rows_told": _MOST_RANKING_ROWS,
+        "rows_written": _RANKING_ROWS_AS_HTML,
     }
 
 
@@ -241,7 +245,7 @@ def _reliability(facts: dict[str, Any]) -> Iterator[str]:
     yield _sentence(remaining["why"])
     details = remaining["details"]
     if not remaining["reached"]:
-        # `why` already says the first detail, the share of wrong pairs.
+        # The sentence above already says the first detail, the share of wrong pairs.
         details = details[1:]
     for sentence in (*details, remaining["apart"]):
         if sentence:

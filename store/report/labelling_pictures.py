@@ -26,12 +26,12 @@ from store.report.svg import Picture, picture
 from store.service.convergence import FEW, recorded
 from store.service.labelling import LabellingService, new_session
 
-# Shares of the judgements to which the model is fitted again, if fits were not recorded. With more
-# than `_MOST_ITEMS` items or `_MOST_ANSWERS` answers, no fit is repeated.
+# If too few fits were recorded, the model is fitted again to the first judgements, to these shares
+# of all. Larger collections are not fitted again, because it would take too long.
 _REPLAYED_SHARES = (0.1, 0.2, 0.35, 0.5, 0.7, 0.85)
 _MOST_ITEMS = 500
 _MOST_ANSWERS = 20_000
-_ENOUGH_FITS = 3  # with fewer recorded fits, fits are repeated
+_ENOUGH_FITS = 3  # with fewer recorded fits, the model is fitted again
 
 
 def draw_pictures(service: LabellingService, judges: Sequence[dict[str, Any]]) -> list[Picture]:
@@ -85,7 +85,7 @@ def _intervals_picture(service: LabellingService) -> Picture:
 
 
 def _busiest_group(groups: Sequence[str], n_answers: I64) -> str:
-    """Return the group whose items have the most answers; the first of several such groups.
+    """Return the group whose items have the most answers; of equal groups, the first.
 
     Args:
         groups: the group of each item.

@@ -50,7 +50,7 @@ def facts_of_sizes(
             "answers": int(np.count_nonzero(is_answer)),
             "comparisons": n_comparisons,
             "seconds": _median_seconds(judgements.milliseconds[is_answer]),
-            **_accuracy(is_right[is_checked & vote_has_size]),
+            **_facts_of_checked(is_right[is_checked & vote_has_size]),
         }
         if spent is not None:
             costs = spent(np.flatnonzero(has_size & ~is_undo))
@@ -60,14 +60,15 @@ def facts_of_sizes(
     return facts
 
 
-def _accuracy(is_right: Bool) -> dict[str, Any]:
-    """Return the `accuracy` of comparisons and their number, `checked`.
+def _facts_of_checked(is_right: Bool) -> dict[str, Any]:
+    """Return the number of checked comparisons, and their accuracy, the share that is right.
 
     Args:
-        is_right: whether each checked comparison is right. If empty, the accuracy is None.
+        is_right: whether each checked comparison is right. If no comparison was checked, the
+            accuracy is None.
     """
     n_checked = len(is_right)
-    accuracy = float(is_right.mean()) if n_checked else None
+    accuracy = float(is_right.mean()) if n_checked > 0 else None
     return {"accuracy": accuracy, "checked": n_checked}
 
 
@@ -95,7 +96,7 @@ def _per_comparison(costs: dict[str, Any], n_comparisons: int) -> dict[str, floa
 
 
 def _check_votes(votes: SharedVotes, judgements: Judgements, study: Study) -> tuple[Bool, Bool]:
-    """Check each vote by the known order of its pair.
+    """Compare each vote about a pair with the known order of the pair.
 
     The order is known from gold pairs, or from the majority of the other annotators' hold-out
     answers.
@@ -115,10 +116,10 @@ def _check_votes(votes: SharedVotes, judgements: Judgements, study: Study) -> tu
 
 
 def _sums_of_others(votes: SharedVotes, side: F64) -> F64:
-    """Sum for each vote the sides of all other annotators' votes about the same pair.
+    """Sum up, for each vote, the votes of all other annotators about the same pair.
 
-    The sum is over all votes about the pair, without the votes of the same annotator, who may
-    answer a pair several times.
+    A vote counts 1 for the item with the lower number, -1 for the other item. All votes of the same
+    annotator are left out, because an annotator may answer a pair several times.
 
     Args:
         votes: the votes, sorted by pair and annotator.
@@ -134,7 +135,7 @@ def _sums_of_others(votes: SharedVotes, side: F64) -> F64:
 
 
 def _set_gold_sides(correct_side: F64, votes: SharedVotes, study: Study) -> None:
-    """Set the correct side of each vote about a gold pair, whatever the hold-out says.
+    """Set the correct side of each vote about a gold pair to the known answer of the pair.
 
     Args:
         correct_side: the correct side of each vote, changed in place: 1 for the item with the lower

@@ -72,7 +72,8 @@ def _conventions(run: Run, sources: Sources) -> list[str]:
     """Describe the conventions of the run's measures on each part whose data was found."""
     if not sources.data:  # a run without data may have no settings of a training
         return []
-    # The facts `tuning` and `from`, on the origin of settings and weights, are no settings.
+    # Besides settings, `config` has the trials (`tuning`) and the model that the run began with
+    # (`from`).
     settings = {name: run.config[name] for name in run.config if name not in ("tuning", "from")}
     config = Config.from_json(settings)
     metrics = metrics_of(config)

@@ -126,26 +126,28 @@ def _path_of_part(run: Run, paths: Sequence[str]) -> dict[Split, str]:
     """
     path_of_part: dict[Split, str] = {}
     for path in paths:
-        for split in _splits_of(run, path):
+        for split in _parts_read_from(path, run):
             path_of_part[split] = path
     return path_of_part
 
 
-def _splits_of(run: Run, path: str) -> list[Split]:
-    """List the parts of the run that were read from a file: both, if the run divided the file.
+def _parts_read_from(path: str, run: Run) -> list[Split]:
+    """List the parts of a run's data that were read from a file with this content.
+
+    The list has the training and the validation part if the run divided the file.
 
     Raises:
-        DataError: if the file's content is not the content of any part.
+        DataError: if no part was read from a file with this content.
     """
     from sortnet.data import fingerprint
 
-    digest = fingerprint(path)
-    splits = [split for split in SPLITS if run.data[split].get("fingerprint") == digest]
-    if not splits:
+    content = fingerprint(path)
+    parts = [split for split in SPLITS if run.data[split].get("fingerprint") == content]
+    if not parts:
         raise DataError(
             f"{path}: neither the training nor the validation data of run {run.id} (other content)"
         )
-    return splits
+    return parts
 
 
 def read_part(

@@ -75,7 +75,7 @@ def target_of(answers: Sequence[JudgeAnswer]) -> float:
 
 
 def targets_of(answers: Iterable[JudgeAnswer]) -> dict[tuple[int, int], float]:
-    """Return {(lower, higher): probability that `lower` is better}, by numbers of documents."""
+    """Return {pair (a, b) of document numbers, a < b: probability that `a` is better}."""
     return {pair: target_of(answers_of_pair) for pair, answers_of_pair in by_pair(answers).items()}
 
 

@@ -201,9 +201,9 @@ def without_older_counts(table: I64, *, has_mistakes_only: bool) -> I64:
 
 
 def _as_one_text(rows: Any) -> Any:
-    """Make a statement that returns all rows of a query as one text, with commas between numbers.
+    """Make a statement that joins all rows of a query to one text of numbers and commas.
 
-    numpy parses this text faster than a driver makes rows.
+    numpy parses this text faster than a database driver makes rows.
     """
     first, *further = (cast(column, Text) for column in rows.subquery().c)
     text_of_row: ColumnElement[str] = first
@@ -213,9 +213,9 @@ def _as_one_text(rows: Any) -> Any:
 
 
 def _has_winner_in(docs: tuple[int, int] | None) -> list[ColumnElement[bool]]:
-    """Return conditions that a winner's number is from docs[0] to docs[1] - 1.
+    """Return the conditions that a pair's winner is in a range of document numbers.
 
-    The list is empty if `docs` is None.
+    The range begins at docs[0] and ends before docs[1]. If `docs` is None, there are no conditions.
     """
     if docs is None:
         return []
@@ -255,7 +255,7 @@ def _upsert_wrong(connection: Connection, added: AddedPairs, *, first_iteration:
 
 
 def _upsert_right(connection: Connection, added: AddedPairs) -> None:
-    """Insert the pairs that were right in the iteration; a stored pair is added to the set."""
+    """Insert the pairs that were right in the iteration; add stored pairs to its set of pairs."""
     rows = _rows_of_pairs(added, ~added.pairs.wrong)
     _upsert(connection, added, rows, first_iteration=added.iteration, wrong_in=NEVER_WRONG)
 
@@ -269,7 +269,7 @@ def _rows_of_pairs(added: AddedPairs, is_chosen: Bool) -> I64:
 def _upsert(
     connection: Connection, added: AddedPairs, rows: I64, *, first_iteration: int, wrong_in: int
 ) -> None:
-    """Insert an iteration's pairs that are either all wrong or all right, or update stored pairs.
+    """Insert or update pairs of an iteration, either all its wrong pairs or all its right pairs.
 
     Args:
         connection: an open transaction.

@@ -41,7 +41,7 @@ class AddedPairs(NamedTuple):
 
 
 def sql_of_update(new: str) -> tuple[str, str]:
-    """Return SQL that updates a stored pair from an iteration: the assignments and the condition.
+    """Return SQL that updates a stored pair after an iteration: the assignments and the condition.
 
     The columns of a stored pair are the iteration that added the pair to a set
     (`first_iteration`), the first and the last iteration in which the pair was wrong (`first_wrong`
@@ -71,7 +71,7 @@ def sql_of_update(new: str) -> tuple[str, str]:
 
 
 def copy_pairs(connection: Connection, added: AddedPairs) -> int:
-    """Do `add_pairs` in PostgreSQL: update stored pairs, then copy new pairs.
+    """Store an iteration's pairs in PostgreSQL; return how many pairs are new in its set of pairs.
 
     Writers of different pairs do not wait for each other. If two writers add the same new pair, the
     second writer waits until the first writer commits, and then starts again to update the pair.
@@ -226,9 +226,10 @@ def _copy(
 
 
 def _type_of_rows(arrays: Sequence[NDArray[Any]]) -> np.dtype[Any]:
-    """Make the type of a binary row, in big-endian order: `n_fields`, then `size` and `value`.
+    """Make the type of a binary row: the number of its values, then the size and value of each.
 
-    Size and value occur once for each array, with the number of the array in their names.
+    All numbers are big-endian. The fields are `n_fields`, `size0`, `value0`, `size1`, `value1` and
+    so on.
     """
     fields: list[tuple[str, Any]] = [("n_fields", ">i2")]
     for number, array in enumerate(arrays):
@@ -238,7 +239,7 @@ def _type_of_rows(arrays: Sequence[NDArray[Any]]) -> np.dtype[Any]:
 
 
 def _binary_rows(row_type: np.dtype[Any], columns: Sequence[NDArray[Any]]) -> bytes:
-    """Encode rows for COPY, see `_type_of_rows`.
+    """Encode rows in the binary format of COPY: each value follows its size in bytes.
 
     Args:
         row_type: the type of a row.

@@ -408,7 +408,7 @@ class Run:
     def _conditions(
         self, split: Split | None, qid: str | None, iteration: int | None, min_times: int
     ) -> dict[Split, list[ColumnElement[bool]]]:
-        """Return {split: conditions} that all pairs to read meet; see `pairs_frame` for arguments.
+        """Return {split: SQL conditions} that select pairs by the arguments of `pairs_frame`.
 
         Raises:
             StoreError: if no split has the query.

@@ -20,7 +20,7 @@ from store.store import Store
 
 ROLES = ("id", "text", "image", "audio", "group", "context")  # roles that are one column each
 _STORED_ROLES = (*ROLES, "features", "dates")  # `features` and `dates` are several columns each
-_EMBEDDED = "text: meaning"  # names of features from sentence embeddings begin like this
+_EMBEDDED_PREFIX = "text: meaning"  # names of features from sentence embeddings begin like this
 
 
 @dataclass(frozen=True)
@@ -99,12 +99,13 @@ def with_features(
             item is refused.
         progress: called with a text about each slow step.
 
-    Cost: see `describe`.
+    Cost: reading and describing each text and image, if features are computed.
     """
     all_items = new if old is None else merge(old, new, update=update)
     old_names = () if old is None else old.feature_names
+    # The names of computed features begin with one of the prefixes in MADE.
     is_old_described = any(name.startswith(MADE) for name in old_names)
-    is_old_embedded = any(name.startswith(_EMBEDDED) for name in old_names)
+    is_old_embedded = any(name.startswith(_EMBEDDED_PREFIX) for name in old_names)
     is_embedded = embed or is_old_embedded
     is_described = described
     if is_described is None:
@@ -131,7 +132,9 @@ def add_items(
         name: name of the collection.
         has_numbers: whether the new items came with columns of numbers.
         columns: {role: column} of the table that the items came from.
-        pairs, seed: see `Store.add_items`.
+        pairs: the only pairs that annotators may be asked about, an array (m, 2) of items' numbers
+            in the collection; None: the pairs stay as they are.
+        seed: random seed of a new collection.
 
     Raises:
         DataError: if the items have other features than the collection's items, or only some items
@@ -221,16 +224,18 @@ def _read_items(
 
 
 def _n_allowed_pairs(collection: Collection) -> int:
-    """Count the only pairs that may be asked; return 0 if all pairs may be asked."""
+    """Count the pairs in the collection's list of allowed pairs; return 0 without such a list."""
     pairs = collection.allowed_pairs()
     return 0 if pairs is None else len(pairs)
 
 
 def _with_stored_groups(columns: Columns, collection: Collection, path: str) -> Columns:
     """Take over the collection's group and context columns if `columns` names no group column."""
+    is_folder = not is_table(Path(path))  # a folder of files has no columns
+    if columns.group or is_folder:
+        return columns
     stored_columns = collection.settings.get("columns", {})
     group = stored_columns.get("group")
-    # A folder of files has no columns.
-    if columns.group or not group or not is_table(Path(path)):
+    if not group:
         return columns
     return replace(columns, group=group, context=columns.context or stored_columns.get("context"))

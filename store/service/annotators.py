@@ -40,6 +40,7 @@ def report_annotators(collection: Collection) -> AnnotatorReports:
     service = LabellingService(collection)
     service.settle()
     reports = service.reports([annotator.name for annotator in collection.annotators()])
+    # FINE has the verdicts that report no fault. An excluded annotator does no harm.
     suspects = [
         report.name
         for report in reports

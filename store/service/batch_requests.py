@@ -124,7 +124,10 @@ class BatchRequests:
         )
 
     def _count(self, questions: Sequence[AskedQuestion]) -> bool:
-        """Count a question in each order of its items, or return False if a limit is exceeded."""
+        """Add a request for each order of a question's items to the totals, if limits allow it.
+
+        Return whether the requests were added. After the first refusal, nothing more is added.
+        """
         if self.limit:
             return False
         totals = self.totals
@@ -150,7 +153,8 @@ class BatchRequests:
     def _cached_verdicts(self, lease: Lease, questions: Sequence[AskedQuestion]) -> list[Verdict]:
         """Return a cached verdict on a question in each order; empty if the cache lacks one."""
         judge = self.judge
-        # A check must ask the model again, and a random answer cannot be used twice.
+        # A check compares the model's new answer with an earlier one. If the model answers at
+        # random, a second use of one random answer would count as a second opinion.
         is_check = lease.question.strategy in CHECKS
         if self.cache is None or is_check or is_random(judge.request):
             return []
@@ -176,7 +180,8 @@ class BatchRequests:
         response_format: dict[str, Any] | None = None
         if judge.structured:
             response_format = AnswerForm.of(question).response_format
-        n_tops = TOPS[0] if judge.logprobs else 0  # log-probabilities to ask for at each token
+        # TOPS lists numbers of log-probabilities to ask for at each token, the highest first.
+        n_tops = TOPS[0] if judge.logprobs else 0
         body = request_body(
             judge.model,
             self.prompt.messages(question),

@@ -97,7 +97,7 @@ def write_batch(
             about more, a limit allows no question, or the file cannot be written; then nothing
             is leased.
 
-    Cost: see `question_set`; copying the session takes a replay and a fit.
+    Cost: the choice of the questions, and a replay and a fit for a copy of the session.
     """
     prompt = Prompt(judge.prompt)
     _refuse_batch(service, judge, prompt, annotator, n, file)
@@ -148,7 +148,7 @@ def _complete_batch(
     Args:
         requests: the requests, which were written to `file`.
         annotator: name under which the model's answers are stored.
-        about: facts about the batch, see `Batch.about`.
+        about: facts about the batch that are needed when its answers are read.
         file: path of the requests; the file is removed if it has none.
     """
     service = requests.service
@@ -321,7 +321,8 @@ class BatchAnswers:
         """Store the answers of a file; a line that cannot be used is noted and skipped.
 
         If the process is killed meanwhile, the first answers are stored. Reading the same file
-        again stores the rest.
+        again stores the rest. The first 20 lines that cannot be used have a message each, and one
+        message tells the number of all further lines.
 
         Raises:
             DataError: if the file cannot be read, or no line answers a batch of this collection.
@@ -492,7 +493,7 @@ def _lease_questions(
     The name is empty if there is no question: then no batch is made.
 
     Args:
-        about: facts about the batch, see `Batch.about`.
+        about: facts about the batch that are needed when its answers are read.
     """
     collection = service.collection
     leases: list[Lease] = []
@@ -533,7 +534,7 @@ def _choose_questions(service: LabellingService, annotator: str, n: int) -> list
 def _n_within_quota(
     service: LabellingService, annotator: str, n: int, live_leases: Sequence[Lease]
 ) -> int:
-    """Limit n questions to the annotator's quota, less the questions leased to the annotator."""
+    """Return how many of n questions the annotator's quota allows besides leased questions."""
     n_in_quota = service.study.left(annotator, service.session.answered(annotator))
     if n_in_quota is None:
         return n
@@ -542,7 +543,7 @@ def _n_within_quota(
 
 
 def _copy_of_session(service: LabellingService) -> Session:
-    """Copy the session of a service: `question_set` adds expected answers to the copy."""
+    """Copy a service's session, because `question_set` adds expected answers to its session."""
     session = service.session
     copy = new_session(service.collection, service.items, service.study, goal=session.goal)
     copy.replay(session.judgements())
@@ -554,6 +555,7 @@ def _read_verdict(line: AnswerLine, batch: Batch, form: AnswerForm) -> Verdict:
     """Read the verdict in a line of answers, with its cost and the facts to store with it.
 
     An answer without a readable verdict counts as a skip, and so does a prompt that was too long.
+    The status and the message of the server tell whether the prompt was too long.
 
     Args:
         form: the form of the answers that the request asked for.

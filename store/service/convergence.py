@@ -23,7 +23,7 @@ from store.runs.run import Run
 QUALITY = "order"  # name of a measure: the share of pairs in the right order
 TOP = "top-{}"  # name of a measure: the share of the top items that are expected to belong there
 FEW = 5  # fewest held-out answers from which a share is computed
-_SETTING = "labelling_run"  # the setting of a collection that holds the id of its run
+_RUN_ID_SETTING = "labelling_run"  # the setting of a collection that holds the id of its run
 
 
 class Convergence:
@@ -61,8 +61,10 @@ class Convergence:
 
         Cost: two short transactions if the refit is recorded; four the first time in a process.
         """
-        if number <= self._refit_number:
+        if number <= self._refit_number:  # there are no new judgements
             return
+        # The training measure is the share of pairs or top items that are expected to be right. The
+        # validation measure is the share of held-out answers that the model predicts.
         measures = {"train": {_measure_of(goal): 1 - remaining.wrong}}
         if remaining.holdout_n:
             measures["vali"] = {QUALITY: remaining.holdout_right}
@@ -74,7 +76,8 @@ class Convergence:
             "seconds_train": seconds,
         }
         self._refit_number = number
-        # A record is due whenever the number of judgements has grown by a quarter.
+        # Milestones are numbers of judgements from 8 on, each a quarter higher than the one before.
+        # A record is due if a milestone was passed since the last record.
         if milestone(number) > milestone(self._recorded_number):
             self._record()
 
@@ -109,7 +112,7 @@ def recorded(collection: Collection, goal: Goal) -> list[dict[str, float | None]
         Rows with `answers`, the number of answers; `expected`, the share of the pairs or of the
         top items that the model expected to be right, None if another goal applied at the refit;
         and `holdout`, the share of the held-out answers that the model predicted, None if there
-        were fewer than `FEW`.
+        were fewer than 5 held-out answers.
 
     Cost: one transaction.
     """
@@ -120,7 +123,7 @@ def recorded(collection: Collection, goal: Goal) -> list[dict[str, float | None]
                 IterationRow.comparisons_train, IterationRow.comparisons_vali, IterationRow.measures
             )
             .join(RunRow, RunRow.number == IterationRow.run)
-            .where(RunRow.id == row.settings.get(_SETTING))
+            .where(RunRow.id == row.settings.get(_RUN_ID_SETTING))
             .order_by(IterationRow.iteration)
         )
         rows = connection.execute(query).all()
@@ -140,8 +143,11 @@ def _measure_of(goal: Goal) -> str:
 
 
 def _find_or_add_run(collection: Collection) -> Run:
-    """Find the run of a collection's labelling; add the run if there is none."""
-    run_id = collection.setting(_SETTING, uuid4().hex[:12])
+    """Find the run of a collection's labelling; add the run if there is none.
+
+    A setting of the collection holds the id of the run.
+    """
+    run_id = collection.setting(_RUN_ID_SETTING, uuid4().hex[:12])
     with collection.database.transaction(write=True) as connection:
         number = connection.execute(select(RunRow.number).where(RunRow.id == run_id)).scalar()
         if number is None:

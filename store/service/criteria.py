@@ -147,7 +147,7 @@ def _lease_same_items(
 
 
 def _for_other_criterion(question: Question) -> Question:
-    """Copy a question for another criterion, with `OTHER` as its strategy.
+    """Copy a question, and record that another criterion chose its items (strategy `OTHER`).
 
     A hold-out question stays a hold-out question, because a random choice suits every criterion.
     """

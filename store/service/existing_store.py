@@ -138,7 +138,7 @@ def collections_of(url: URL | str | None) -> list[str]:
 
 
 def _existing(url: URL | str | None) -> URL | None:
-    """Parse the URL of a store; None if it names a file that does not exist."""
+    """Parse a store's URL; return None if the URL names a file that does not exist."""
     from store.database.engine import parse_url
 
     parsed = parse_url(url)
@@ -160,7 +160,7 @@ def judged_source(paths: Sequence[str], url: URL | str | None) -> Source | None:
     """
     from store.service.judged_queries import Source
 
-    if len(set(paths)) != 1:
+    if len(set(paths)) != 1:  # several arguments name files
         return None
     name = paths[0]
     source = Source.parse(name)

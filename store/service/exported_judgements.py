@@ -24,7 +24,10 @@ def write_judgements(
     Args:
         form: name of the format; formats in `FORMS_OF_PAIRS` weigh each pair by the annotators'
             reliability, which takes a fit.
-        prompt, for_spreadsheets: see `export_judgements`.
+        prompt: the prompt of every record in formats for preference tuning. If empty, the context
+            or the name of the items' group.
+        for_spreadsheets: whether texts of `csv` that a spreadsheet would run as formulas get an
+            apostrophe.
 
     Returns:
         The number of judgements, or of pairs, that were written.

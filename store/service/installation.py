@@ -123,7 +123,7 @@ def _extras() -> list[dict[str, Any]]:
     from packaging.requirements import Requirement
 
     all_names = metadata.metadata("sortnet").get_all("Provides-Extra") or []
-    names = [name for name in all_names if name not in ("dev", "docs")]
+    names = [name for name in all_names if name not in ("dev", "docs")]  # these are for developers
     requirements = [Requirement(line) for line in metadata.requires("sortnet") or []]
     rows: list[dict[str, Any]] = []
     for name in names:

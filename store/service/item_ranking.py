@@ -26,8 +26,8 @@ class ItemRanking:
     """The ranking of a collection, or of a criterion of a collection.
 
     Attributes:
-        frame: a row for each item, see `ranking_frame`; the frame of a criterion has the column
-            `criterion`, too.
+        frame: a row for each item, group by group, best first. The frame of a criterion has the
+            column `criterion`, too.
         service: the service whose model ranked the items.
         group: the only group that is ranked; None: all groups.
     """
@@ -39,6 +39,8 @@ class ItemRanking:
 
 def ranking_cell(column: str, value: Any) -> str:
     """Format a value in a column of a ranking for tables.
+
+    Scores have two decimals, and probabilities are percentages.
 
     >>> ranking_cell("score", 0.123), ranking_cell("among_top", 0.5), ranking_cell("rank", 3)
     ('0.12', '50%', '3')
@@ -90,7 +92,8 @@ def _rank_criterion(collection: Collection, group: str | None, top: int | None) 
     """Fit the model to a criterion, or to a collection without criteria, and rank the items.
 
     Args:
-        group, top: see `rank_collection`.
+        group: the only group that is ranked; None: all groups.
+        top: number of best items of each group that are in the frame; None: all items.
     """
     from store.service.labelling import LabellingService
 

@@ -149,7 +149,10 @@ class Judging(WorkerPool[Lease]):
         return LabellingEnd(reason, text, self.answered, self.n_preferences, self.failed)
 
     def _most_open(self, n_workers: int) -> int:
-        """Return the largest number of questions that are leased and not answered yet."""
+        """Return the largest number of questions that are leased and not answered yet.
+
+        The number is 5 for a judge that answers in the caller's thread, if fits are slow.
+        """
         # A slow fit lacks the latest answers anyway. So several questions may be chosen and leased
         # together before any of them is answered, which saves transactions.
         if self.judge.in_caller_thread and not self.service.session.quick:
@@ -165,7 +168,7 @@ class Judging(WorkerPool[Lease]):
             return []
         with self._lock:
             excluded_ids = self._failed_at | self._open
-            if self.number is not None:
+            if self.number is not None:  # the answers to open questions will count, too
                 most = min(most, self.number - self.answered - len(self._open))
         if most <= 0:
             return []
@@ -210,7 +213,7 @@ class Judging(WorkerPool[Lease]):
         self.service.keep_up(side_by_side=not self.judge.in_caller_thread)
 
     def _keep_answer(self, question: Lease, verdicts: Sequence[Verdict]) -> None:
-        """Store the verdict on a question, and the verdict on its reverse order if there is one."""
+        """Store the verdict on a question; a second verdict is about the items in reverse order."""
         judgement = verdicts[0].judgement(question.question, self.annotator)
         mark_model(self.service, self.annotator, self._patience.retry_while_away)
         try:
@@ -256,19 +259,17 @@ class Judging(WorkerPool[Lease]):
         try:
             stored = self._patience.retry_while_away(attempt)
         except LeaseError:
-            was_server_away = n_attempts > 1
-            if not was_server_away:
+            if n_attempts == 1:  # the lease was not lost while the server was away
                 raise
-            # The lease was lost while the server was away.
             new_lease = self._lease_again(lease.question)
             if new_lease is None:
                 raise
             answer_new_lease = partial(self.service.answer, new_lease.id, judgement)
             stored = self._patience.retry_while_away(answer_new_lease)
-        if stored.new:
-            return True
-        # If the server stored this answer but its reply was lost, a later attempt finds the answer.
-        return n_attempts > 1 and _choice(stored.judgement) == _choice(judgement)
+        if not stored.new and n_attempts > 1:
+            # An earlier attempt may have stored this answer, and the server's reply was lost.
+            return _choice(stored.judgement) == _choice(judgement)
+        return stored.new
 
     def _lease_again(self, question: Question) -> Lease | None:
         """Lease a question again, because its lease was lost while the store's server was away.
@@ -302,7 +303,10 @@ class Judging(WorkerPool[Lease]):
         return answered_text, f"{n_left} left"
 
     def _reason(self) -> tuple[EndReason, str]:
-        """Return the reason why the labelling ended, and a text about it with numbers."""
+        """Return the reason why the labelling ended, and a text about it with numbers.
+
+        If several reasons hold, the first of them counts.
+        """
         remaining = self.service.remaining
         if self._is_interrupted:
             return EndReason.INTERRUPTED, self.fault
@@ -334,9 +338,8 @@ def mark_model(
 ) -> None:
     """Decide that a new annotator is a model, and how the fit uses the model's probabilities.
 
-    Each probability counts as a measurement of the score difference of two items, see
-    `Probabilities`. Earlier decisions about the annotator stay, and nothing is decided about an
-    annotator who has answered.
+    Each probability counts as a measurement of the score difference of two items. Earlier decisions
+    about the annotator stay, and nothing is decided about an annotator who has answered.
 
     Args:
         do: calls each function that reads or writes the store, for example
@@ -380,7 +383,7 @@ def example_questions(service: LabellingService, n: int) -> list[AskedQuestion]:
 
 
 def _fill_up(pair: list[int], groups: Groups, set_size: int, rng: np.random.Generator) -> list[int]:
-    """Add random items of a pair's group until there are `set_size`, or no item of it is left."""
+    """Add random items of the pair's group, up to `set_size` items or the whole group."""
     group = groups.of[pair[0]]
     members = rng.permutation(groups.members[group]).tolist()
     further = [item for item in members if item not in pair]

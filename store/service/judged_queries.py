@@ -1,4 +1,4 @@
-"""Make training and validation queries of the judgements of a collection."""
+"""Make training and validation queries from the judgements of a collection."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from sortnet.core import Progress, Queries
 from sortnet.data.divide import hold_out_documents
 from sortnet.errors import DataError
 from sortnet.items import Describer, Items
+from sortnet.preference.judgement_table import Judgements
 from sortnet.preference.vote_arrays import Votes
 from store.collections.collection import Collection
 from store.service.labelling import new_session
@@ -87,13 +88,13 @@ def read_judged(
     Each group of items becomes a query. The weight of a judgement is the reliability of its
     annotator; the answers of an annotator who mostly says the opposite are reversed. The
     comparisons from an answer about more than two items weigh less than the same number of answers
-    about pairs, see `Votes.comparisons`.
+    about pairs, because they all follow from one answer.
 
     Args:
         events: number of the last judgement that counts; None: all judgements count.
         seed: decides which documents are held out.
-        as_before: the documents that an earlier run held out, see `hold_out_documents`; None: they
-            are drawn.
+        as_before: names of the queries or documents that an earlier run held out; None: they are
+            drawn.
         describer: computes the features as for an earlier model; None: a new describer is fitted.
 
     Raises:
@@ -108,9 +109,7 @@ def read_judged(
         describer, items = Describer.fit_apply(stored_items, columns=columns, progress=progress)
     else:
         items = describer.apply(stored_items, progress=progress)
-    judgements = collection.judgements()
-    if events is not None:
-        judgements = judgements.where(judgements.number <= events)
+    judgements = _judgements_up_to(collection, events)
     last_number = judgements[-1].number if len(judgements) else 0
     source = Source(collection.name, last_number)
     if not items.feature_names:
@@ -127,15 +126,24 @@ def read_judged(
     return JudgedData(train, vali, _hash_facts(stored_items, votes))
 
 
+def _judgements_up_to(collection: Collection, last_number: int | None) -> Judgements:
+    """Read the judgements of a collection with numbers up to `last_number`, or all if None."""
+    judgements = collection.judgements()
+    if last_number is None:
+        return judgements
+    return judgements.where(judgements.number <= last_number)
+
+
 def annotator_weights(collection: Collection) -> dict[str, float]:
     """Return {annotator: weight of the annotator's answers}; the average weight is 1.
 
-    The weights are computed by `Session.weighted`. Excluded annotators, and annotators who never
-    said which item is better, are left out.
+    A weight is negative if the annotator mostly says the opposite. Excluded annotators, and
+    annotators who never said which item is better, are left out.
     """
     session = new_session(collection, collection.items())
     session.replay(collection.judgements())
-    return session.weighted()[1]
+    _, weights = session.weighted()
+    return weights
 
 
 def _hash_facts(items: Items, votes: Votes) -> str:

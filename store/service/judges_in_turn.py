@@ -40,6 +40,8 @@ class _Participant:
     ) -> LabellingEnd:
         """Ask the judge for the answers of one turn, and return how the turn ended.
 
+        If there are several judges, a turn has 20 answers.
+
         Args:
             n_judges: number of judges; a single judge need not make way for another.
         """
@@ -207,6 +209,7 @@ def _ask(
     end = judging.end()
     if end.reason == EndReason.INTERRUPTED:
         raise KeyboardInterrupt
+    # If the judge failed at every question, nothing is left, too, but this is a failure.
     has_only_failed = end.reason == EndReason.NOTHING_LEFT and end.failed and not end.answered
     if end.reason == EndReason.FAULT or has_only_failed:
         raise _failure(judging, end)

@@ -35,7 +35,7 @@ ATTEMPTS = 5  # times to choose questions, because other processes may lease the
 SESSION_SETTINGS = ("strategy", "holdout", "repeats")
 # After a fit in a thread, no further fit starts for this multiple of the fit's duration, so that
 # answers have the processor.
-_PAUSE = 2.0
+_PAUSE_FACTOR = 2.0
 _MOST_UNFITTED = 20  # most answers that a machine may give before the next fit, in small sessions
 
 
@@ -52,7 +52,8 @@ def new_session(
         StoreError: if the collection has criteria, because each criterion has its own session.
     """
     collection.check_one_question()
-    study = study or collection.study()
+    if study is None:
+        study = collection.study()
     settings: dict[str, Any] = {"seed": collection.seed, "set_size": study.set_size}
     for name in SESSION_SETTINGS:
         if name in collection.settings:
@@ -63,7 +64,7 @@ def new_session(
         len(items),
         groups=items.groups,
         among=collection.allowed_pairs(),
-        keep=_fits_folder(),
+        keep=_fits_folder(),  # slow fits are cached there
         study=study,
         **settings,
     )
@@ -94,7 +95,7 @@ class LabellingService:
         lease_seconds: duration of a lease.
         goal: the goal at which the asking stops; None: the goal of the study.
         record: whether `Convergence` records refits as iterations of a run, until `close`.
-        call: calls each expensive function of a fit, see `Session`.
+        call: calls each expensive function of a fit, for example in another process.
 
     Raises:
         StoreError: if the collection has fewer than two items.
@@ -164,9 +165,9 @@ class LabellingService:
             live_leases = self._read_changes()
             if self.why_closed(annotator):
                 return []
-            leases = self._leases_of_service(annotator, live_leases)
+            self._update_own_leases(annotator, live_leases)
             n_questions = self._n_within_quota(annotator, k, live_leases)
-            leases = self._renew_and_lease(annotator, n_questions, leases, live_leases)
+            leases = self._renew_and_lease(annotator, n_questions, live_leases)
             return leases[:n_questions]
 
     def lease(self, annotator: str, questions: Sequence[Question]) -> list[Lease]:
@@ -177,10 +178,11 @@ class LabellingService:
     def held(self, annotator: str) -> list[Lease]:
         """Return an annotator's unanswered questions; renew their leases if they expire soon."""
         with self._lock:
-            # With k=0, `next` chooses no question, but updates and renews the annotator's leases.
-            self.next(annotator, k=0)
+            live_leases = self._read_changes()
             if self.why_closed(annotator):
                 return []
+            self._update_own_leases(annotator, live_leases)
+            self._renew_and_lease(annotator, 0, live_leases)
             return list(self._own_leases[annotator].values())
 
     def release(self, annotator: str) -> None:
@@ -203,7 +205,7 @@ class LabellingService:
         return any(item in lease.question.items for lease in live_leases)
 
     def question(self, annotator: str, lease: str) -> Question:
-        """Return the leased question with the id `lease`.
+        """Return the question of the lease with the id `lease`.
 
         Raises:
             LeaseError: if there is no such lease.
@@ -248,7 +250,7 @@ class LabellingService:
             if last is None or self.study.why_closed(annotator, 0):
                 return None
             # Leases of ended processes are taken over, so that they are released, too.
-            self._leases_of_service(annotator, live_leases)
+            self._update_own_leases(annotator, live_leases)
             self.release(annotator)
             undo = self.collection.undo(annotator, last.number)
             self.sync()
@@ -346,7 +348,8 @@ class LabellingService:
         """Fit the model to the new answers: at once if a fit is quick, else in a thread.
 
         Args:
-            keep_net: whether no neural net is trained, see `Session.refit`.
+            keep_net: whether to keep the neural net of the features, unless the answers have
+                doubled since the net was trained.
             pause: whether no fit starts for some time after a fit in a thread, so that answers
                 have the processor.
         """
@@ -392,7 +395,8 @@ class LabellingService:
         session = self.session
         most_unfitted = _most_unfitted(session)
         most_before_waiting = 2 * most_unfitted if side_by_side else most_unfitted
-        # Several threads answer faster than fits with pauses can follow.
+        # Pauses between fits leave the processor to the answers. Several threads answer so fast
+        # that fits with pauses fall behind.
         may_pause = not side_by_side or session.behind <= most_unfitted
         self.update(keep_net=True, pause=may_pause)
         if session.behind <= most_before_waiting:
@@ -408,7 +412,7 @@ class LabellingService:
         if self._fitting is not None:
             self._fitting.join()
         if self.stale or self._is_net_kept:
-            self._fit()
+            self._fit()  # also trains the net that the last fit kept
         if self.session.forecast_due:
             self._renew_forecast()
 
@@ -427,7 +431,7 @@ class LabellingService:
         self._renew_remaining(session)
 
     def _renew_remaining(self, session: Session) -> None:
-        """Set `remaining` by the session's last fit, unless another session was started."""
+        """Set `remaining` from the session's last fit, unless a new session has started."""
         # The fitting and the forecasting thread both come here: without the lock, the older result
         # could replace the newer result.
         with self._remaining_lock:
@@ -457,6 +461,7 @@ class LabellingService:
         """Fit the model, and store an error as `fault` instead of raising it.
 
         If fits are slow, this thread also renews the forecast; else `update` does so in a thread.
+        The next fit in a thread starts after a pause, which is twice as long as this fit.
         """
         started = time.monotonic()
         try:
@@ -467,7 +472,7 @@ class LabellingService:
         except Exception as error:  # no error may stop the storing of answers
             self.fault = f"{type(error).__name__}: {error}"
         ended = time.monotonic()
-        self._pause_until = ended + _PAUSE * (ended - started)
+        self._pause_until = ended + _PAUSE_FACTOR * (ended - started)
 
     def _start_session(self) -> None:
         """Start a new session: read the study and the items, and replay the judgements."""
@@ -492,7 +497,11 @@ class LabellingService:
             self._replay(judgements)
 
     def _read_changes(self) -> list[Lease]:
-        """Read new judgements, decisions and items, and return all live leases."""
+        """Read new judgements, decisions and items, and return all live leases.
+
+        New items need a new session. So do decisions after which the session would ask or rank in
+        another way.
+        """
         changes = self.collection.changes(self.last_number, len(self._decisions))
         study_before = self.study
         if changes.decisions:
@@ -505,7 +514,10 @@ class LabellingService:
         return changes.leases
 
     def _n_within_quota(self, annotator: str, k: int, live_leases: Sequence[Lease]) -> int:
-        """Limit k questions to the annotator's quota, less the leases from other services."""
+        """Return how many of k questions the annotator's quota allows.
+
+        Questions that other services have leased to the annotator use up the quota, too.
+        """
         n_left = self.study.left(annotator, self.session.answered(annotator))
         if n_left is None:
             return k
@@ -550,38 +562,43 @@ class LabellingService:
         return self.session.ask(annotator, k, busy=busy, wait=False)
 
     def _renew_and_lease(
-        self,
-        annotator: str,
-        n_questions: int,
-        leases: list[Lease],
-        live_leases: Sequence[Lease],
+        self, annotator: str, n_questions: int, live_leases: Sequence[Lease]
     ) -> list[Lease]:
         """Renew an annotator's leases if they expire soon, and lease more questions if needed.
 
+        Leases about unknown items, or about pairs that the session does not allow, are ignored. If
+        other processes lease the chosen pairs first, others are chosen, at most five times.
+
         Args:
             n_questions: number of leases that the annotator needs; there may be more already.
-            leases: the annotator's leases.
             live_leases: the leases of all annotators.
 
         Returns:
             All leases of the annotator; fewer than `n_questions` if there are no more questions.
         """
-        ids_to_renew: list[str] = []
+        leases = [
+            lease
+            for lease in self._own_leases[annotator].values()
+            if self._is_allowed(lease.question)
+        ]
+        leases_to_renew: list[Lease] = []
         if self._is_renewal_due(leases):
-            ids_to_renew = [lease.id for lease in leases]
+            leases_to_renew = leases
+            leases = []
         for _ in range(ATTEMPTS):
-            n_missing = n_questions - len(leases)
+            n_missing = n_questions - len(leases) - len(leases_to_renew)
             questions = self._choose_questions(annotator, n_missing, live_leases)
-            if not questions and not ids_to_renew:
+            n_wanted = len(leases_to_renew) + len(questions)
+            if n_wanted == 0:
                 break
-            leases_not_renewed = [] if ids_to_renew else leases
-            new_or_renewed_leases = self._lease(annotator, questions, renew=ids_to_renew)
-            leases = leases_not_renewed + new_or_renewed_leases
-            if len(new_or_renewed_leases) == len(ids_to_renew) + len(questions):
+            ids_to_renew = [lease.id for lease in leases_to_renew]
+            renewed_and_new = self._lease(annotator, questions, renew=ids_to_renew)
+            leases = leases + renewed_and_new
+            if len(renewed_and_new) == n_wanted:
                 break
             # Another process has leased some of the chosen pairs: choose other pairs.
             live_leases = self._read_changes()
-            ids_to_renew = []
+            leases_to_renew = []
         return leases
 
     def _lease(
@@ -598,21 +615,19 @@ class LabellingService:
         own_leases.update({lease.id: lease for lease in leases})
         return leases
 
-    def _leases_of_service(self, annotator: str, live_leases: Sequence[Lease]) -> list[Lease]:
-        """Return an annotator's live leases from this service, and forget the ended leases.
+    def _update_own_leases(self, annotator: str, live_leases: Sequence[Lease]) -> None:
+        """Forget an annotator's ended leases.
 
-        The first call for an annotator also takes over the leases of ended processes. Leases about
-        unknown items, or about pairs that the session does not allow, are left out.
+        The first call for an annotator takes over the leases of ended processes.
         """
+        own_leases = self._own_leases.get(annotator)
         leases = [lease for lease in live_leases if lease.annotator == annotator]
-        previous = self._own_leases.get(annotator)
-        if previous is None:
+        if own_leases is None:
             process = Process.here()
             leases = [lease for lease in leases if lease.may_be_taken_over(process)]
         else:
-            leases = [lease for lease in leases if lease.id in previous]
+            leases = [lease for lease in leases if lease.id in own_leases]
         self._own_leases[annotator] = {lease.id: lease for lease in leases}
-        return [lease for lease in leases if self._is_allowed(lease.question)]
 
     def _is_allowed(self, question: Question) -> bool:
         """Tell whether the session knows all items of a question and allows all its pairs."""
@@ -624,7 +639,7 @@ class LabellingService:
 def _most_unfitted(session: Session) -> int:
     """Return the most answers that a machine may give before the next fit.
 
-    Fits of many answers or items are slow. So the limit grows to 5 % of the answers or of the
-    items.
+    The limit is 20 answers. Fits of many answers or items are slow, so there the limit is 5 % of
+    the answers or of the items.
     """
     return max(_MOST_UNFITTED, session.events // 20, session.n_items // 20)

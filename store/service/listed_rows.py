@@ -39,7 +39,11 @@ class NewestJudgements:
 
 
 def newest_judgements(collection: Collection, limit: int) -> NewestJudgements:
-    """Return the newest judgements of a collection, at most `limit`, and counts of all of them."""
+    """Return the newest judgements of a collection, at most `limit`, and counts of all of them.
+
+    Only answers about the order of items count. Undone answers and answers of excluded annotators
+    do not count.
+    """
     frame = collection.judgements_frame()
     rows = [row | {"at": _iso_time(row["at"])} for row in rows_of(frame.tail(limit))]
     counted = frame[frame["answer"].isin(ORDER_ANSWERS) & ~frame["undone"] & ~frame["excluded"]]

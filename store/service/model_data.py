@@ -59,7 +59,7 @@ class DataFile:
         return queries
 
     def _read_all(self, model: Ranker, progress: Progress, *, labelled: bool) -> Queries:
-        """Read all parts of the file; see `read` for the arguments."""
+        """Read the whole file, with the features of the model."""
         progress(f"reading {self.path}")
         return read_queries(
             self.path,
@@ -73,7 +73,7 @@ class DataFile:
 
 
 def _facts_of_part(path: str, model: Ranker, part: str) -> dict[str, Any]:
-    """Return the facts that a model has recorded about a part of its divided training file.
+    """Return what a model has recorded about a part of its training file, such as `test`.
 
     Raises:
         SortNetError: if the model was not trained on one divided file, or the content of the file
@@ -98,7 +98,7 @@ def _facts_of_part(path: str, model: Ranker, part: str) -> dict[str, Any]:
 
 
 def _recorded_facts(model: Ranker, part: str) -> dict[str, Any] | None:
-    """Return the facts in model.json about a part of a divided file; None if there are none."""
+    """Return what model.json records about a part of the training file; None if nothing."""
     from sortnet.data.parts import is_part
 
     recorded = model.info.get("data")

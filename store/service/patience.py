@@ -28,7 +28,7 @@ class StorePatience:
     def __init__(
         self, database: Database, seconds: float, name: str, notify: Callable[[str], None] = note
     ) -> None:
-        """Prepare for an outage; the time begins at the first attempt that fails."""
+        """Set the time for which the server may be away from the first failed attempt on."""
         self._database = database
         self._seconds = seconds
         self._name = name
@@ -39,6 +39,8 @@ class StorePatience:
 
     def retry_while_away(self, use_store: Callable[[], T]) -> T:
         """Call a function until the store's server answers, and return the function's result.
+
+        Each wait between two attempts is twice as long as the wait before, up to 5 seconds.
 
         Args:
             use_store: reads or writes the store. It must be idempotent: an attempt that fails here
@@ -56,7 +58,7 @@ class StorePatience:
                 if not self._database.is_away(error) or not self._wait(seconds):
                     raise
             else:
-                self._until = None
+                self._until = None  # the server is back
                 return result
             seconds = min(2 * seconds, LONGEST_WAIT)
 

@@ -99,7 +99,7 @@ def change_questions(
             are; then no criterion is added.
     """
     criteria = {asked.criterion: asked for asked in collection.asked()}
-    # A new criterion is about the items of the collection, which is checked in its place.
+    # A new criterion has no row yet, so the collection is checked, which has the same items.
     changed = criteria.get(criterion, collection)
     _check_goal_and_set_size(changed, goal, decisions)
     if criterion is not None and criterion not in criteria:

@@ -33,7 +33,7 @@ PairOfSplit: TypeAlias = tuple[Split, int, int]
 
 STRATEGY = "loop"  # strategy of the questions whose pairs the learning loop chose
 ATTEMPTS = 2  # times that a judge is asked about a pair if it fails
-_PARTS: Mapping[Split, str] = {"train": "training", "vali": "validation"}
+_PART_NAMES: Mapping[Split, str] = {"train": "training", "vali": "validation"}
 
 
 def vali_pairs(vali: Queries, comparator: TrainableComparator, judgements: int, seed: int) -> I64:
@@ -62,7 +62,7 @@ def vali_pairs(vali: Queries, comparator: TrainableComparator, judgements: int, 
 
 @dataclass(kw_only=True)
 class _Pool(WorkerPool[Question]):
-    """Asks workers questions about the documents of a part, and stores the answers in the run.
+    """Asks workers about pairs of documents, and stores the answers in the run.
 
     Attributes:
         run: the run that stores the answers.
@@ -102,7 +102,7 @@ class _Pool(WorkerPool[Question]):
         return questions
 
     def queue_unanswered(self, split: Split, questions: Sequence[Question]) -> None:
-        """Let the questions wait that have no answer yet, and set the part that they are about."""
+        """Queue the questions about a part of the data (`split`) that have no answer yet."""
         self.split = split
         self.waiting = [
             question for question in questions if self.pair_of(question) not in self.targets
@@ -136,7 +136,7 @@ class _Pool(WorkerPool[Question]):
         return self.split == "vali"
 
     def _keep_answer(self, question: Question, verdicts: Sequence[Verdict]) -> None:
-        """Store the verdict on a question, and the verdict on its reverse order if there is one."""
+        """Store the verdict on a pair; a second verdict is about the documents in reverse order."""
         orders = [(question.left, question.right), (question.right, question.left)]
         answers = [
             JudgeAnswer(left, right, verdict.answer, **verdict.facts(), at=time.time())
@@ -267,8 +267,8 @@ class RunJudge:
         }
 
     def _undecided(self) -> str | None:
-        """Return a fault in words if all answers about a part are ties or skips; else None."""
-        for split, part in _PARTS.items():
+        """Return why nothing can be learned if a part has only ties and skips; else None."""
+        for split, part in _PART_NAMES.items():
             targets = list(self._targets_of(split).values())  # NaN: a skip; 0.5: a tie
             n_skipped = sum(map(math.isnan, targets))
             n_ties = targets.count(0.5)
@@ -314,12 +314,12 @@ class RunJudge:
         unanswered = [pair for pair in pairs if pair not in targets]
         if unanswered and not self._closed:
             self._ask(split, unanswered)
-        # A stored probability tells how likely the document with the lower number is better.
+        # Stored probabilities are about the document with the lower number.
         p_lower = np.array([targets.get(pair, math.nan) for pair in pairs], np.float32)
         return np.where(np.asarray(i) < np.asarray(j), p_lower, 1 - p_lower).astype(np.float32)
 
     def _ask(self, split: Split, pairs: Sequence[PairOfSplit]) -> None:
-        """Ask about pairs, and store the answers.
+        """Ask about pairs, up to twice about each pair, and store the answers.
 
         Raises:
             SortNetError: if the judge fails; the message has the command that resumes the run.
@@ -329,7 +329,7 @@ class RunJudge:
             self._workers = list(self.judge.make_workers())
         pool = self._pool
         questions = [self._question(split, low, high) for split, low, high in pairs]
-        # The judge may fail at a question, which is then asked once more.
+        # The second time, only the questions are asked at which the judge has failed.
         for _ in range(ATTEMPTS):
             pool.queue_unanswered(split, questions)
             if pool.waiting and not pool.is_over:

@@ -50,7 +50,7 @@ from store.service.sorted_items import SortedItems, ranking_frame
 from store.store import open_store
 
 _LONGEST_NAME = 60  # most characters of an annotator's name; a command may be longer
-_EXAMPLES = 50  # prompts whose mean length is used in an estimate
+_N_EXAMPLES = 50  # prompts whose mean length is used in an estimate
 
 
 def sort(
@@ -169,7 +169,9 @@ def _ask_and_rank(
         service: the service of the collection to sort.
         connections: {annotator: the judge that answers under this name}.
         given_items: the items that were passed to `sort`.
-        max_calls, seed, goal: see `SortedItems` and `ask_in_turn`.
+        max_calls: most calls of each judge in the collection, earlier calls included; None: no
+            limit.
+        seed, goal: facts about the call, which the result keeps.
         progress: called with the progress in words.
     """
     progress("fitting the answers so far")
@@ -296,7 +298,7 @@ def _forecast(collection: Collection, goal: Goal) -> tuple[int | None, list[Aske
     """
     with closing(LabellingService(collection, goal=goal)) as service:
         service.settle()  # fits the model and simulates the questions
-        return service.remaining.questions, example_questions(service, _EXAMPLES)
+        return service.remaining.questions, example_questions(service, _N_EXAMPLES)
 
 
 def _estimate_models(
@@ -323,7 +325,7 @@ def _estimate_models(
 def _limit_questions(
     expected: int | None, given_items: GivenItems, max_calls: int | None, n_judges: int
 ) -> int:
-    """Limit the expected number of questions to the number of pairs, and to the judges' calls."""
+    """Limit the expected number of questions by the number of pairs and the judges' calls."""
     n_items = len(given_items.items)
     n_pairs = n_items * (n_items - 1) // 2
     limits = [n_pairs]  # no pair is asked about twice
@@ -354,7 +356,7 @@ def judges_by_name(judge: OneJudge | Mapping[str, OneJudge]) -> dict[str, Machin
 def _annotator_name(judge: MachineJudge) -> str:
     """Name a judge by its model and variant, its command, or its function.
 
-    A long name is shortened, and ends with a hash of the whole name.
+    A name that is too long for an annotator is shortened, and ends with a hash of the whole name.
     """
     name = judge.annotator
     if isinstance(judge, LanguageModel) and judge.variant:

@@ -48,29 +48,33 @@ def collection_to_sort(
     if name is None:
         name = f"sort {_digest(given_items, question, instructions)}"
     collection = _add_new_items(store, name, given_items, seed, progress)
-    _change_texts(collection, {"question": question, "instructions": instructions})
+    _store_new_texts(collection, {"question": question, "instructions": instructions})
     return collection
 
 
-def _change_texts(collection: Collection, texts: Mapping[str, str | None]) -> None:
-    """Store new texts for the judge.
+def _store_new_texts(collection: Collection, texts: Mapping[str, str | None]) -> None:
+    """Store the passed texts for the judge that differ from the stored texts.
 
     Args:
-        texts: {kind of text: text}, where None and an empty text change nothing.
+        texts: {"question": text, "instructions": text}; None or an empty text: keep the stored
+            text.
 
     Raises:
-        StoreError: if a text differs from the stored text, and there are answers to the stored
-            text.
+        StoreError: if a text differs, and the collection has answers to the stored text.
     """
     study = collection.study()
-    changed = {kind: text for kind, text in texts.items() if text and text != getattr(study, kind)}
-    if changed and collection.n_judgements:
-        kind, text = next(iter(changed.items()))
-        raise StoreError(
-            f"collection {collection.name!r} has answers to the {kind} "
-            f"{shown(getattr(study, kind))}: {shown(text)} needs another name"
-        )
-    collection.decide(*(Decision(kind, reason=text) for kind, text in changed.items()))
+    decisions: list[Decision] = []
+    for kind, text in texts.items():
+        stored_text = getattr(study, kind)
+        if not text or text == stored_text:
+            continue
+        if collection.n_judgements:
+            raise StoreError(
+                f"collection {collection.name!r} has answers to the {kind} "
+                f"{shown(stored_text)}: {shown(text)} needs another name"
+            )
+        decisions.append(Decision(kind, reason=text))
+    collection.decide(*decisions)
 
 
 def _add_new_items(

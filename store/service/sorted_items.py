@@ -245,7 +245,7 @@ def _rank_intervals(ranker: Ranker, queries: Queries) -> tuple[I64, I64] | None:
     """Return the lowest and the highest rank of each document, (n_docs,) each.
 
     A posterior gives the 90 % interval of a document's rank. Another ranker gives the range of the
-    document's ranks by its heads or members; None if it has only one score for a document.
+    document's ranks by its heads or members. None if the ranker has one score for each document.
     """
     if isinstance(ranker, PosteriorRanker):
         return _rank_quantiles(_draws(ranker, queries), queries, _QUANTILES)
@@ -287,7 +287,7 @@ def _draws(ranker: PosteriorRanker, queries: Queries) -> F64:
     posterior's residual variance.
     """
     mean_and_draws = ranker.comparator.prepare(ranker.scaled(queries).features)
-    draws: F64 = mean_and_draws[:, 1:]
+    draws: F64 = mean_and_draws[:, 1:]  # column 0 is the posterior mean
     noise = np.random.default_rng(0).normal(size=draws.shape)
     scores: F64 = draws + np.sqrt(ranker.comparator.residual) * noise
     return scores

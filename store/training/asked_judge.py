@@ -107,18 +107,21 @@ class AskedJudge:
         """
         judged_by = record.get("judged_by")
         if judged_by is None:
-            passed_names = self._passed_names()
-            if passed_names:
-                raise SortNetError(
-                    f"the run was begun without a judge: leave out {min(passed_names)}"
-                )
+            self._refuse_arguments_of_judges()
             return
         passed_kind = self._kind_of_passed_judge()
-        if passed_kind is not None and JUDGED_BY[passed_kind] != judged_by:
-            raise _other_than_before("judge")
-        asks_function = judged_by == JUDGED_BY["function"] and record["phase"] != DONE
-        if asks_function and passed_kind is None:
+        if passed_kind is not None:
+            if JUDGED_BY[passed_kind] != judged_by:
+                raise _other_than_before("judge")
+        elif judged_by == JUDGED_BY["function"] and record["phase"] != DONE:
+            # A function is not stored, and the rest of the run must ask it.
             raise _not_stored("a function", folder)
+
+    def _refuse_arguments_of_judges(self) -> None:
+        """Raise a SortNetError if an argument was passed that only a run with a judge can have."""
+        passed_names = self._passed_names()
+        if passed_names:
+            raise SortNetError(f"the run was begun without a judge: leave out {min(passed_names)}")
 
     def _kind_of_passed_judge(self) -> str | None:
         """Return the kind of the judge that replaces the stored judge; None if no judge does."""
@@ -127,7 +130,7 @@ class AskedJudge:
 
     def _passed_names(self) -> list[str]:
         """List the arguments that were passed, as messages name them."""
-        arguments = [*(self.changes or ())]
+        arguments = [] if self.changes is None else [*self.changes]
         if self.is_judge_passed:
             arguments.append("judge")
         if self.question is not None:

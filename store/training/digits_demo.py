@@ -16,6 +16,7 @@ from sortnet.data import Fold
 from sortnet.data.digits import SIDE, digits_fold
 from sortnet.errors import SortNetError
 from sortnet.files import refuse_folder, write_atomically
+from sortnet.learning.iterations import Iteration, State
 from sortnet.messages import count
 from sortnet.metrics import parse_metric, per_query
 from sortnet.rankers.sortnet import Model
@@ -143,11 +144,11 @@ def run_demo(
         )
         watcher.demo_begun(training, fold)
         comparators: list[TrainableComparator] = []
-        model = training.learn(
-            watcher.iteration_ended,
-            watcher.progress,
-            [lambda record, state: comparators.append(state.comparator)],
-        )
+
+        def keep_comparator(record: Iteration, state: State) -> None:
+            comparators.append(state.comparator)
+
+        model = training.learn(watcher.iteration_ended, watcher.progress, [keep_comparator])
         watcher.progress("drawing")
         # The last iteration only sorts and trains no further comparator.
         return _test_demo(training, cast("Model", model), comparators[:-1], fold, recorded_url)
@@ -227,8 +228,8 @@ def _sort_by_each(
     orders = [model.order_before(test)]
     orders += [replace(model, comparator=comparator).order(test) for comparator in comparators]
     metric = parse_metric("spearman")
-    # The comparator of an iteration learned from the pairs of all earlier iterations. The pairs of
-    # the last iteration are learned by no comparator.
+    # Each comparator learned from the pairs that all iterations before it had collected. No
+    # comparator learned from the pairs that the last iteration added.
     n_pairs_learned = [0, *training.run.iterations_frame()["tp"].tolist()]
     return [
         _Sorting(order, per_query(metric, test.grades[order], test.offsets), n_pairs)
@@ -252,9 +253,13 @@ def _draw(demo: DigitsDemo, sortings: Sequence[_Sorting]) -> None:
     documents = slice(test.offsets[query], test.offsets[query + 1])
 
     def panel(caption: str, sorting: _Sorting) -> Panel:
-        """Make the panel of an iteration; its order numbers the images of the query from 0."""
+        """Make the panel of an iteration, with the order of the query's images.
+
+        A sorting numbers the images of all queries, a panel the images of its query from 0.
+        """
+        order = sorting.order[documents] - documents.start
         remark = f"Spearman {sorting.correlations[query]:.2f}"
-        return Panel(caption, remark, sorting.order[documents] - documents.start)
+        return Panel(caption, remark, order)
 
     n_iterations = count(len(sortings) - 1, "iteration")
     after = (

@@ -24,7 +24,7 @@ from sortnet.tables.roles import GRADES, kept_as_read
 from sortnet.tables.rows import Rows, read_rows
 from sortnet.tables.values import is_numeric
 
-# Columns with these roles are not shown as further fields of a document.
+# Roles that have one column each. Such a column is not shown once more as a further field.
 _ROLES_OF_ONE_COLUMN = ("id", "text", "image", "audio", "group", "context", "grade")
 
 
@@ -75,20 +75,18 @@ def _items_without_content(
 
 
 def _rows_of_documents(part: Queries, path: str, train: Queries) -> list[Any]:
-    """Read the rows of a part's documents, without ignored columns and grades.
+    """Read a part's documents as the rows that a function gets, without ignored columns and grades.
 
-    A row of a table is a dict. A document of LETOR text is an array of features.
+    A row of a table is a dict. A document of LETOR text is an array of features. Columns of grades
+    are columns that a part reads as grades, and columns with a usual name of grades.
     """
-    if part.roles is None:
+    if part.roles is None:  # LETOR text
         return [*part.features]
     rows = rows_at(_read_again(path, train), part.rows)
     hidden = {part.roles.grade, train.roles.grade, *train.columns.ignore}
-    columns = {
-        name: cells
-        for name, cells in rows.columns.items()
-        if name not in hidden and name.lower() not in GRADES
-    }
-    return replace(rows, columns=columns).dicts()
+    hidden |= {name for name in rows.columns if name.lower() in GRADES}
+    shown_columns = {name: cells for name, cells in rows.columns.items() if name not in hidden}
+    return replace(rows, columns=shown_columns).dicts()
 
 
 def documents_of(part: Queries, path: str, train: Queries) -> Items:
@@ -122,7 +120,7 @@ def documents_of(part: Queries, path: str, train: Queries) -> Items:
 
 
 def _ids_of_documents(part: Queries) -> list[str]:
-    """List the id of each document; the number of its row, from 1, if it has no id."""
+    """List the ids of documents; a document without an id is named by its row, from 1."""
     row_numbers = [str(row + 1) for row in part.rows.tolist()]
     if part.docids is None:
         return row_numbers
@@ -149,7 +147,7 @@ def refuse_without_content(
     has_content = any(documents.texts) or any(documents.images) or documents.shown is not None
     # Ids in a table may be names, which a model can compare. Ids in LETOR text are only codes.
     are_ids_names = any(not id.replace(".", "").isdigit() for id in documents.ids)
-    # LETOR text has no folder of images, and numbers its features from 1.
+    # Only a table has a folder of images. LETOR text has none, and its first feature is named 1.
     is_letor = documents.root is None and documents.feature_names[:1] == ("1",)
     can_compare_ids = are_ids_names and not is_letor
     if has_content or can_compare_ids:

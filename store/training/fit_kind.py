@@ -92,7 +92,7 @@ def fit_kind(
     if not overwrite:
         folder.refuse_if_taken()
     values: Mapping[str, Any] = settings.flat()
-    # Data are read, and rankers are measured, by the settings that all kinds of rankers share.
+    # Reading data and measuring a ranker need only the settings that all kinds of rankers share.
     config = Config().changed(**{name: values[name] for name in settings_of(Settings)})
     url, _ = store_url(options.store, None)
     job = read_job(

@@ -381,5 +381,5 @@ def _to_ask(part: Queries) -> Queries:
 
 
 def _judge_to_come(queries: Queries, i: I64 | I32, j: I64 | I32) -> F32:
-    """Stand in for the judge until the run has begun, since the run stores the judge's answers."""
+    """Raise an error: the judge cannot answer before there is a run to store its answers."""
     raise RuntimeError("asked before the run has begun")

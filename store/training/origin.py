@@ -35,7 +35,7 @@ class Origin:
 
 
 def refuse_own_folder(path: str | None, folder: Folder) -> None:
-    """Refuse to write the new model into the folder of the model to begin with."""
+    """Refuse to replace the model that the training begins with by the new model."""
     if path is not None and Path(path).resolve() == folder.path.resolve():
         raise SortNetError(
             f"{path}: the run is to begin with this model, and would replace it: give another "

@@ -205,7 +205,7 @@ def resume(
 
 
 def with_judge(options: RunOptions, judge: OneJudge | None, question: str | None) -> RunOptions:
-    """Return the options with a judge and a question, unless both are None."""
+    """Put a judge and a question into the options; if both are None, change nothing."""
     if judge is None and question is None:
         return options
     machine_judge = options.judge.judge if judge is None else described(judge)
@@ -263,20 +263,14 @@ def prepare(
     config = _requested_config(settings, record, origin)
     if not options.trials:
         config = config.with_defaults
-    paths = data
-    columns = options.columns
-    if record is not None:
-        # Data and columns that the user does not name again are taken from the record.
-        paths = data or paths_to_resume(record["data"], str(folder))
-        if columns == UNNAMED:
-            columns = columns_of(record["data"], "run.json")
+    paths, columns = _paths_and_columns(data, options.columns, record, folder)
     url, recorded_url = store_url(options.store, record)
     if record is not None:
         judge.check_resumed(record, folder.path)
-    is_asked = judge.is_asked(record)
-    checks_judge = is_asked and is_asked_now
+    has_judge = judge.is_asked(record)
+    checks_judge = has_judge and is_asked_now
     if checks_judge:
-        judge.check_budget(config)
+        judge.check_budget(config)  # before the data are read, which may take long
     job = read_job(
         paths,
         config,
@@ -284,7 +278,7 @@ def prepare(
         cache=options.cache,
         progress=progress,
         store=url,
-        is_asked=is_asked,
+        is_asked=has_judge,
         like=None if origin is None else origin.model,
     )
     check_processes(job, options.group)
@@ -292,6 +286,23 @@ def prepare(
         judge.check()
     documents = judge.documents(job, progress)
     return PreparedRun(job, folder, record, origin, documents, url, recorded_url)
+
+
+def _paths_and_columns(
+    data: Sequence[str], columns: NamedColumns, record: Mapping[str, Any] | None, folder: Folder
+) -> tuple[Sequence[str], NamedColumns]:
+    """Return the paths and the named columns of the data of a run.
+
+    A resumed run takes them from its record, unless the user names them again.
+    """
+    if record is None:
+        return data, columns
+    recorded = record["data"]
+    if not data:
+        data = paths_to_resume(recorded, str(folder))
+    if columns == UNNAMED:
+        columns = columns_of(recorded, "run.json")
+    return data, columns
 
 
 def _requested_config(

@@ -82,7 +82,7 @@ def _first_pair(job: TrainingJob) -> tuple[int, int]:
 
 
 def _random_pairs(job: TrainingJob) -> list[tuple[int, int]]:
-    """Draw random pairs of training documents, for the mean length of their prompts."""
+    """Draw random pairs of training documents; their prompts show how long a prompt is."""
     i, j = all_pairs(job.train.offsets)
     chosen = np.random.default_rng(0).permutation(len(i))[:_SAMPLE]
     return list(zip(i[chosen].tolist(), j[chosen].tolist(), strict=True))

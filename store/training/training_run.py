@@ -121,7 +121,10 @@ class TrainingRun:
         progress: Progress,
         callbacks: Sequence[Callback],
     ) -> Ranker:
-        """Train the comparator and choose the ranker to keep; the first process writes both."""
+        """Train the comparator and choose the ranker to keep; the first process writes both.
+
+        The arguments are those of `learn`.
+        """
         is_first = self.group.rank == 0
 
         def write_iteration(record: Iteration, state: State) -> None:
@@ -130,9 +133,11 @@ class TrainingRun:
                 save_state(self.folder.state, state)
                 show(record)
 
-        info = {"run": self.run.id, "data": self.job.data}
+        facts_of_model = {"run": self.run.id, "data": self.job.data}
+        first_model = None
         if self.origin is not None:
-            info["from"] = self.origin.facts
+            facts_of_model["from"] = self.origin.facts
+            first_model = self.origin.model
         train, vali = self._parts_to_learn_from()
         model = fit(
             train,
@@ -141,12 +146,12 @@ class TrainingRun:
             sink=self.run,
             callbacks=[write_iteration, *callbacks],
             progress=progress,
-            info=info,
+            info=facts_of_model,
             save=lambda model: model.save(self.folder.path),
             state=self.state,
             group=self.group,
-            from_model=None if self.origin is None else self.origin.model,
-            are_checked=self.judge is None,
+            from_model=first_model,
+            are_checked=self.judge is None,  # a judge's answers are checked when they have come
         )
         ranker = better_than_posterior(model, self.job.train, self.job.vali)
         if is_first:
@@ -409,7 +414,7 @@ def _record_of_training(
 
 
 def _settings_to_train_with(job: TrainingJob, config: Config, *, is_from_model: bool) -> Config:
-    """Complete the chosen settings by the settings that depend on the judge or a first model.
+    """Set what depends on the judge, or on the model that the run begins with.
 
     Args:
         job: the requested settings and the data.
@@ -429,7 +434,7 @@ def _settings_to_train_with(job: TrainingJob, config: Config, *, is_from_model: 
 def _stored_config(
     record: Mapping[str, Any], settings: Mapping[str, Any], trials: Sequence[Trial]
 ) -> dict[str, Any]:
-    """Return the settings to store, with the trials and facts about the model to begin with."""
+    """Return the settings to store, with the trials, and facts about the run's first model."""
     stored = dict(settings)
     if trials:
         stored["tuning"] = [_without_outcomes(trial) for trial in trials]

@@ -38,7 +38,7 @@ class Watcher:
         """
 
     def trial_ended(self, trial: Trial) -> None:
-        """Receive a finished trial of settings, with its RankQuality."""
+        """Receive a finished trial: the settings it tried, and the RankQuality it reached."""
 
     def begun(self, training: TrainingRun, *, chose: bool) -> None:
         """Receive the run after its settings are chosen, before it trains.
@@ -50,7 +50,7 @@ class Watcher:
         """
 
     def callbacks(self, training: TrainingRun) -> Sequence[Callback]:
-        """Return functions that are called after each iteration, see `learn_to_sort`."""
+        """Return functions that the training calls after each iteration."""
         return ()
 
     def iteration_ended(self, record: Iteration) -> None:

@@ -1,4 +1,4 @@
-"""Read battles of Chatbot Arena; the two models of a battle are items of the collection."""
+"""Read votes from Chatbot Arena, where people compare two models, which are items here."""
 
 from __future__ import annotations
 

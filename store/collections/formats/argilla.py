@@ -13,11 +13,13 @@ from store.collections.formats.item_finder import ItemFinder, Record
 
 COLUMNS = ("fields", "responses")
 Ranks: TypeAlias = Mapping[str, Any]  # {field: its rank}; the best field has the lowest rank
-_TIES = ("tie", "equal", "draw", "same", "both")
+_TIE_WORDS = ("tie", "equal", "draw", "same", "both")
 
 
 def compared_question(path: str, records: Sequence[Record]) -> str | None:
-    """Find the question whose answers compare fields of a record; None if nobody answered.
+    """Find the question of an Argilla file whose answers rank the texts in a record's fields.
+
+    The result is None if no question has an answer.
 
     Args:
         path: the file, for messages.
@@ -27,8 +29,8 @@ def compared_question(path: str, records: Sequence[Record]) -> str | None:
         DataError: if several questions compare fields, or no answered question does.
     """
     # These dicts are sets of questions, which keep the order of the first answers.
+    answered: dict[str, None] = {}
     comparing: dict[str, None] = {}
-    not_comparing: dict[str, None] = {}
     for record in records:
         fields = record["fields"]
         if not isinstance(fields, dict):
@@ -36,17 +38,18 @@ def compared_question(path: str, records: Sequence[Record]) -> str | None:
         for question, response in _responses(record):
             value = response.get("value")
             _refuse_list_of_fields(path, question, value, fields)
+            answered[question] = None
             if _ranks(value, fields):
                 comparing[question] = None
-            else:
-                not_comparing[question] = None
+    if not answered:
+        return None
+    if not comparing:
+        questions = listed(answered)
+        refuse(path, f"no answer names a field of its record; questions are {questions}")
     if len(comparing) > 1:
         questions = f"the questions {listed(comparing)} compare fields"
         refuse(path, f"{questions}: leave only one in the file")
-    if not comparing and not_comparing:
-        questions = listed(not_comparing)
-        refuse(path, f"no answer names a field of its record; questions are {questions}")
-    return next(iter(comparing), None)
+    return next(iter(comparing))
 
 
 def read_record(
@@ -56,7 +59,7 @@ def read_record(
 
     Args:
         finder: finds the item that has the text of a field.
-        question: the question, see `compared_question`.
+        question: the question whose answers compare fields; None if nobody answered it.
         place: the file and record, for messages.
         record: the record.
     """
@@ -102,7 +105,8 @@ def _ranks_or_tie(place: str, value: Any, fields: Record, fields_of_items: Seque
     ranks = _ranks(value, fields)
     if ranks is not None:
         return ranks
-    if len(fields_of_items) != 2 or str(value).strip().lower() not in _TIES:
+    is_tie = str(value).strip().lower() in _TIE_WORDS
+    if len(fields_of_items) != 2 or not is_tie:
         refuse(place, f"the answer {shown(value)} is no field of it: {listed(fields)}")
     return dict.fromkeys(fields_of_items, 1)
 

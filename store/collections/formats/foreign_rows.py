@@ -82,7 +82,7 @@ def _columns_of_votes(votes: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]
 def _form_of_columns(names: set[str]) -> str | None:
     """Recognise the format of another tool by the names of columns; None if it is no such file."""
     if any(columns <= names for columns in _VOTE_COLUMNS):
-        return None
+        return None  # the columns of a judgement file
     for form, columns in FOREIGN_COLUMNS.items():
         if names.issuperset(columns):
             return form

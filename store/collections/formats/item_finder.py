@@ -81,9 +81,8 @@ class ItemFinder:
         left_numbers = self._candidates(place, left, record)
         right_numbers = self._candidates(place, right, record)
         all_pairs = self._pairs_in_one_group(left_numbers, right_numbers)
-        first_pairs = list(
-            islice(all_pairs, 2)
-        )  # with a second pair, it is not clear which is meant
+        # Two pairs are enough to know that it is not clear which pair is meant.
+        first_pairs = list(islice(all_pairs, 2))
         names = f"{shown(text_of(left))} and {shown(text_of(right))}"
         if not first_pairs:
             refuse(place, f"{names} are one item, or of different groups")
@@ -95,10 +94,10 @@ class ItemFinder:
     def _candidates(self, place: str, value: Any, record: Record) -> list[int]:
         """List the numbers of all items that a field may mean; raise a DataError if none fits."""
         name = text_of(value)
-        numbers = [] if name is None else [*self._numbers.get(name, ())]
-        if not numbers:
+        if name is None or name not in self._numbers:
             text = shown(value if name is None else name)
             refuse(place, f"no item of the collection has the id or text {text}")
+        numbers = [*self._numbers[name]]
         groups = self.items.groups
         groups_of_record = self._groups_of(record)
         if groups is None or not groups_of_record:
@@ -119,7 +118,7 @@ class ItemFinder:
                     yield left, right
 
     def _groups_of(self, record: Record) -> set[str]:
-        """Return the groups whose context a record has, or else the groups that it names."""
+        """Return the groups whose context is in a record, or else the groups that it names."""
         if not self._group_names:
             return set()
         groups_by_context: set[str] = set()

@@ -13,8 +13,8 @@ from store.collections.formats.item_finder import ItemFinder, Record
 
 COLUMNS = ("data", "annotations")
 _MOST_SECONDS = 1e9  # a longer time for an answer is an error of the file, and is ignored
-# The ends of the names of the fields with the left and the right item, such as text1 and text2.
-_SIDES = (("left", "right"), ("1", "2"), ("a", "b"), ("0", "1"))
+# The endings by which field names tell the left item from the right, as in text1 and text2.
+_SIDE_ENDINGS = (("left", "right"), ("1", "2"), ("a", "b"), ("0", "1"))
 
 
 def check_controls(path: str, tasks: Sequence[Record]) -> None:
@@ -83,7 +83,7 @@ def _results(annotation: Any) -> list[Record]:
 
 
 def _selected_sides(annotation: Any) -> list[Any]:
-    """List the sides that the Pairwise results of an annotation select, such as `left`."""
+    """List the sides, such as `left`, that are selected in an annotation's Pairwise results."""
     values = [
         result.get("value") for result in _results(annotation) if result.get("type") == "pairwise"
     ]
@@ -144,12 +144,14 @@ def _fields_of_sides(place: str, data: Record, finder: ItemFinder) -> tuple[str,
 def _right_names(left_name: str) -> set[str]:
     """Return the names that the right field may have, given the name of the left field.
 
+    The names differ at their ends (such as left and right, 1 and 2, a and b), or at their starts.
+
     >>> _right_names("text1"), _right_names("left_text")
     ({'text2'}, {'right_text'})
     """
     names = {
         left_name.removesuffix(left_end) + right_end
-        for left_end, right_end in _SIDES
+        for left_end, right_end in _SIDE_ENDINGS
         if left_name.endswith(left_end)
     }
     if left_name.startswith("left"):
