@@ -297,7 +297,7 @@ def _some_documents(queries: Queries, rng: np.random.Generator) -> Bool:
     """Draw documents to hold out: about a tenth of the compared documents of each query.
 
     A pair is held out if one of its two documents is. If documents are drawn with probability p, a
-    pair is held out with probability 1 - (1 - p)^2, which is `SHARE` for p = 1 - sqrt(1 - SHARE).
+    pair is held out with probability 1 - (1 - p)^2, which is 1/5 for p = 1 - sqrt(1 - 1/5).
 
     Returns:
         (n_docs,) whether each document is held out.

@@ -58,7 +58,7 @@ def _sometimes_missing(X: F32, seed: int) -> F64:
 
 
 def runs(X: F32) -> Iterator[F32]:
-    """Divide the rows of X into runs of about `CHUNK` values."""
+    """Divide the rows of X into runs of about a million values."""
     rows_at_once = max(1, CHUNK // max(X.shape[1], 1))
     return (X[start : start + rows_at_once] for start in range(0, len(X), rows_at_once))
 
@@ -97,7 +97,7 @@ def _quantiles(X: F32, seed: int) -> F64:
 def _present_values(X: F32, seed: int) -> Iterator[tuple[int, F32]]:
     """Yield the number of each feature and its values that are not missing.
 
-    From more than `_SAMPLE` documents a random sample is drawn. A feature without values is left
+    From more than 200,000 documents a random sample is drawn. A feature without values is left
     out. Several features are copied at a time, because memory is read in whole rows.
     """
     docs: Any = slice(None)

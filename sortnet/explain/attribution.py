@@ -226,7 +226,7 @@ def feature_shares(model: Ranker, queries: Queries) -> F64:
 
 
 def _random_pairs(queries: Queries) -> tuple[I64, I64]:
-    """Draw `_PAIRS` pairs of two different documents of a query; return the documents' numbers.
+    """Draw 1,000 pairs of two different documents of a query; return the documents' numbers.
 
     Every query must have two or more documents.
     """

@@ -310,7 +310,7 @@ class WorkerPool(ABC, Generic[Q]):
             self.fault = f"failed {self._failures_in_a_row} times in a row; the last: {fault}"
 
     def _report_failure(self, message: str) -> None:
-        """Report a failure, unless the last `PATIENCE` failures had the same message."""
+        """Report a failure, unless the last three failures had the same message."""
         if message == self._last_fault:
             self._same_faults += 1
         else:

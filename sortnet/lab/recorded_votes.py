@@ -139,7 +139,7 @@ def _collections(features: F64, votes: Votes, group: I64 | None) -> list[_Collec
 def _most_answers(votes: Votes, strategies: Sequence[str]) -> int:
     """Estimate how many questions can be answered by the votes that are not held out.
 
-    Each of the `N_ANNOTATORS` annotators is asked about a pair at most once.
+    Each of the four annotators is asked about a pair at most once.
     """
     n_votes_on_pair = np.bincount(_number_pairs(votes).pair_of_vote)
     n_usable = int((1 - HELD_OUT) * np.minimum(n_votes_on_pair, N_ANNOTATORS).sum())

@@ -118,8 +118,8 @@ def _is_missing(buf, p, end):
 def _parse_exponent(buf, p):
     """Parse the signed exponent at p; return its value and the start and end of its digits.
 
-    Digits that would make the exponent larger than `_MOST_EXPONENT` are skipped: the number is
-    then too large or too small for a float64 anyway.
+    After an exponent of 10,000 or more, further digits are skipped: the number is then too large or
+    too small for a float64 anyway.
     """
     negative = buf[p] == _MINUS
     if negative or buf[p] == _PLUS:
@@ -400,7 +400,7 @@ def parse_lines(
 
     The output arrays are `table`, `grades`, `fields` and `odd`. A value is odd if this function
     cannot convert it with certainty, so that Python has to read it. Parsing ends at a fault, and at
-    the end of a line when `ODD_ENOUGH` odd values are collected.
+    the end of a line when 16,384 odd values (`ODD_ENOUGH`) are collected.
 
     Args:
         buf: (n_bytes,) the text, which ends with a newline.

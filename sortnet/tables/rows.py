@@ -635,7 +635,7 @@ def _first_repeated(names: Iterable[str]) -> str | None:
 
 
 def _json_line_chunks(lines: _Lines) -> Iterator[Chunk]:
-    """Yield the records of JSON lines in chunks of at most `_CELLS_AT_ONCE` cells or one record."""
+    """Yield the records of JSON lines in chunks of at most 524,288 cells, or of one record."""
     records: list[dict[str, Any]] = []
     line_numbers: list[int] = []
     records_at_once = _CELLS_AT_ONCE
