@@ -435,6 +435,7 @@ def after_the_first(pairs: pd.DataFrame) -> pd.DataFrame:
     ([2, 1], 2)
     """
     was_wrong = pairs["times"] > 0
+    # Older versions did not record when a pair was wrong.
     if pairs["first_wrong"].isna()[was_wrong].any():
         raise DataError(f"nothing to draw: {OBSERVE_FIRST}")
     is_wrong_in_0 = (pairs["first_wrong"] == 0).fillna(value=False)

@@ -91,6 +91,7 @@ class _Pool(WorkerPool[Question]):
         )
 
     def _stop_waiting(self) -> None:
+        """At an interrupt, wait for the store's server no longer."""
         self._patience.stop()
 
     def _next(self, most: int) -> list[Question]:
@@ -113,9 +114,11 @@ class _Pool(WorkerPool[Question]):
         return self.split, *question.pair
 
     def _key(self, question: Question) -> Hashable:
+        """Identify a question by its pair of documents."""
         return self.pair_of(question)
 
     def _items(self, question: Question) -> set[str]:
+        """Return the ids of a question's documents."""
         ids = self.documents[self.split].ids
         return {ids[question.left], ids[question.right]}
 
@@ -133,6 +136,7 @@ class _Pool(WorkerPool[Question]):
         )
 
     def _is_fresh(self, question: Question) -> bool:
+        """Whether a question is for validation, so that no cache may answer it."""
         return self.split == "vali"
 
     def _keep_answer(self, question: Question, verdicts: Sequence[Verdict]) -> None:
