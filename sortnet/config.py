@@ -240,8 +240,9 @@ class Settings:
         own_values = {name: value for name, value in values.items() if name in current}
         training_values = {name: value for name, value in values.items() if name not in current}
         for name, value in current.items():
-            if is_dataclass(value):  # the settings of the training
-                own_values[name] = replace(current[name], **training_values)
+            is_training = is_dataclass(value)  # the settings of the training are nested
+            if is_training:
+                own_values[name] = replace(value, **training_values)
         return replace(self, **own_values)
 
     def check_names(self, names: Iterable[str]) -> None:
@@ -393,7 +394,7 @@ class Config(Settings):
         before it. With start=fresh, `max_iter` counts the sorts, as in Algorithm 3.1: the first
         sort is by random weights, before any training.
         """
-        # Whether the trained comparator chooses the pairs; if not, one training is the default.
+        # If the trained comparator does not choose the pairs, one training is the default.
         is_learning = self.strategy in LEARNING
         if self.start == "warm":
             default_trainings = _WARM_TRAININGS if is_learning else 1

@@ -286,9 +286,9 @@ def _count_discordant_of_level(hits: _Hits, level: int) -> F64:
     """Count each query's wrong pairs of documents in different halves of a block, (n_queries,).
 
     A block has 2^(level + 1) consecutive ranks of a query. A pair is wrong if the document in the
-    left half, which is ranked higher, has the lower grade. So the wrong pairs of a document in the
-    right half are the documents of lower grades in the left half. They are counted in an order in
-    which they are the left documents of the block before the right document.
+    left half, which is ranked higher, has the lower grade. So each document in the right half is
+    in as many wrong pairs as the left half has documents of lower grades. If the documents of the
+    block are sorted by grade, these are the documents of the left half before it.
     """
     rank_from_0 = hits.rank - 1
     # Blocks of two queries have different numbers, since a query has no more blocks than hits.

@@ -153,12 +153,13 @@ class NeuralComparator(nn.Module, ABC):
 
     @torch.no_grad()
     def verdicts(self, prepared: Tensor, i: int, j: int) -> list[dict[str, float]]:
-        """Compute the outputs for one pair, by name: a dict with the margin of each head.
+        """Compute the outputs of each head for documents i and j: a list of {"margin": number}.
 
-        CmpNN adds its outputs N_> and N_<.
+        A margin above 0 is a vote for document i. The dict of a CmpNN has its outputs N_> and N_<,
+        too.
         """
-        votes = self.votes(prepared[[i]], prepared[[j]])
-        return [{"margin": float(margin)} for margin in votes[:, 0]]
+        votes_on_pairs = self.votes(prepared[[i]], prepared[[j]])  # (heads, 1), for a single pair
+        return [{"margin": float(margin)} for (margin,) in votes_on_pairs]
 
     @torch.no_grad()
     def prepare(self, X: F32) -> Tensor:
@@ -279,9 +280,9 @@ def product(rows: Tensor, weights: Tensor) -> Tensor:
 
     Several threads share the work if there are many documents. A BLAS (library of matrix products)
     sums in an order that depends on how it divides a product among its threads, so each thread gets
-    whole blocks of rows. Rows that need a gradient, and products with a vector, use one thread.
-    `weights` are padded with columns of zeros to a multiple of `_COLUMN_MULTIPLE`, and the product
-    is returned without these columns.
+    whole blocks of rows. Rows that need a gradient, and products with a vector, use one thread. A
+    BLAS also sums in different orders if the number of columns is no multiple of 4, so `weights`
+    are padded with columns of zeros, and the product is returned without these columns.
 
     >>> product(torch.tensor([[1.0, 2.0]]), torch.eye(2)).tolist()
     [[1.0, 2.0]]
@@ -293,10 +294,11 @@ def product(rows: Tensor, weights: Tensor) -> Tensor:
     if n_padding:
         padded_weights = pad(weights, (0, n_padding))
         return product(rows, padded_weights)[:, :-n_padding]
-    if rows.is_cuda or len(rows) <= _FEW_ROWS or rows.requires_grad or is_vector:
-        with one_thread_an_operation():
-            return rows @ weights
-    return _InBlocks.apply(rows, weights)  # type: ignore[no-any-return,no-untyped-call]
+    needs_blocks = len(rows) > _FEW_ROWS and not rows.is_cuda
+    if needs_blocks and not rows.requires_grad and not is_vector:
+        return _InBlocks.apply(rows, weights)  # type: ignore[no-any-return,no-untyped-call]
+    with one_thread_an_operation():
+        return rows @ weights
 
 
 class _InBlocks(torch.autograd.Function):

@@ -132,10 +132,11 @@ class SoftTrees(NeuralComparator):
 
     def embed(self, x: Tensor) -> Tensor:
         """Compute the score of each head, (n, H), of documents with the features x, (n, d)."""
-        if x.device.type == "cpu" and not torch.is_grad_enabled():
+        is_on_cpu = x.device.type == "cpu"
+        if is_on_cpu and not torch.is_grad_enabled():  # as the trees of a saved model compute them
             return torch.from_numpy(self.fitted().prepare(x.numpy()))
         inputs = product(x, self._chosen()).to(self.leaves.dtype).contiguous()
-        if x.device.type == "cpu":  # by compiled code, which also computes the gradients
+        if is_on_cpu:  # by compiled code, which also computes the gradients
             scores = TreeScores.apply(  # type: ignore[no-untyped-call]
                 inputs, self.thresholds, self.log_steepness, self.leaves, self.committee
             )

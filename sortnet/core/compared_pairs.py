@@ -175,7 +175,8 @@ class ComparedPairs:
         key = key[order]
         # Rows of `later` come after all other rows, so a stable sort puts the row of `later` last
         # if two rows have the same key.
-        is_last = np.append(key[1:] != key[:-1], True)[: len(key)]
+        is_last = np.ones(len(key), np.bool_)
+        is_last[:-1] = key[1:] != key[:-1]
         answer = np.concatenate([self.answer, later.answer])[order[is_last]]
         i, j = unpacked(key[is_last])
         no_margin = _constant(np.nan, len(i))

@@ -22,8 +22,8 @@ def refuse_lost(
     """Raise DataError if float32 loses the differences of a feature within queries.
 
     The differences are taken between neighbouring rows of a query. They are lost if rounding
-    changes them, in sum, by more than the share `_LOST`. Differences that are as small as the
-    rounding errors of float64, see `_NOISE`, may be lost.
+    changes them, in sum, by more than 1 % of their sum. Differences that are as small as the
+    rounding errors of float64 may be lost.
 
     Args:
         X: (n, d) features of any number type.
@@ -58,6 +58,9 @@ large as 1e+09: subtract the smallest one first
 
 def _loses_differences(exact: F64, same_query: Bool) -> bool:
     """Check whether float32 loses the differences between neighbouring values of a feature.
+
+    They are lost if rounding changes them, in sum, by more than 1 % of their sum. Differences that
+    are as small as the rounding errors of float64 do not matter.
 
     Args:
         exact: (n,) the values of the feature, query by query.

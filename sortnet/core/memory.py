@@ -19,6 +19,7 @@ _ENDLESS = 1 << 47  # number of free bytes that is assumed if the system does no
 # blanks, for each letter of its texts.
 _BLANK = 1 << 28
 _BLANKS_A_LETTER = 16
+_BYTES_A_CHARACTER = 4  # in NumPy's arrays of texts
 _CGROUPS = Path("/sys/fs/cgroup")
 
 
@@ -69,11 +70,13 @@ def refuse_long(longest: int, n: int, letters: int, name: str) -> None:
         letters: the sum of the lengths of all texts.
         name: the name of the texts in the message.
     """
-    n_bytes = 4 * longest * n
-    name = f"{name}, the longest of {longest} characters,"
-    if n_bytes > max(_BLANK, 4 * _BLANKS_A_LETTER * letters):
-        raise DataError(f"{name} need {n_bytes / 1e9:.1f} GB of memory, most of it blank: cut it")
-    refuse_too_large(n_bytes, name)
+    n_bytes = _BYTES_A_CHARACTER * longest * n
+    texts_and_longest = f"{name}, the longest of {longest} characters,"
+    may_be_blank = _BLANKS_A_LETTER * _BYTES_A_CHARACTER * letters
+    if n_bytes > max(_BLANK, may_be_blank):
+        gigabytes = f"{n_bytes / 1e9:.1f} GB"
+        raise DataError(f"{texts_and_longest} need {gigabytes} of memory, most of it blank: cut it")
+    refuse_too_large(n_bytes, texts_and_longest)
 
 
 def _left_in_groups() -> list[int]:
@@ -93,6 +96,7 @@ def _left_in_groups() -> list[int]:
     path = Path(own_group.lstrip("/"))
     for group in (path, *path.parents):
         folder = _CGROUPS / group
+        # These files have an integer without a word; without a limit the word "max".
         limit = _integers_in_file(folder / "memory.max").get("")
         used = _integers_in_file(folder / "memory.current").get("")
         if limit is not None and used is not None:

@@ -76,7 +76,7 @@ def refuse_no_pairs(i: Ints, j: Ints) -> None:
     """
     if i.shape != j.shape or i.ndim != 1:
         raise DataError(f"pairs: {i.shape} documents but {j.shape} others")
-    is_outside = (i | j) >> 31 != 0
+    is_outside = (i | j) >> 31 != 0  # only numbers from 0 to 2^31 - 1 lose all their bits
     is_wrong = (i == j) | is_outside
     if is_wrong.any():
         row = int(np.argmax(is_wrong))
@@ -250,7 +250,8 @@ class Pairs:
         weight = np.ones(len(i), np.float32)
         if not len(self):
             return share_for_i, weight
-        # A judged pair has its winner first, which is document i or document j.
+        # A judged pair is stored once, with its winner first. So it is found either as (i, j), or
+        # else as (j, i), and no answer is set twice.
         i_is_winner, rows = self._rows_of_keys(packed(i, j))
         share_for_i[i_is_winner] = self.target[rows]
         weight[i_is_winner] = self.weight[rows]

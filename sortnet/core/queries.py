@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Sized
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -117,20 +117,10 @@ class Queries:
         table, features = _features(X, source)
         n = len(features)
         grades = np.zeros(n, np.int32) if y is None else whole_grades(y, source)
-        if len(grades) != n:
-            raise DataError(f"{source}: {n} rows of features but {len(grades)} grades")
-        if qid is not None and group is not None:
-            raise DataError(f"{source}: give qid or group, not both")
-        if group is not None:
-            names, codes = _codes_of_groups(group, n, source)
-        else:
-            names, codes = _codes_of_qids(qid, n, source)
-        if docids is not None and len(docids) != n:
-            raise DataError(f"{source}: {n} rows of features but {len(docids)} document ids")
-        if feature_names is not None and len(feature_names) != features.shape[1]:
-            raise DataError(
-                f"{source}: {features.shape[1]} features but {len(feature_names)} feature names"
-            )
+        _refuse_other_number(grades, "grades", n, "rows of features", source)
+        qids, codes = _codes_of_rows(qid, group, n, source)
+        _refuse_other_number(docids, "document ids", n, "rows of features", source)
+        _refuse_other_number(feature_names, "feature names", features.shape[1], "features", source)
         if y is not None:  # documents without grades are only ranked, and always get a ranking
             refuse_lost(table, codes, feature_names, source)
         doc_names = None
@@ -138,12 +128,12 @@ class Queries:
             doc_names = texts([str(docid) for docid in docids], f"{source}: docids")
         row_weights = None
         if weights is not None:
-            row_weights = _weights_of_rows(weights, codes, len(names), source)
+            row_weights = _weights_of_rows(weights, codes, len(qids), source)
         return cls.from_codes(
             features,
             grades,
             codes,
-            names,
+            qids,
             docids=doc_names,
             feature_names=None if feature_names is None else tuple(map(str, feature_names)),
             source=source,
@@ -425,6 +415,37 @@ def _weights_of_rows(weights: ArrayLike, codes: I64, n_queries: int, source: str
     return row_weights
 
 
+def _refuse_other_number(
+    values: Sized | None, name: str, n: int, name_of_n: str, source: str
+) -> None:
+    """Raise a DataError unless there are n values, or none are given.
+
+    Args:
+        values: the values; None: the caller of `Queries.from_arrays` has not given them.
+        name: the name of the values in the message.
+        n: the number of values that there must be.
+        name_of_n: what n is the number of, such as "features".
+        source: the name of the data in the message.
+    """
+    if values is not None and len(values) != n:
+        raise DataError(f"{source}: {n} {name_of_n} but {len(values)} {name}")
+
+
+def _codes_of_rows(
+    qid: ArrayLike | None, group: ArrayLike | None, n: int, source: str
+) -> tuple[Str, I64]:
+    """Number the queries of n rows, from their names `qid` or from the sizes `group` of queries.
+
+    Returns:
+        The names of the queries, and (n,) the number of each row's query.
+    """
+    if group is None:
+        return _codes_of_qids(qid, n, source)
+    if qid is not None:
+        raise DataError(f"{source}: give qid or group, not both")
+    return _codes_of_groups(group, n, source)
+
+
 def _codes_of_qids(qid: ArrayLike | None, n: int, source: str) -> tuple[Str, I64]:
     """Number the queries in the order of their first rows.
 
@@ -465,7 +486,8 @@ def _checked_qids(qid: ArrayLike, n: int, source: str) -> NDArray[Any]:
     values = np.asarray(qid)
     if values.shape != (n,):
         raise DataError(f"{source}: {n} rows of features but qid has shape {values.shape}")
-    # In an array of texts, NumPy has turned missing values into texts: check the original names.
+    # In an array of texts, NumPy has turned missing values into texts such as "None". So texts are
+    # checked as the caller gave them.
     is_missing = _is_missing(qid if values.dtype.kind == "U" else values)
     if is_missing.any():
         raise DataError(f"{source}, row {int(np.argmax(is_missing))}: there is no qid")
@@ -479,7 +501,9 @@ def _checked_qids(qid: ArrayLike, n: int, source: str) -> NDArray[Any]:
 
 def _is_missing(qid: ArrayLike) -> Bool:
     """Check which names of queries are missing, a mask (n_docs,): NaN, None, NaT or pandas' NA."""
-    values = np.asarray(qid, dtype=None if hasattr(qid, "dtype") else object)
+    is_array = hasattr(qid, "dtype")
+    # The items of a list stay the objects that they are, since NumPy would turn None into a text.
+    values = np.asarray(qid) if is_array else np.asarray(qid, dtype=object)
     if values.dtype.kind not in _KINDS_WITH_MISSING:
         return np.zeros(len(values), np.bool_)
     import pandas as pd
@@ -503,7 +527,8 @@ def _codes_of_groups(group: ArrayLike, n: int, source: str) -> tuple[Str, I64]:
         DataError: if the sizes are no whole numbers from 0, or do not add up to n.
     """
     sizes = np.asarray(group)
-    if sizes.ndim != 1 or sizes.dtype.kind not in "iu" or (sizes < 0).any() or sizes.sum() != n:
+    is_list_of_integers = sizes.ndim == 1 and sizes.dtype.kind in "iu"
+    if not is_list_of_integers or (sizes < 0).any() or sizes.sum() != n:
         raise DataError(f"{source}: group must be sizes of queries that add up to {n} rows")
     names = np.arange(len(sizes)).astype(np.str_)
     return names, np.repeat(np.arange(len(sizes)), sizes)

@@ -79,20 +79,20 @@ class Shard:
 def sharded(queries: Queries, group: Group) -> Queries:
     """Select this process's share of the queries that several processes share.
 
-    The shares are balanced by the estimated work, n log2 n for a query of n documents.
+    A share is a run of consecutive queries. The shares are balanced by the estimated work,
+    n log2 n for a query of n documents: of K shares, the first k end with the first query at which
+    the work of all queries so far is at least k / K of the total work.
 
     Cost: views; nothing is copied.
     """
     if group.size == 1:
         return queries
-    work_up_to_query = np.cumsum(queries.sizes * np.log2(np.maximum(queries.sizes, 2)))
-    total_work = work_up_to_query[-1] if len(queries) else 0.0
-    # A share ends with the query at which its work and the work before reach their part of the
-    # total.
-    work_before_share = total_work * np.arange(1, group.size) / group.size
-    starts = np.searchsorted(work_up_to_query, work_before_share, side="left") + 1
-    starts = np.minimum(starts, len(queries))
-    bounds = [0, *starts.tolist(), len(queries)]  # share k is from bound k to bound k + 1
+    work_so_far = np.cumsum(queries.sizes * np.log2(np.maximum(queries.sizes, 2)))
+    total_work = work_so_far[-1] if len(queries) else 0.0
+    least_work = total_work * np.arange(1, group.size) / group.size  # k / K of the total, by k
+    last_queries = np.searchsorted(work_so_far, least_work)  # the first with at least this work
+    ends = np.minimum(last_queries + 1, len(queries))
+    bounds = [0, *ends.tolist(), len(queries)]
     first = bounds[group.rank]
     end = bounds[group.rank + 1]
     shard = Shard(group, queries.offsets, first)

@@ -95,17 +95,21 @@ def settings_from(parameters: Mapping[str, Any], begin_with: Config | None = Non
     for name, types in _TYPES.items():
         if not isinstance(parameters[name], types):
             raise DataError(f"{name} cannot be {shown(parameters[name])}")
-    kind = parameters["ranker"]
-    default_settings = settings_for(kind)
+    ranker = parameters["ranker"]
+    default_settings = settings_for(ranker)
     changes = _changed_settings(parameters)
-    if callable(changes.get("comparator")) and kind == Config.kind:
-        del changes["comparator"]  # `custom` passes the function to the fit
+    has_custom_comparator = callable(changes.get("comparator"))
+    if has_custom_comparator and ranker == Config.kind:
+        # A function that makes comparators is not saved in the settings; the fit gets it as an
+        # argument.
+        del changes["comparator"]
     random_state = parameters["random_state"]
     if begin_with is None:
         return default_settings.changed(**changes, seed=_seed(random_state))
     if default_settings.kind != Config.kind:
-        raise DataError(f"a ranker of kind {shown(kind)} takes no init_model; sortnet does")
-    if not _is_default("random_state", random_state):  # the default is the seed of the model
+        raise DataError(f"a ranker of kind {shown(ranker)} takes no init_model; sortnet does")
+    # A training that begins with a model has the model's seed, unless the user chooses a seed.
+    if not _is_default("random_state", random_state):
         changes["seed"] = _seed(random_state)
     return settings_from_model(begin_with, **changes)
 

@@ -268,7 +268,8 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         Raises:
             DataError: if data or settings cannot be used; for example, if a feature is the qid.
         """
-        if y is None and (self.grade is None or self.grade not in getattr(X, "columns", ())):
+        has_grade_column = self.grade is not None and self.grade in getattr(X, "columns", ())
+        if y is None and not has_grade_column:
             raise DataError("SortNetRanker requires y to be passed, but the target y is None")
         user_callbacks = evaluation.checked_callbacks(callbacks)
         initial = self._initial_estimator(init_model, X)
@@ -724,14 +725,16 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
     def _restore_unchecked(self, model: Ranker, info: Mapping[str, Any]) -> Self:
         """Restore the fitted state; see `_restore`, which turns every error into a ModelError."""
         self._restore_columns(model, info)
-        # `sortnet train` writes no info. In a table of items the column `group` tells the queries;
-        # without this column all items are one query. Any other table has queries.
+        # The info of a model of `sortnet train` is empty. If the model was trained on items, which
+        # a describer describes, their column with the role `group` has the queries; without such a
+        # column all items are one query. Any other table has queries.
         describer = model.describer
         group_column = None if describer is None else describer.columns.get("group")
         is_one_query = describer is not None and group_column is None
         self.one_query_ = info.get("one_query", is_one_query)
         query_column = model.columns.query
-        if not query_column and group_column != QUERY:  # a column `qid` needs no parameter
+        needs_parameter = group_column != QUERY  # a column `qid` is found without the parameter
+        if not query_column and needs_parameter:
             query_column = group_column
         self.set_params(
             validation_fraction=info.get("validation_fraction", 0.2),
@@ -861,8 +864,12 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
             y: (n_docs,) the grades, or None.
             reset: whether the estimator is fitted on the data.
             source: name of the data in messages.
+
+        Raises:
+            DataError: also in place of the errors of scikit-learn.
         """
-        if not reset and y is None and self._is_as_fitted(X):
+        needs_no_check = not reset and y is None and self._is_as_fitted(X)
+        if needs_no_check:
             return X, None
         rules: dict[str, Any] = {
             "dtype": (np.float64, np.float32),
@@ -877,15 +884,10 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
                 return check_array(X, **rules), None
             checked: tuple[Any, Any] = check_X_y(X, y, y_numeric=True, **rules)
             return checked
-        except DataError:  # is a ValueError, too, but has a message of ours
+        except DataError:  # a DataError is a ValueError, too, but names the data already
             raise
-        except ValueError as error:  # from scikit-learn, whose messages call the data X
-            if "string to float" in str(error):
-                arrays.refuse_words(X, source)
-            message = str(error)
-            if source != "X":
-                message = f"{source}: {message}"
-            raise DataError(message) from None
+        except ValueError as error:
+            raise _as_data_error(error, X, source) from None
 
     def _check_array(
         self, X: Any, y: ArrayLike | None, reset: bool, source: str, rules: Mapping[str, Any]
@@ -958,12 +960,12 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
 
         The checks are then left out, because they take longer than the ranking of a query.
         """
+        was_fitted_on_array = self.features_ is None and not hasattr(self, "feature_names_in_")
+        is_array_of_floats = type(X) is np.ndarray and X.dtype in (np.float64, np.float32)
         return (
-            type(X) is np.ndarray
-            and X.dtype in (np.float64, np.float32)
+            was_fitted_on_array
+            and is_array_of_floats
             and X.shape[1:] == (self.n_features_in_,)
-            and self.features_ is None
-            and not hasattr(self, "feature_names_in_")
             and not np.isinf(X).any()
         )
 
@@ -975,14 +977,15 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         """
         columns = [str(name) for name in X.columns]
         features = self.features_
-        with_role = set[str]()  # columns of texts, images, ids and queries
+        columns_with_role = set[str]()  # columns of texts, images, ids and queries
         if features is not None and features.is_of_table:
             needed = set(features.needed(columns))
             if features.describer is not None:
-                with_role = set(features.describer.columns.values())
-        else:
+                columns_with_role = set(features.describer.columns.values())
+        else:  # the estimator was fitted on an array or on a frame of numbers
             needed = set(getattr(self, "feature_names_in_", ()))
-        extra = [name for name in columns if name not in needed | with_role]
+        expected = needed | columns_with_role
+        extra = [name for name in columns if name not in expected]
         has_all_needed = bool(needed) and needed <= set(columns)
         if not extra or not has_all_needed:
             return
@@ -1087,6 +1090,24 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         tags.input_tags.allow_nan = True
         tags.input_tags.sparse = True  # a sparse matrix becomes an array
         return tags
+
+
+def _as_data_error(error: ValueError, X: Any, source: str) -> DataError:
+    """Convert an error of scikit-learn's checks to a DataError that names the data.
+
+    If a cell is a word, the error names the cell.
+
+    Args:
+        error: the error, whose message calls any data X.
+        X: the checked data.
+        source: name of the data in the message.
+    """
+    message = str(error)
+    if "string to float" in message:
+        arrays.refuse_words(X, source)
+    if source != "X":
+        message = f"{source}: {message}"
+    return DataError(message)
 
 
 def _levels_by_name(

@@ -89,7 +89,7 @@ class Processes:
 
     @contextmanager
     def _noticing_ends(self) -> Iterator[None]:
-        """Raise AnotherProcessEnded when gloo, the sender of messages, reports a lost connection."""
+        """Raise AnotherProcessEnded when gloo, which sends messages, reports a lost connection."""
         try:
             yield
         except RuntimeError as error:
@@ -106,6 +106,7 @@ def broadcast(group: Group, value: Any) -> Any:
     text = b""
     if group.rank == 0:
         text = json.dumps(value, default=np.generic.item).encode()  # numpy's numbers as Python's
+    # All other processes send no bytes, so the gathered bytes are the text of the first process.
     raw = group.gather(np.frombuffer(text, np.uint8))
     return json.loads(raw.tobytes())
 

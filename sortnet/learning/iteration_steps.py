@@ -100,21 +100,31 @@ class IterationSteps:
     def ask(self, train: Queries, state: State) -> tuple[Queries, State]:
         """Ask the judge of the training queries about the pairs selected in this iteration.
 
-        The last sort, which no training follows, asks nothing.
+        Nothing is asked before the last sort, because no training follows this sort.
 
         Returns:
             The training queries with the answers, and the state with the pairs asked about. Without
             a judge both are unchanged.
+
+        Raises:
+            DataError: if the answers prefer no document to another.
         """
-        if train.judge is None or state.iteration == self.budget.iterations:
+        is_last_sort = state.iteration == self.budget.iterations
+        if train.judge is None or is_last_sort:
             return train, state
-        train, own_asked_keys = sort_and_ask(self.config.strategy, self._sorted_part(train, state))
-        check_can_be_learned(train)
-        asked_keys = gather_rows(train, keys_of_all(train, own_asked_keys))
-        return train, replace(state, asked=asked_keys)
+        strategy_input = self._strategy_input(train, state)
+        answered, own_asked_keys = sort_and_ask(self.config.strategy, strategy_input)
+        check_can_be_learned(answered)
+        # The state has the pairs of all processes, with the document numbers of all queries.
+        asked_keys = gather_rows(answered, keys_of_all(answered, own_asked_keys))
+        return answered, replace(state, asked=asked_keys)
 
     def sort_train(self, comparator: TrainableComparator, train: Queries) -> SortResult:
-        """Sort the training queries, and judge the comparisons by the data."""
+        """Sort the training queries, and judge the comparisons by the data.
+
+        All comparisons are kept if the strategy selects training pairs from them. Otherwise only
+        the wrong comparisons are kept, which the sink counts.
+        """
         needs_comparisons = uses_sorted_pairs(self.config.strategy, train)
         return sort_part(
             comparator,
@@ -127,7 +137,11 @@ class IterationSteps:
         )
 
     def sort_vali(self, comparator: TrainableComparator, vali: Queries) -> SortResult:
-        """Sort the validation queries, and judge the comparisons by the data."""
+        """Sort the validation queries, and judge the comparisons by the data.
+
+        The comparisons that are kept become validation pairs: with the strategy `wrong` only the
+        wrong comparisons, with any other strategy all comparisons that have an answer.
+        """
         return sort_part(
             comparator,
             vali,
@@ -206,7 +220,7 @@ class IterationSteps:
             process has asked about so far.
         """
         part = replace(
-            self._sorted_part(train, state),
+            self._strategy_input(train, state),
             order=ranking.order,
             compared=ranking.compared,
             comparisons=ranking.comparisons,
@@ -214,9 +228,9 @@ class IterationSteps:
         key, asked_keys = select_pairs(self.config.strategy, part)
         if uses_sorted_pairs(self.config.strategy, train):
             pairs = pairs_to_learn(train, key, ranking.compared)
-        else:
+        else:  # the sort has not kept the comparisons
             pairs = answered_pairs(train, key)
-        if self.config.strategy == "wrong":
+        if self.config.strategy == "wrong":  # the strategy selects all compared pairs
             pairs = pairs.where(pairs.wrong)
         return pairs, gather_rows(train, keys_of_all(train, asked_keys))
 
@@ -303,22 +317,29 @@ class IterationSteps:
     ) -> F32 | None:
         """Compute the weights of training pairs, (m,), by their effects on RankQuality.
 
-        The result is None if the settings do not weight pairs in this way, or if C_i has random
-        weights, so that its ranking does not tell which pairs matter. A run with a single training
-        uses such a ranking nevertheless, because the training has no other ranking.
+        The result is None if the settings do not weight pairs in this way, or if the comparator has
+        random weights, so that its ranking does not tell which pairs matter. A run with a single
+        training uses such a ranking nevertheless, because the training has no other ranking.
 
         Args:
-            state, T, TP, order: see `train`.
+            state: the state, with the comparator of this iteration.
+            T: the training queries.
+            TP: the training pairs.
+            order: the ranking of the training queries by the comparator.
         """
-        ranks_at_random = state.iteration == 0 and not state.is_trained
         if self.config.training.pair_weight != "quality":
             return None
+        ranks_at_random = state.iteration == 0 and not state.is_trained
         if ranks_at_random and self._has_several_trainings:
             return None
         return weights_by_quality(self.config.rank_quality, T, order, TP)
 
-    def _sorted_part(self, train: Queries, state: State) -> SortedPart:
-        """Make the input of a strategy for this iteration, without the result of a sort."""
+    def _strategy_input(self, train: Queries, state: State) -> SortedPart:
+        """Make the input of a strategy for this iteration, without the result of a sort.
+
+        The input tells how many answers may be asked for, which pairs of this process were asked
+        about before, and how far the run is, as a share from 0 to 1.
+        """
         config = self.config
         n_trainings = self.budget.iterations
         n_answers = n_answers_to_ask(
@@ -442,7 +463,14 @@ def sort_part(
 def _rows_to_keep(
     part: Queries, compared: ComparedPairs, rows: Rows, share: float
 ) -> ComparedPairs:
-    """Select the comparisons to keep, see `sort_part`."""
+    """Select the comparisons to keep in the result of a sort.
+
+    Args:
+        part: the queries.
+        compared: the judged comparisons of the sort.
+        rows: whether to keep all comparisons, the comparisons with an answer, or the wrong ones.
+        share: the share of these comparisons to keep, chosen by a hash of the documents' numbers.
+    """
     if rows == "wrong":
         compared = compared.where(compared.wrong)
     elif rows == "answered":

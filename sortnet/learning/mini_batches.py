@@ -147,32 +147,31 @@ class QueryPairs:
         occurs = np.zeros(queries.n_docs, np.bool_)
         occurs[winner] = True
         occurs[loser] = True
-        # (n_docs + 1,) the number of earlier documents that occur in pairs. For a document that
-        # occurs itself, it is the document's index into `docs`.
-        index_of_doc = np.append(np.int32(0), np.cumsum(occurs, dtype=np.int32))
+        # (n_docs + 1,) how many of the documents before each document occur in pairs. This is the
+        # index into `docs` of each document in a pair.
+        index_in_docs = np.append(np.int32(0), np.cumsum(occurs, dtype=np.int32))
 
-        # Winners ascend and documents are numbered query by query, so that the pairs of a query
-        # are a run.
+        # The pairs are sorted by winner, so that the pairs of a query follow each other.
         n_pairs_of_query = np.diff(np.searchsorted(winner, queries.offsets))
-        with_pairs = np.flatnonzero(n_pairs_of_query)  # this process's queries that have pairs
-        own_n_pairs = n_pairs_of_query[with_pairs]
-        first_docs = index_of_doc[queries.offsets[with_pairs]]  # of the queries with pairs
-        doc_offsets = np.append(first_docs, index_of_doc[-1]).astype(np.int64)
+        n_docs_of_query = np.diff(index_in_docs[queries.offsets])
+        has_pairs = n_pairs_of_query > 0
+        own_n_pairs = n_pairs_of_query[has_pairs]
+        own_n_docs = n_docs_of_query[has_pairs]
 
         # The mini-batches are planned by the sizes of the queries of all processes.
-        own_sizes = np.stack((own_n_pairs, np.diff(doc_offsets)), axis=1)
+        own_sizes = np.stack((own_n_pairs, own_n_docs), axis=1)
         n_pairs, n_docs = gather_rows(queries, own_sizes).T
         return cls(
             queries,
             docs=np.flatnonzero(occurs),
-            doc_offsets=doc_offsets,
-            winner=index_of_doc[winner],
-            loser=index_of_doc[loser],
+            doc_offsets=np.append(0, np.cumsum(own_n_docs)),
+            winner=index_in_docs[winner],
+            loser=index_in_docs[loser],
             weight=weight,
             offsets=np.append(0, np.cumsum(own_n_pairs)),
             n_pairs=n_pairs,
             n_docs=n_docs,
-            first=sum_of_earlier_processes(queries, len(with_pairs)),
+            first=sum_of_earlier_processes(queries, len(own_n_pairs)),
         )
 
     def with_features_on(self, device: torch.device) -> QueryPairs:

@@ -81,7 +81,7 @@ class CountedPairs:
             iteration: the number of the iteration.
         """
         rows = np.searchsorted(self.key, keys)
-        rows = rows[self.last_wrong[rows] < iteration]
+        rows = rows[self.last_wrong[rows] < iteration]  # not counted yet in this iteration
         first_time = rows[self.times[rows] == 0]
         self.first_wrong[first_time] = iteration
         self.last_wrong[rows] = iteration
@@ -112,13 +112,16 @@ class MemoryPairs:
         pairs: ComparedPairs,
         wrong: ComparedPairs | None = None,
     ) -> int:
-        """Add the pairs of an iteration and count its wrong pairs, see `PairSink.add`.
+        """Add `pairs`, and count the wrong pairs among them and among `wrong`.
+
+        Returns:
+            The number of pairs that are new in this iteration.
 
         Cost: a copy of all pairs.
         """
         counted = self._counted[split].with_rows_for(pairs.key)
         counted.count(pairs.key[pairs.wrong], iteration)
-        if wrong is not None:
+        if wrong is not None:  # these pairs get a row, but are not added
             wrong_keys = wrong.key[wrong.wrong]
             counted = counted.with_rows_for(wrong_keys)
             counted.count(wrong_keys, iteration)
@@ -128,19 +131,20 @@ class MemoryPairs:
     def pairs(
         self, split: Split, before: int | None = None, docs: tuple[int, int] | None = None
     ) -> ComparedPairs:
-        """Return the pairs that were added before an iteration, see `PairSink.pairs`."""
+        """Return the pairs that were added before the iteration `before`, or all added pairs.
+
+        With `docs`, only pairs whose better document is docs[0] to docs[1] - 1 are returned.
+        """
         counted = self._counted[split]
-        key = counted.key
-        first_iteration = counted.first_iteration
+        rows = slice(None)
         if docs is not None:
             # A key is the better document's number times 2^32, plus the worse document's number.
             first_keys = np.array(docs, np.int64) << 32
-            first_row, end_row = np.searchsorted(key, first_keys).tolist()
-            key = key[first_row:end_row]
-            first_iteration = first_iteration[first_row:end_row]
+            rows = slice(*np.searchsorted(counted.key, first_keys).tolist())
         # NEVER_ADDED is larger than the number of any iteration.
         end_iteration = NEVER_ADDED if before is None else before
-        return ComparedPairs.of_keys(key[first_iteration < end_iteration])
+        was_added = counted.first_iteration[rows] < end_iteration
+        return ComparedPairs.of_keys(counted.key[rows][was_added])
 
     def counted(self, split: Split) -> CountedPairs:
         """Return every pair that was added or wrong, with the iterations when that happened."""
@@ -168,6 +172,8 @@ def own_keys(queries: Queries, key: I64) -> I64:
         return key
     first_doc = queries.shard.first_doc
     end_doc = first_doc + queries.n_docs
+    # The better document of a pair is the upper half of the key, so the pairs of the shard's
+    # documents follow each other.
     begin, end = np.searchsorted(key, [first_doc << 32, end_doc << 32])
     shard_key: I64 = moved(key[begin:end], -first_doc)
     return shard_key

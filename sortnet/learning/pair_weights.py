@@ -240,9 +240,11 @@ def exchange_changes(metric: Metric, queries: Queries, order: I64, pairs: Compar
 def weights_by_quality(
     metric: Metric, queries: Queries, order: I64, pairs: ComparedPairs
 ) -> F32 | None:
-    """Compute the weights of pairs by their effects on RankQuality, by the module's formula.
+    """Compute the weights of pairs by their effects on RankQuality.
 
-    The mean in the formula is over the pairs of all processes.
+    A weight is 1/2 + 1/2 * change / (mean change of the pairs of all processes), where the change
+    is the change of the measure if the two documents exchange their ranks. Pairs of a query in
+    which no pair changes the measure have weight 1.
 
     Args:
         metric: the measure RankQuality.

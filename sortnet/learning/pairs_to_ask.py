@@ -128,6 +128,7 @@ def even(part: SortedPart) -> I64:
         n_of_query = _even_numbers(sizes, n_pairs)
     else:
         n_of_query = np.full(len(sizes), -(-part.wanted // len(sizes)))  # rounded up
+    # Queries that are too small for random draws give all their pairs, which are added at the end.
     gives_all = n_pairs <= n_of_query
     n_random = int(n_of_query[~gives_all].sum())
     weight_of_query = np.where(gives_all, 0, n_of_query)
@@ -229,19 +230,16 @@ def kept_share(strategy: str, queries: Queries, n_sorts: int) -> float:
 
     A sort compares at most n ceil(log2 n) of the n (n - 1) / 2 pairs of a query. Later sorts mostly
     compare pairs that were compared before: all sorts together compare about three times as many
-    different pairs as one sort. The share is 1 for the strategy `wrong`, as in Algorithm 3.1, and
-    for judged pairs.
+    different pairs as one sort. The share is 1 for judged pairs, for the strategy `wrong`, as in
+    Algorithm 3.1, and for a strategy that does not select from the compared pairs.
 
     Args:
         strategy: a name of `STRATEGIES`.
         queries: the queries that are sorted.
         n_sorts: the number of sorts of the run.
     """
-    if (
-        queries.judged is not None
-        or strategy == "wrong"
-        or not uses_sorted_pairs(strategy, queries)
-    ):
+    is_judged = queries.judged is not None
+    if is_judged or strategy == "wrong" or not uses_sorted_pairs(strategy, queries):
         return 1.0
     sizes = np.diff(offsets_of_all(queries)).astype(np.float64)
     n_in_sort = sizes * np.ceil(np.log2(np.maximum(sizes, 1)))
@@ -391,10 +389,12 @@ def pairs_to_learn(queries: Queries, key: I64, compared: ComparedPairs) -> Compa
         compared: the judged comparisons of the sort.
     """
     key_of_row = compared.unordered_key
-    order = np.argsort(key_of_row)
-    compared_keys = key_of_row[order]
-    pairs = compared.where(order[is_in(compared_keys, key)])
-    new_pairs = answered_pairs(queries, key[~is_in(key, compared_keys)])
+    rows_by_key = np.argsort(key_of_row)
+    compared_keys = key_of_row[rows_by_key]
+    selected_rows = rows_by_key[is_in(compared_keys, key)]
+    pairs = compared.where(selected_rows)
+    not_compared = key[~is_in(key, compared_keys)]
+    new_pairs = answered_pairs(queries, not_compared)
     if len(new_pairs):
         pairs = ComparedPairs.joined([pairs, new_pairs])
     return pairs.in_order()
@@ -513,7 +513,10 @@ def pairs_of_grades(part: Queries) -> ComparedPairs:
 
 
 def _draw_candidates(part: SortedPart) -> I64:
-    """Draw many random pairs that were not asked about before.
+    """Draw random pairs that were not asked about before, as candidates for a selection.
+
+    About 20 candidates are drawn for each pair to select, or fewer if there would be more than a
+    million candidates, but at least 2.
 
     Returns:
         The ascending keys of the pairs of this process's queries.

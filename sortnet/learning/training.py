@@ -301,7 +301,21 @@ def _train(
     seed: int,
     progress: Progress,
 ) -> Trained:
-    """Train a net for all epochs, and keep the weights of the best epoch; see `train_on_pairs`."""
+    """Train a net for all epochs, and keep the weights of the best epoch.
+
+    The best epoch has the highest RankQuality; without `score`, the lowest loss on the validation
+    pairs; without validation pairs, the last epoch is kept. The training ends early if the settings
+    have a `patience`, and no better epoch has come for so many epochs.
+
+    Args:
+        net: the net, which is trained in place.
+        tp: the training pairs.
+        vp: the validation pairs.
+        settings: the settings of the training.
+        score: a function that measures RankQuality; None to choose the epoch by the loss.
+        seed: the seed of the mini-batches and of dropout.
+        progress: a function that is called with progress messages.
+    """
     epoch_pairs = int(tp.in_epoch(settings.query_pairs).sum())
     epoch_steps = steps_of_epoch(epoch_pairs, settings)
     most_epochs = settings.epochs
@@ -313,29 +327,27 @@ def _train(
     all_steps = most_epochs * epoch_steps
     steps = _Steps.of(net, settings, Share(0, all_steps, all_steps, epoch_steps))
 
-    n_epochs = 0  # number of epochs that were made
+    epoch = 0
     kept_epoch = 0
     train_loss = np.nan
     best_weights = net.state_dict()
-    best_value = (-np.inf, 0)  # see `_value_of_epoch`
-    while n_epochs < most_epochs:
-        n_epochs += 1
-        progress(f"training, epoch {n_epochs}/{most_epochs}")
+    best_value = (-np.inf, 0)  # quality of the kept epoch, and a number that decides in a tie
+    for epoch in range(1, most_epochs + 1):
+        progress(f"training, epoch {epoch}/{most_epochs}")
         train_loss = steps.train_on(islice(batches, epoch_steps), tp.queries.shard)
-        _check_loss(train_loss, f"epoch {n_epochs}", settings)
-        if score is not None and not _is_scored(n_epochs, most_epochs):
+        _check_loss(train_loss, f"epoch {epoch}", settings)
+        if score is not None and not _is_scored(epoch, most_epochs):
             continue  # RankQuality needs a sort, and is measured after a few epochs only
-        value = _value_of_epoch(n_epochs, net, vp, settings, score)
-        n_epochs_in_vain = n_epochs - kept_epoch
+        value = _value_of_epoch(epoch, net, vp, settings, score)
         if value > best_value:
-            kept_epoch = n_epochs
+            kept_epoch = epoch
             best_value = value
             best_weights = copy.deepcopy(net.state_dict())
-        elif settings.patience is not None and n_epochs_in_vain >= settings.patience:
+        elif settings.patience is not None and epoch - kept_epoch >= settings.patience:
             break
     net.load_state_dict(best_weights)
     vali_loss = _mean_loss(net, vp, settings) if len(vp) else np.nan
-    return Trained(n_epochs, kept_epoch, train_loss, vali_loss)
+    return Trained(epoch, kept_epoch, train_loss, vali_loss)
 
 
 def _value_of_epoch(

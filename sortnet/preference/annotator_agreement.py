@@ -100,12 +100,12 @@ def _consistency(votes: SharedVotes) -> tuple[float | None, float]:
         answers; and the number of repeated answers, where all comparisons that follow from an
         answer about a set count as one.
     """
-    again, before = votes.repeated()
-    weight = votes.weight[again]
+    repeated_votes, first_votes = votes.repeated()
+    weight = votes.weight[repeated_votes]
     n_repeats = float(weight.sum())
-    if not len(again):
+    if not len(repeated_votes):
         return None, n_repeats
-    is_same = votes.better[again] == votes.better[before]
+    is_same = votes.better[repeated_votes] == votes.better[first_votes]
     return float(weight @ is_same / n_repeats), n_repeats
 
 
@@ -157,10 +157,11 @@ def counted(unit: I64, better: F64) -> I64:
         (u, 3) the number of answers that prefer the item with the lower number, that prefer the
         item with the higher number, and that are ties.
     """
-    prefers_higher = better == 0
-    column = np.where(better == 0.5, 2, prefers_higher)
+    column_without_tie = np.where(better == 0, 1, 0)
+    column = np.where(better == 0.5, 2, column_without_tie)
     n_units = unit.max(initial=-1) + 1
-    return np.bincount(3 * unit + column, minlength=3 * n_units).reshape(n_units, 3)
+    cell = 3 * unit + column  # in an array of three columns, counted row after row
+    return np.bincount(cell, minlength=3 * n_units).reshape(n_units, 3)
 
 
 def disputed(judgements: Iterable[Judgement], most: int) -> tuple[int, list[list[Judgement]]]:
@@ -206,7 +207,7 @@ def disagreement(votes: SharedVotes) -> F64:
     """
     n_low, n_high, n_ties = counted(votes.pair, votes.better).T
     n = n_low + n_high + n_ties
-    # The numbers are whole up to the division, so equal answers give exactly 0.
+    # All numbers before the division are whole numbers, so equal answers give exactly 0.
     disagreement_of_pair: F64 = (n * (4 * n_low + n_ties) - (2 * n_low + n_ties) ** 2) / n
     return disagreement_of_pair
 
@@ -278,7 +279,8 @@ def cyclic(ab: Bool, bc: Bool, ac: Bool) -> Bool:
     Args:
         ab, bc, ac: (t,) whether the first item of the pair is preferred, in each triple.
     """
-    is_cyclic: Bool = (ab == bc) & (bc != ac)
+    is_chain = ab == bc  # a, b and c are preferred in this order, or in the reverse order
+    is_cyclic: Bool = is_chain & (bc != ac)
     return is_cyclic
 
 
@@ -377,11 +379,12 @@ def _next_pairs(low: I64, high: I64) -> tuple[I64, I64]:
     # The items are numbered again without gaps, so that arrays can have a value for each item.
     items, numbers = np.unique(np.concatenate((low, high)), return_inverse=True)
     low_number, high_number = np.split(numbers, 2)
-    n_pairs = np.bincount(low_number, minlength=len(items))  # pairs whose lower item it is
-    first_pair = np.zeros(len(items), np.int64)
-    # The pairs are written from last to first, so that the first pair of an item remains.
-    first_pair[low_number[::-1]] = np.arange(len(low))[::-1]
-    return n_pairs[high_number], first_pair[high_number]
+    # For each item, the number of pairs that begin with it, and the index of the first such pair.
+    n_pairs_from = np.bincount(low_number, minlength=len(items))
+    first_pair_from = np.zeros(len(items), np.int64)
+    # The indices are written from last to first, so that the first index of an item remains.
+    first_pair_from[low_number[::-1]] = np.arange(len(low))[::-1]
+    return n_pairs_from[high_number], first_pair_from[high_number]
 
 
 class _Majorities(NamedTuple):

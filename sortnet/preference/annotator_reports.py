@@ -136,8 +136,7 @@ def annotator_reports(
 class _Counts:
     """Counts of the judgements by annotator.
 
-    Arrays have a row for each annotator, and a last row of zeros for unknown annotators: a rows
-    together.
+    Arrays have a rows: one row for each annotator, and a last row of zeros for unknown annotators.
 
     Attributes:
         table: the judgements.
@@ -175,7 +174,10 @@ class _Counts:
     def row(self, name: str) -> int:
         """Return an annotator's row in the arrays; for an unknown name, the last row, of zeros."""
         last_row = len(self.answer_rows) - 1
-        return min(self.table.annotators.get(name, last_row), last_row)
+        number = self.table.annotators.get(name, last_row)
+        # The table may share its numbers of names with a larger table, so the number of an
+        # annotator without judgements may be above the last row.
+        return min(number, last_row)
 
 
 def _answer_rows_by_annotator(table: Judgements, n: int) -> list[I64]:
@@ -202,6 +204,7 @@ def _count_replies(table: Judgements, n: int) -> I64:
         (n, r) the counts; the columns are in the order of `ANSWERS`.
     """
     shape = n, len(ANSWERS)
+    # The index of each judgement's count in the flattened array of counts.
     cell = np.ravel_multi_index((table.annotator, table.answer), shape)
     return np.bincount(cell[table.live], minlength=n * len(ANSWERS)).reshape(shape)
 
@@ -356,6 +359,10 @@ def _verdict(
 ) -> str:
     """Name the annotator's first fault that the intervals show; an empty text without a fault.
 
+    With fewer than 20 answers, only their lack is named. A value is below a bound only if its whole
+    90 % interval is below it. For "inverted" and "answers at random" the interval must also start
+    below a second bound.
+
     Args:
         n_replies: {answer: number of the annotator's replies of this kind}.
         reliability: reliability of the annotator, if it is known.
@@ -478,8 +485,8 @@ def _agreements(
     """
     pair = votes.pair[votes.first]
     n_shared, n_same = _comparisons_with_others(votes)
-    again, before = votes.repeated()
-    compared_pairs = np.union1d(pair[n_shared > 0], votes.pair[again])
+    repeated_votes, first_votes = votes.repeated()
+    compared_pairs = np.union1d(pair[n_shared > 0], votes.pair[repeated_votes])
     expected_share = _expected_agreement(votes, posterior, compared_pairs)
     shared = _Agreements.summed(
         votes.annotator[votes.first],
@@ -488,13 +495,13 @@ def _agreements(
         expected_share=expected_share[pair],
         n=n,
     )
-    weight = votes.weight[again]
-    is_same = votes.better[again] == votes.better[before]
+    weight = votes.weight[repeated_votes]
+    is_same = votes.better[repeated_votes] == votes.better[first_votes]
     repeats = _Agreements.summed(
-        votes.annotator[again],
+        votes.annotator[repeated_votes],
         compared=weight,
         same=weight * is_same,
-        expected_share=expected_share[votes.pair[again]],
+        expected_share=expected_share[votes.pair[repeated_votes]],
         n=n,
     )
     return shared, repeats
@@ -543,7 +550,8 @@ def _expected_agreement(votes: SharedVotes, posterior: Posterior, pairs: I64) ->
         (p,) the probability for each pair of the votes; 0 for pairs that are not in `pairs`.
     """
     expected = np.zeros(len(votes.starts))
-    for block in np.array_split(pairs, len(pairs) // _PAIRS_AT_ONCE + 1):
+    n_blocks = len(pairs) // _PAIRS_AT_ONCE + 1  # to save memory
+    for block in np.array_split(pairs, n_blocks):
         starts = votes.starts[block]
         mean, variance = posterior.difference(votes.low[starts], votes.high[starts])
         # The differences of scores at which the probability is evaluated, (pairs, nodes).
@@ -630,8 +638,8 @@ def _has_other_annotator(item: I64, annotator: I64, is_counted: Bool, n: int) ->
     Returns:
         (m,) whether another annotator, who counts, has answered about the item.
     """
-    # Only if nobody else has answered about the item, both the lowest and the highest number of
-    # its annotators are the annotator's own number.
+    # Another annotator has a lower or a higher number. So it is enough to know the lowest and the
+    # highest number of the annotators who count and have answered about each item.
     n_items = item.max(initial=0) + 1
     lowest = np.full(n_items, n)
     highest = np.full(n_items, -1)

@@ -204,7 +204,7 @@ class SessionAsking:
         )
 
     def _choose_informative(self, request: _Request) -> Question | None:
-        """Choose a pair by the strategies, and further items up to the set size.
+        """Choose a pair by the session's strategies, and add items if the question is about a set.
 
         Random pairs are called `uniform` in the question, because `random` is the name of the
         hold-out.
@@ -218,7 +218,7 @@ class SessionAsking:
             if strategy is random_pair:
                 probability = 1 / self._pairs.count  # the same for all pairs
                 return self._question(request, items, "uniform", probability)
-            # Questions name the strategy without the suffix of the function, such as `merge`.
+            # The question names the function without its suffix, such as `merge` for `merge_pass`.
             name = strategy.__name__.removesuffix("_pass").removesuffix("_pair")
             return self._question(request, items, name)
         return None
@@ -244,14 +244,17 @@ class SessionAsking:
         return self._question(request, any_pair, HOLDOUT, p_of_pair)
 
     def _choose_repeat(self, request: _Request) -> Question | None:
-        """Repeat a question that this annotator answered before, each item in another place."""
+        """Repeat a question that this annotator answered before, each item in another place.
+
+        The last 10 questions that the annotator answered once are not repeated yet.
+        """
         drawn = self._history.draw_once(request.annotator, request.rng, but_last=_REPEAT_AFTER)
         if drawn is None:
             return None
         earlier, n_choices = drawn
         if not self._may_be_asked(earlier, request.taken):
             return None
-        first, *later = earlier.items
+        first, *later = earlier.items  # the first item moves to the last place
         return self._question_in_places([*later, first], "repeat", 1 / n_choices)
 
     def _choose_skipped(self, request: _Request) -> Question | None:

@@ -98,10 +98,10 @@ def _write(path: Path, arrays: Arrays) -> None:
 
 def _remove_oldest(folder: Path) -> None:
     """Remove the least recently used files until the folder has at most 256 MB."""
-    files = [(path, path.stat()) for path in folder.iterdir()]
-    newest_first = sorted(files, key=lambda file: -file[1].st_mtime_ns)
+    stats = {path: path.stat() for path in folder.iterdir()}
+    newest_first = sorted(stats, key=lambda path: stats[path].st_mtime_ns, reverse=True)
     total_size = 0
-    for path, stat in newest_first:
-        total_size += stat.st_size
+    for path in newest_first:
+        total_size += stats[path].st_size
         if total_size > _MOST_BYTES:
             path.unlink(missing_ok=True)

@@ -189,6 +189,7 @@ def _compare_with_gold(preferred: I64, rejected: I64, gold: Iterable[Pair]) -> t
         (m,) whether the answer prefers the better item of a gold pair, and (m,) whether it is about
         a gold pair.
     """
+    # The key is the same for both orders of a pair, so that a later order replaces an earlier one.
     gold_pairs = {unordered_pair(better, worse): (better, worse) for better, worse in gold}
     better, worse = np.array([*gold_pairs.values()], np.int64).reshape(-1, 2).T
     is_right = np.isin(packed(preferred, rejected), packed(better, worse))

@@ -212,6 +212,10 @@ def _differences_in_draw(posterior: Posterior, draw: Draws, questions: _AskedQue
 def _draw_answers(posterior: Posterior, z: F64, blind: F64, rng: np.random.Generator) -> F64:
     """Draw an answer to each question: 1 for `left`, ½ for `tie`, 0 for `right`.
 
+    An answer depends on the difference of the two items, plus normal noise: it is a tie if the sum
+    is within the tie threshold. But a share of the answers is blind, and does not depend on the
+    items: `left` and `right` are then equally likely.
+
     Args:
         posterior: has the tie threshold, and the share of ties among blind answers.
         z: (m,) the difference of the two items in each question, without noise.
@@ -238,7 +242,8 @@ def _count_cycles(triples: I64, pair: I64, better: F64) -> CycleTest:
     Returns:
         A `CycleTest` without the attributes that need simulations.
     """
-    # Above 0 if most answers prefer the item with the lower number, 0 without a majority.
+    # The sum is above 0 if most answers prefer the item with the lower number, and 0 without a
+    # majority.
     majority_of_pair = np.bincount(pair, better - 0.5)
     majorities = majority_of_pair[triples]
     is_decided = (majorities != 0).all(axis=0)

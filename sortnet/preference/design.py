@@ -33,7 +33,11 @@ def design(features: ArrayLike | None, n_items: int | None = None) -> F64:
 
     Cost: one sort per column.
     """
-    X = np.empty((n_items or 0, 0)) if features is None else np.array(features, np.float64)
+    if features is None:
+        n_rows = 0 if n_items is None else n_items
+        X = np.empty((n_rows, 0))
+    else:
+        X = np.array(features, np.float64)
     if len(X) < 2:
         raise DataError(f"there must be two items to compare, got {len(X)}")
     if n_items is not None and n_items != len(X):

@@ -54,7 +54,7 @@ class FitProcess:
                 self._connection.send((function, arguments, named))
                 outcome: _Outcome = self._connection.recv()
             except (EOFError, OSError):
-                self._process = None
+                self._process = None  # the next call starts another process
                 raise SortNetError(
                     "the process of the fits was killed: for lack of memory?"
                 ) from None

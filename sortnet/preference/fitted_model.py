@@ -277,10 +277,10 @@ def _sample_votes(votes: Votes, seed: int) -> Votes:
 def learned_features(features: F64, votes: Votes, n_annotators: int, *, seed: int = 0) -> F64:
     """Learn features of the items with a net: the hidden units of a DirectRanker.
 
-    The DirectRanker r(x, y) = τ(w · (f(x) - f(y))) is trained on one pair for each vote; a tie
-    gives two pairs, one in each direction. A quarter of the votes is held out, for early stopping
-    and to decide whether to keep the hidden units f(x): the units must improve the likelihood of
-    the held-out votes.
+    The DirectRanker r(x, y) = τ(w · (f(x) - f(y))), with an odd function τ, is trained on one pair
+    for each vote; a tie gives two pairs, one in each direction. A quarter of the votes is held out,
+    for early stopping and to decide whether to keep the hidden units f(x): the units must improve
+    the likelihood of the held-out votes.
 
     The held-out votes are all votes about some of the items. So a net does not improve the
     likelihood by memorising items, which would be useless because the residuals do it already.

@@ -191,14 +191,11 @@ class SessionFitting:
         self.order = self._order_by(self.fits)
 
     def _observe(self, posterior: Posterior, votes: Votes) -> None:
-        """Update a posterior by votes: first about pairs, then about sets."""
+        """Update a posterior by answers, one at a time: first about pairs, then about sets."""
         pair_votes = votes.where(votes.of_pairs)
-        by_model = pair_votes.of_kind(MODEL).tolist()
-        for row, probit, is_model in zip(
-            pair_votes.rows(), pair_votes.probits(), by_model, strict=True
-        ):
+        kinds = np.where(pair_votes.of_kind(MODEL), MODEL, PERSON).tolist()
+        for row, kind, probit in zip(pair_votes.rows(), kinds, pair_votes.probits(), strict=True):
             left, right, target, annotator = row
-            kind = MODEL if is_model else PERSON
             posterior.observe(left, right, target, annotator, kind, probit)
         for sets in votes.sets:
             for rows in sets.rows:

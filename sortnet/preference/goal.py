@@ -77,7 +77,10 @@ def top_margins(posterior: Posterior, groups: Groups, top: int) -> Draws:
 
 
 def above_edge(scores: Draws, top: int) -> Draws:
-    """Compute the margins of the items of one group; see `top_margins`.
+    """Compute the margin of each item of a group: its score minus the score at the edge of the top.
+
+    The edge is half-way between the k-th and the next score of the group. In a group of at most k
+    items all margins are large.
 
     Args:
         scores: (draws, n) the scores of the items of the group.

@@ -137,7 +137,9 @@ class Groups:
         start = self._by_group.start[group]  # the index in `items` of the group's first item
         place = self._by_group.index[i] - start  # in the group, from 0
         steps = self._draw_steps(size, rng)
-        place_of_partner = (place + steps) % np.maximum(size, 1)  # an empty group has the size 0
+        # Both bounds matter only for groups without compared items: such a group has the size 0,
+        # and if it is the last group, it starts after the last item.
+        place_of_partner = (place + steps) % np.maximum(size, 1)
         index_of_partner = np.minimum(start + place_of_partner, len(items) - 1)
         return items[index_of_partner]
 
@@ -186,7 +188,13 @@ class _Apart(NamedTuple):
 
 
 def _count_apart(parts: I64, judged: Bool, groups: Groups) -> _Apart:
-    """Count the items, groups and parts that are not connected; see `parts_apart`."""
+    """Count the groups that fall into parts without any answer between them, and their items.
+
+    Args:
+        parts: (n,) the number of each item's connected component in the graph of answers.
+        judged: (n,) whether there is an answer about the item.
+        groups: the groups of the items.
+    """
     # Each combination of a group and a part gets the number group * n + part.
     n = len(parts)
     combinations = np.unique(groups.of[judged] * n + parts[judged])

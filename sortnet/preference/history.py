@@ -123,8 +123,8 @@ class History:
     def gives_measurements(self, annotator: str) -> bool:
         """Whether the annotator's next answer is expected to be a measurement.
 
-        A measurement is expected if one of the annotator's last answers is a measurement, or if the
-        annotator has not answered yet.
+        A measurement is expected if one of the annotator's last 20 answers is a measurement, or if
+        the annotator has not answered yet.
         """
         if self._probabilities.get(annotator) != "measurement":
             return False
@@ -219,6 +219,7 @@ class History:
         """
         rows = np.arange(after, upto)
         is_wanted = self._is_vote(rows) if holdout else self._is_usable(rows)
+        # The column `undone` has the number of events up to and including the first undo.
         is_live = self.events.undone[after:upto] > upto
         return self._votes(rows[is_wanted & is_live])
 
@@ -271,9 +272,10 @@ class History:
         votes = SharedVotes.of(self.events, vote_rows[self._is_usable(vote_rows)])
         # `votes.first` marks the first answer of each annotator to each pair.
         n_people_of_pair = np.bincount(votes.pair[votes.first])
-        few = np.flatnonzero(n_people_of_pair < people)
-        first_rows = votes.oldest()[few].tolist()
-        pairs = self._packed_pairs(votes.rows[votes.starts[few]]).tolist()
+        wanted_pairs = np.flatnonzero(n_people_of_pair < people)
+        first_rows = votes.oldest()[wanted_pairs].tolist()
+        any_row_of_pair = votes.rows[votes.starts[wanted_pairs]]
+        pairs = self._packed_pairs(any_row_of_pair).tolist()
         holdout_pairs = self._holdout_counts()
         return [
             (row, pair_of(pair))
@@ -298,21 +300,24 @@ class History:
         set_and_person = np.column_stack((set_number.ravel(), self.events.annotator[rows]))
         distinct = np.unique(set_and_person, axis=0)
         n_people_of_set = np.bincount(distinct[:, 0])
-        few = np.flatnonzero(n_people_of_set < people)
-        first_rows = rows[first_answer[few]].tolist()
+        wanted_sets = np.flatnonzero(n_people_of_set < people)
+        first_rows = rows[first_answer[wanted_sets]].tolist()
         items_of_sets = [
-            tuple(item for item in set_items if item >= 0) for set_items in sets[few].tolist()
+            tuple(item for item in places if item >= 0) for places in sets[wanted_sets].tolist()
         ]
         return [*zip(first_rows, items_of_sets, strict=True)]
 
     def components(self) -> I64:
         """Number the connected components of the graph of answers without the hold-out.
 
+        The pairs that were answered since the last call are joined one by one. After an undo, or if
+        there are more than 64 such pairs, all components are recomputed.
+
         Returns:
             (n,) the number of each item's component.
 
-        Cost: a look at n numbers for each answer since the last call; after an undo, or many
-        answers, a pass over all answers.
+        Cost: a look at n numbers for each answer since the last call; if all components are
+        recomputed, a pass over all answers.
         """
         if self._component is None or len(self._unjoined) > _FEW_JOINS:
             self._component = self._components(self.votes(len(self.events), holdout=False))
@@ -384,6 +389,7 @@ class History:
         if is_valid.all():
             return
         first_invalid = int(is_valid.argmin())
+        # A judgement that cannot be undone counts as unknown, which `check_undo` refuses.
         earlier: Judgement | None = None
         if can_be_undone[first_invalid]:
             earlier = events[int(undone_rows[first_invalid])]
@@ -471,8 +477,8 @@ class History:
     def _is_compared(self, rows: I64, i: I64, j: I64) -> Bool:
         """Tell which pairs of a question's items are compared by its answer.
 
-        An answer that names the best item compares it, and the worst item if it is named, with all
-        items. Any other answer compares all pairs of its items.
+        An answer that names the best item compares the pairs that contain the best item, or the
+        worst item if it is named. Any other answer compares all pairs of its items.
 
         Args:
             rows: (q,) the rows of the events.
@@ -512,11 +518,15 @@ class History:
         return votes.with_sets(self.events, rows[is_set]) if is_set.any() else votes
 
     def _votes_of_pairs(self, rows: I64, *, soft: bool) -> Votes:
-        """Make votes of the given rows, all of which are about pairs; see `_votes`.
+        """Make votes of the given rows, all of which are answers about pairs.
 
         What a probability p counts as depends on the annotator. A share of votes is the target
         itself. A measurement is stored as probit(p), beside the target of the word `left` or
         `right`. If p is ignored, only the word counts.
+
+        Args:
+            rows: rows of the events.
+            soft: whether measurements count as shares of votes.
         """
         events = self.events
         annotator = events.annotator[rows]
@@ -609,6 +619,7 @@ class History:
     def _count_holdout(self, counts: dict[int, int], rows: I64) -> None:
         """Update the number of hold-out votes about each pair by the events in the given rows."""
         answer_rows, is_undo = self._answer_rows(rows)
+        # A vote is of the hold-out if it may not be used to choose questions.
         is_holdout = self._is_vote(answer_rows) & ~self._is_usable(answer_rows)
         is_holdout &= ~self.events.is_set[answer_rows]
         changes = np.where(is_undo[is_holdout], -1, 1).tolist()

@@ -53,7 +53,7 @@ _DTYPES = {
 _DTYPES |= {"undone": np.int64, "further": np.int32, "best": np.int32, "worst": np.int32}
 _WIDTHS = {"further": MOST_ITEMS - 2}  # columns that have several numbers in a row
 _FLAGS = {-1: None, 0: False, 1: True}
-_NEVER = 1 << 62  # the value of `undone` for a judgement that is not undone
+_NOT_UNDONE = 1 << 62  # the value of `undone` for a judgement that is not undone
 _BLOCK = 4096  # judgements that are converted at once
 
 
@@ -64,11 +64,11 @@ def _empty_column(name: str, n: int) -> NDArray[Any]:
 
 
 def _padded(further: Sequence[int]) -> list[int]:
-    """Append -1 to the items from the third place on, for each empty place."""
+    """Append -1 for each empty place to the items from the third place on."""
     n_empty = MOST_ITEMS - 2 - len(further)
     if n_empty < 0:
         raise JudgementError(f"a question about {len(further) + 2} items: at most {MOST_ITEMS}")
-    return [*further, *[-1] * n_empty]
+    return [*further] + [-1] * n_empty
 
 
 def _text_by_row(texts: Sequence[str | None]) -> dict[int, str]:
@@ -87,7 +87,8 @@ class Names(dict[str, int]):
         self.order: list[str] = []
 
     def __missing__(self, name: str) -> int:
-        self[name] = number = len(self.order)
+        number = len(self.order)
+        self[name] = number
         self.order.append(name)
         return number
 
@@ -170,7 +171,8 @@ class Judgements(Sequence[Judgement]):
     def of_rows(cls, rows: Sequence[Sequence[Any]]) -> Judgements:
         """Make a table from rows; each row has the fields of a `Judgement` in their order.
 
-        If all rows are about pairs, they may lack the last fields, `SET_FIELDS`.
+        If all rows are about pairs, they may lack the last three fields: `further`, `best` and
+        `worst`.
 
         Raises:
             JudgementError: if one of the rows is no valid `Judgement`.
@@ -186,8 +188,8 @@ class Judgements(Sequence[Judgement]):
         """Make a table from rows as `of_rows` does, but without a check of the values."""
         table = cls()
         table._n = len(rows)
-        # Rows about pairs may lack the last fields, `SET_FIELDS`. So these fields begin without
-        # items, and the loop overwrites them if the rows have them.
+        # Rows about pairs may lack the last fields, which only questions about sets need. Their
+        # columns begin without items, and the loop below overwrites them if the rows have them.
         for name in SET_FIELDS:
             table._columns[name] = _empty_column(name, len(rows))
             table._columns[name].fill(-1)
@@ -438,7 +440,7 @@ class Judgements(Sequence[Judgement]):
             self.texts[name] = {row: text for row, text in texts.items() if row < n}
         undone = self.undone
         is_undo_removed = undone > n
-        undone[is_undo_removed] = _NEVER
+        undone[is_undo_removed] = _NOT_UNDONE
         # Names are numbered in the order of appearance, so the names to remove are the last ones.
         self.annotators.cut(self.annotator.max(initial=-1) + 1)
         self.strategies.cut(self.strategy.max(initial=-1) + 1)
@@ -549,7 +551,7 @@ class Judgements(Sequence[Judgement]):
         If a judgement is undone several times, the first undo counts.
         """
         self._update_numbers_ascend(start)
-        self.undone[start:] = _NEVER
+        self.undone[start:] = _NOT_UNDONE
         undo_rows = start + np.flatnonzero(self.answer[start:] == UNDO)
         if not len(undo_rows):
             return
@@ -579,7 +581,8 @@ def _renumbered(numbers: I64, names: Names, new_names: Names) -> I64:
         new_names: the numbering to translate from.
     """
     translated: I64 = np.zeros(len(new_names.order), np.int64)
-    for number in dict.fromkeys(numbers.tolist()):
+    numbers_once = dict.fromkeys(numbers.tolist())  # in the order of appearance
+    for number in numbers_once:
         name = new_names.order[number]
         translated[number] = names[name]  # a missing name is added, see `Names`
     return translated[numbers]

@@ -171,7 +171,9 @@ def fit(
         return fitted
     problem = Problem(features[judged], votes.renumbered(judged), n_annotators, scales)
     start_of_judged = None if start is None else _unknowns_of_judged(start, judged, n, d)
-    fit_of_judged, weight_shifts = _fit(problem, start_of_judged, draws or DRAWS, rng)
+    if draws is None:
+        draws = DRAWS  # even if few items are judged, because the draws are extended to all items
+    fit_of_judged, weight_shifts = _fit(problem, start_of_judged, draws, rng)
     return _extend_to_all_items(fit_of_judged, weight_shifts, features, judged, scales, rng)
 
 
@@ -288,8 +290,10 @@ def _extend_to_all_items(
     # side biases, and the shared errors of the judged items.
     is_judged = np.zeros(n, np.bool_)
     is_judged[judged] = True
-    is_error_fitted = is_judged if has_shared_errors else is_judged[:0]
-    is_fitted = np.concatenate((is_judged, np.ones(n_annotators, np.bool_), is_error_fitted))
+    fitted_parts = [is_judged, np.ones(n_annotators, np.bool_)]
+    if has_shared_errors:
+        fitted_parts.append(is_judged)
+    is_fitted = np.concatenate(fitted_parts)
 
     # All items get predicted values. Then the fitted values overwrite the values of judged items.
     drawn_weights = weights.draws + weight_shifts
@@ -587,17 +591,26 @@ def _move_to_mode(mode: Mode, rng: np.random.Generator) -> tuple[Mode, Precision
 def _match_measurements(mode: Mode) -> Mode:
     """Match the scales of the annotators' measurements to the answers.
 
-    If the error of a single annotator's measurements is the unit of the scores, the mode and the
-    prior are converted to the new unit. `root` keeps the old unit until the mode is moved.
+    If a single annotator measures, the unit of the scores is the error of a measurement. Then the
+    mode and the prior are converted from the present error to the new error.
     """
     problem = mode.problem
     annotators = matched_measurements(mode)
     if measures_alone(problem):
-        number = problem.votes.annotator[problem.measured[0]]
-        factor = float(problem.scales.annotators.scale[number] / annotators.scale[number])
-        prior = Prior(mode.prior.weight * factor**2, mode.prior.residual * factor**2)
-        mode = replace(mode, theta=mode.theta * factor, prior=prior)
+        number = problem.votes.annotator[problem.measured[0]]  # the only annotator
+        present_error = problem.scales.annotators.scale[number]
+        new_error = annotators.scale[number]
+        mode = _convert_unit(mode, float(present_error / new_error))
     return _replace_annotators(mode, annotators)
+
+
+def _convert_unit(mode: Mode, factor: float) -> Mode:
+    """Multiply the unknowns at the mode, and their prior standard deviations, by a factor.
+
+    The root of the covariance keeps the old unit: the next move to the mode computes a new root.
+    """
+    prior = Prior(mode.prior.weight * factor**2, mode.prior.residual * factor**2)
+    return replace(mode, theta=mode.theta * factor, prior=prior)
 
 
 def _match_reliabilities(mode: Mode, rng: np.random.Generator) -> Mode:
@@ -668,8 +681,8 @@ def _variance_between_models(
 def _assumed_shared_variance(votes: Votes) -> float:
     """Compute the variance of shared errors that is assumed before answers measure the variance.
 
-    With N outside answers, which are not of models, it is SHARED N / (N + _OUTSIDE_ANSWERS), but at
-    least `_LEAST_SHARED`, relative to the variance of the scores.
+    Relative to the variance of the scores, it is 0.5 N / (N + 10), but at least 0.003, with the
+    number N of outside answers, which people gave or which are known.
     """
     n_outside = np.count_nonzero(votes.first & ~votes.of_kind(MODEL))
     return max(SHARED * n_outside / (n_outside + _OUTSIDE_ANSWERS), _LEAST_SHARED)
@@ -696,7 +709,8 @@ def _annotators_in_words(mode: Mode, mode_in_words: Mode) -> list[int]:
         is_own = annotator == number
         is_always_sure = not is_unsure[is_own].any()
         has_enough = is_own.sum() >= _ENOUGH
-        if is_always_sure or (has_enough and is_gain(gain[is_own], _BETTER, ddof=0)):
+        are_words_better = has_enough and is_gain(gain[is_own], _BETTER, ddof=0)
+        if is_always_sure or are_words_better:
             in_words.append(number)
     return in_words
 

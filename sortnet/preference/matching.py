@@ -103,10 +103,12 @@ def matched_prior(mode: Mode, solver: Precision) -> Prior:
     prior = mode.prior
     n_features = problem.features.shape[1]
     guess = first_guess(n_features)
-    lost = lost_information(mode, solver) if problem.large else LostInformation(0.0, 0.0)
+    lost = LostInformation(0.0, 0.0)
+    if problem.large:
+        lost = lost_information(mode, solver)
     unknowns = problem.unknown_slices
     weight = prior.weight
-    if n_features:
+    if n_features:  # else there are no weights
         weight = _matched_variance(
             mode, unknowns.weights, prior.weight, guess=guess.weight, lost=lost.by_weights
         )
@@ -252,8 +254,10 @@ def matched_shared(mode: Mode, expected: float) -> float:
         expected: the variance expected before any answer, relative to the scores' variance.
     """
     problem = mode.problem
-    if not problem.has_shared_errors or problem.votes.only_of_models:
-        return problem.scales.shared  # no answers of people or known answers measure the errors
+    if not problem.has_shared_errors:
+        return problem.scales.shared
+    if problem.votes.only_of_models:  # no answers of people or known answers show the errors
+        return problem.scales.shared
     # Weights and residuals make the scores. The errors have weights and residuals of their own,
     # with the same prior variances times the factor `shared`.
     shared = problem.scales.shared
@@ -289,7 +293,7 @@ def matched_annotators(mode: Mode, rng: np.random.Generator) -> Annotators:
     votes = problem.votes
     by_model = votes.of_kind(MODEL)
     by_person = votes.of_kind(PERSON)
-    gaps = AnswerGaps.unknown(len(votes))
+    gaps = AnswerGaps.unknown(len(votes))  # the rows of known answers stay unknown
     gaps.replace_rows(by_person, _gaps_of_people(mode, by_person))
     if problem.has_shared_errors:
         gaps.replace_rows(by_model, _gaps_of_models(mode, by_model, rng))
@@ -399,8 +403,8 @@ def _derivatives_in_gaps(votes: Votes, likelihood: Likelihood, reliability: F64)
     The slope is the first derivative, and the weight is minus the second derivative.
 
     z contains the score difference times the reliability c, so the slope in z is multiplied by c,
-    and the weight by c². In an answer about a set, all rows depend on all items of the set, see
-    `summed_over_answers`.
+    and the weight by c². In an answer about a set, each score difference also changes the other
+    rows of the answer, so the derivatives are taken of the whole answer.
 
     Args:
         votes: the m answers.
@@ -525,7 +529,8 @@ def _independent_share(problem: Problem, votes: Votes, gap: F64, noise: F64, pri
     """
     weight = _weights_at_zero(votes)
     # The problem below has the errors e = Φ w + u in place of the scores, with the features Φ, and
-    # with weights w and residuals u of their own.
+    # with weights w and residuals u of their own. The model counts in it as an average person, so
+    # that z = e_left - e_right.
     shared = problem.scales.shared
     prior_of_errors = Prior(shared * prior.weight, shared * prior.residual)
     average = replace(problem.scales, annotators=Annotators.average(problem.n_annotators))
@@ -595,14 +600,18 @@ def _priors_near(matched: Prior, d: int) -> list[_Candidate]:
     There is a prior for each share of the variance that features explain (`_SHARES`) and each
     factor of the matched prior's total variance (`_FACTORS`).
     """
-    odds_of_shares = _SHARES if d else {0.0: 1.0}
+    if not d:
+        # All variance is of residuals. The variance of weights does not matter, but is not 0.
+        return [
+            _Candidate(Prior(weight=1.0, residual=matched.residual * factor), odds=1.0)
+            for factor in _FACTORS
+        ]
     candidates = []
-    for share, odds in odds_of_shares.items():
+    for share, odds in _SHARES.items():
         for factor in _FACTORS:
             total = matched.total(d) * factor
-            # Without features the variance of weights does not matter, but it must not be 0.
-            weight = total * share / d if d else 1.0
-            candidates.append(_Candidate(Prior(weight, total * (1 - share)), odds))
+            prior = Prior(weight=total * share / d, residual=total * (1 - share))
+            candidates.append(_Candidate(prior, odds))
     return candidates
 
 

@@ -138,7 +138,7 @@ class Posterior:
         known_biases = self.mean[self.n_items : self.n_items + n_annotators]
         bias = np.append(known_biases, 0.0)[annotator]
         mean_without_bias, variance = self._z_without_bias(votes, annotators.reliability[annotator])
-        if left_out:
+        if left_out:  # take back the effect of each answer on its own z
             slope, weight = self._slope_and_weight(mean_without_bias + bias, votes, blind, scale)
             mean_without_bias, variance = unseen(mean_without_bias, variance, slope, weight)
         mean = mean_without_bias + bias
@@ -275,19 +275,22 @@ class Posterior:
 
         Args:
             mean, variance: the mean and the variance of z before the answer.
-            target: the answer, see `observe`.
+            target: 1 for the answer left, 0 for right, ½ for a tie.
             annotator: the number of the annotator.
-            probit: the measurement, see `observe`; NaN if the answer is none.
+            probit: the probit of the probability that the left item is better, if the answer is a
+                measurement; else NaN.
 
         Returns:
             The numbers `shift` and `shrink`.
         """
-        # An answer depends on z plus noise of variance 1. The uncertainty of z is added to the
-        # noise, and the standard deviation of both together is the unit of `z` below.
+        # An answer depends on z plus noise of variance 1. The uncertainty of z counts as further
+        # noise. The likelihood functions need noise of variance 1, so below, all is in units of the
+        # standard deviation of the whole noise.
         spread = np.sqrt(1 + variance)
         z = np.array([mean / spread])
         scale = float(self.annotators.scale[annotator])
-        if scale > 0 and not np.isnan(probit):
+        is_measurement = scale > 0 and not np.isnan(probit)
+        if is_measurement:
             likelihood = measured(z, np.array([probit]), np.array([scale * spread]))
         else:
             blind = np.array([self.annotators.blind[annotator]])
@@ -321,13 +324,13 @@ class Posterior:
         # rows of z. The other rows are differences of these rows.
         n_others = sets.layout.n_items - 1
         x = self._factors(votes)[:n_others]
-        gain = x @ self.covariance
+        gain = x @ self.covariance  # the covariance of z with the values
         mean = x @ self.mean
         variance = gain @ x.T
         blind = self.annotators.blind[votes.annotator[0]]
         slope, precision = observed_set(sets.layout, mean, variance, blind, self.ties)
         inverse = np.linalg.inv(np.eye(n_others) + precision @ variance)
-        mode = slope @ variance + mean
+        mode = slope @ variance + mean  # of z, after the answer
         pulls = self._pulls_of_draws(x, mode, slope, precision)
         self.draws += pulls @ inverse.T @ gain
         self.mean += slope @ gain

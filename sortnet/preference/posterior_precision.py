@@ -102,6 +102,7 @@ class Large:
         self._weight = weight
         self._curvature = _sparse_curvature(problem, weight)
         self._precision = precision
+        # The approximate diagonal of the precision, the preconditioner of conjugate gradients.
         self._diagonal = self._precision + problem.diagonal(self._curvature.diagonal())
 
     def solve(self, rhs: F64) -> F64:

@@ -440,8 +440,8 @@ class Problem:
             slope = self.pull_back(self.summed(likelihood.slope)) - precision * point.theta
             step = self.solver(likelihood.weight, prior).solve(slope)
             next_point = self._step_down(point, step, precision)
-            is_lower = next_point.loss <= point.loss
-            if not is_lower:
+            does_not_rise = next_point.loss <= point.loss
+            if not does_not_rise:
                 break
             is_flat = point.loss - next_point.loss <= _FLAT * (1 + abs(point.loss))
             point = next_point

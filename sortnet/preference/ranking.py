@@ -112,7 +112,12 @@ class SessionRanking:
         self._n_fitted_at_forecast = -1  # number of events that were fitted before the forecast
 
     def items_in_order(self, top: int | None = None) -> Ranking:
-        """Rank all items, with intervals; see `Session.ranking`."""
+        """Rank all items, with an interval for each rank.
+
+        Args:
+            top: k, to add each item's probability to be in the top k of its group. If 0, no
+                probabilities are added. If None, k is the number of top items in the goal.
+        """
         with self._lock:
             posterior = self._fitting.fits.all.posterior
             n_answers = self._history.seen.copy()
@@ -160,7 +165,7 @@ class SessionRanking:
         )
 
     def _state(self) -> _SessionState:
-        """Copy the state of the session that `remaining` needs, while the lock is held."""
+        """Hold the lock, and copy the parts of the session's state that `remaining` needs."""
         with self._lock:
             n_models = len(self._fitting.models())
             return _SessionState(
@@ -245,7 +250,8 @@ class SessionRanking:
                 answered = self._history.n_votes
                 check = self._check_holdout()
                 measuring = self._fitting.typical_measuring()
-            # The check of a session without hold-out uses all answers, so it needs no more answers.
+            # The check of the model needs 8 hold-out answers. The check of a session without
+            # hold-out uses all answers, so it needs no more answers.
             checks_left = 0 if check.left_out else max(ENOUGH_CHECKS - check.n, 0)
             new_forecast = forecast(
                 posterior,
@@ -265,8 +271,8 @@ class SessionRanking:
     def _check_holdout(self) -> Check:
         """Check the model by answers that it was not fitted to; the lock must be held.
 
-        The answers are the hold-out. If a session has many answers but no hold-out, each answer is
-        predicted from all other answers instead.
+        The answers are the hold-out. If a session has at least 30 answers but no hold-out, each
+        answer is predicted from all other answers instead.
         """
         votes = self._history.decided(holdout=True)
         posterior = self._fitting.fits.choosing.posterior  # the fit without the hold-out
@@ -282,7 +288,10 @@ class SessionRanking:
 
 
 def _is_contradicted(distance: Progress, check: Check) -> bool:
-    """Tell whether the goal seems to be reached, but the check of the model has failed."""
+    """Tell whether the goal seems to be reached, but the check of the model has failed.
+
+    With fewer than 8 answers, the check has not failed: it only lacks answers.
+    """
     return distance.reached and check.n >= ENOUGH_CHECKS and not check.passed
 
 

@@ -172,7 +172,7 @@ def reliabilities(
     for number in np.unique(votes.annotator[is_measured]).tolist():
         rows = np.flatnonzero(is_measured & (votes.annotator == number))
         is_person = votes.of_kind(PERSON)[rows[0]]
-        known_scale = None if is_person else float(before.scale[number])
+        known_scale = None if is_person else float(before.scale[number])  # a model's scale stays
         measurements = _learn_from_measurements(
             c, gaps.where(rows), _probits(votes, rows), known_scale
         )

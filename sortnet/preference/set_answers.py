@@ -396,7 +396,7 @@ class _SetPosterior:
         return utilities[self.layout.left] - utilities[self.layout.right]
 
     def point(self, pull: F64) -> _SearchPoint:
-        """Compute the loss and the derivatives of the log-likelihood at z = mean + V pull."""
+        """Compute the loss and the derivatives of the log-likelihood at mean + variance @ pull."""
         z = self.mean + self.variance @ pull
         differences = self._differences
         likelihood = set_likelihood(
@@ -462,7 +462,7 @@ def observed_set(
 
 
 def summed_over_answers(layout: Layout, slope: F64, weight: F64) -> tuple[F64, F64]:
-    """Compute the slope and the weight of whole answers along each row's difference of utilities.
+    """Compute the derivatives of the whole answer's log-likelihood in the difference of each row.
 
     The difference x of a row is a vector with 1 for the left item and -1 for the right item. With
     the slopes a and the weights b of the rows, the whole answer has the slope g = Σ_r a_r x_r and
@@ -485,7 +485,7 @@ def summed_over_answers(layout: Layout, slope: F64, weight: F64) -> tuple[F64, F
     rows = np.arange(layout.n_rows)
     differences[rows, layout.left] = 1
     differences[rows, layout.right] = -1
-    products = differences @ differences.T
+    products = differences @ differences.T  # x_r · x for every two rows
     return slope @ products / 2, weight @ products**2 / 4
 
 

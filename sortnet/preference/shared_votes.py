@@ -136,7 +136,13 @@ class _VoteColumns(NamedTuple):
 
 
 def _votes_about_pairs(judgements: Judgements, rows: I64 | None) -> _VoteColumns:
-    """Make a vote of each answer about two items; see `SharedVotes.of` for the arguments."""
+    """Make a vote of each answer about two items.
+
+    Args:
+        judgements: a table of judgements.
+        rows: the rows of the answers. If None, all answers about the order of two items that are
+            not undone.
+    """
     if rows is None:
         rows = np.flatnonzero(judgements.is_vote)
     low, high = judgements.pairs()

@@ -189,7 +189,7 @@ def questions_left(forecast: Forecast | None, answered: int, n_free: int) -> Lef
     if forecast is None:
         return Left(None, None, None, suffices=n_free > 0)
     fewest, questions, most = forecast.left(answered)
-    n_needed = MANY if questions is None else questions
+    n_needed = MANY if questions is None else questions  # not known: at least 2²⁰
     return Left(
         fewest=min(fewest, n_free),
         questions=_at_most(questions, n_free),
@@ -394,8 +394,8 @@ def wrong_share(mean: F64, variance: F64, tie: float = 0.0) -> float:
 def holdout_check(p: F64, is_right: Bool, *, left_out: bool) -> Check:
     """Check the model by unseen answers.
 
-    The check passes if there are enough answers, and the share of right predictions is at most two
-    standard errors below the mean of p. The standard error is sqrt(mean of p (1 - p) / m).
+    The check passes if there are at least 8 answers, and the share of right predictions is at most
+    two standard errors below the mean of p. The standard error is sqrt(mean of p (1 - p) / m).
 
     Args:
         p: (m,) the probability of the answer that the model expects to each question.
@@ -435,6 +435,9 @@ def whether_to_stop(
     state: Progress, goal: Goal, n_free: int, check: Check, left: Left
 ) -> tuple[bool, str]:
     """Decide whether to stop, and give the reason as a line of text.
+
+    A session stops if the goal is reached and the check of the model is passed, or if no answer can
+    change the distance from the goal.
 
     Args:
         state: the distance from the goal.

@@ -99,7 +99,7 @@ class MergePass:
         merge.merged.append(winning_run.popleft())
         if left and right:
             self._wait_for_answer(merge)
-        else:
+        else:  # one of the runs is empty, and the items of the other run are in order already
             self._finish_run([*merge.merged, *left, *right], merge.parent)
 
     def _start(self, items: list[int], parent: _Merge | None) -> None:
@@ -168,9 +168,13 @@ Strategy: TypeAlias = Callable[[View, np.random.Generator], Pair | None]
 
 
 def random_pair(view: View, rng: np.random.Generator) -> Pair | None:
-    """Choose a random free pair; all free pairs have the same probability.
+    """Choose a random pair that may be asked; all such pairs have the same probability.
 
-    Cost: a few draws; if hardly any pair is free, a pass over all pairs, at most 20,000.
+    Pairs are drawn until one may be asked. After 100 draws, the pair is drawn from the list of all
+    pairs that may be asked. If there is no list, because there are more than 20,000 pairs, no pair
+    is chosen.
+
+    Cost: a few draws; if hardly any pair may be asked, a pass over the list of all pairs.
     """
     for _ in range(_TRIES):
         i, j = _draw_pair(view, rng)
@@ -187,7 +191,11 @@ def random_pair(view: View, rng: np.random.Generator) -> Pair | None:
 
 
 def _draw_pair(view: View, rng: np.random.Generator) -> Pair:
-    """Draw a random pair, which may be forbidden; its two items may be the same."""
+    """Draw a random pair; it may be a pair that must not be asked, or the same item twice.
+
+    If the user gave a list of pairs, the pair is from the list. Else both items are from the same
+    group.
+    """
     if view.every is not None and view.listed:
         first, second = view.every
         k = rng.integers(len(first))
@@ -200,7 +208,7 @@ def _draw_pair(view: View, rng: np.random.Generator) -> Pair:
 
 
 def merge_pass(view: View, rng: np.random.Generator) -> Pair | None:
-    """Choose the free pair whose comparison a merge sort has waited for longest.
+    """Choose the pair that a merge sort has waited for longest, and that may be asked.
 
     The comparisons of a merge sort connect all items.
     """
@@ -240,12 +248,14 @@ def bald(view: View, rng: np.random.Generator) -> Pair | None:
 def top_pair(view: View, rng: np.random.Generator) -> Pair | None:
     """Choose the pair whose answer tells most about which items are among the top.
 
-    The worth of a pair is the product of two factors: the information of its answer, see
-    `information`, and Σ q (1 - q) / (1 + Σ m), where both sums are over the two items. Here q is
-    the probability that an item is among the top of its group, and m the number of pending
-    questions about the item. In simulations this strategy finds a top ten as fast as a much slower
-    strategy, which chooses the pair whose answer explains most of the variance of all memberships
-    in the top.
+    The worth of a pair is the information of its answer about the scores, times a weight. The
+    weight is large if it is uncertain whether the two items are among the top, and if few questions
+    about them are pending. With the probability q that an item is among the top of its group, and
+    the number m of pending questions about the item, both summed over the two items, the weight is
+    Σ q (1 - q) / (1 + Σ m).
+
+    In simulations this strategy finds a top ten as fast as a much slower strategy, which chooses
+    the pair whose answer explains most of the variance of all memberships in the top.
 
     Cost: as `bald`. If there are more than 200 items, 400 items are drawn in proportion to
     q (1 - q), and each drawn item is paired with ten neighbours.
@@ -410,7 +420,7 @@ def _sampled(pairs: CandidatePairs, rng: np.random.Generator) -> CandidatePairs:
 def _worthiest_pair(
     view: View, pairs: CandidatePairs, worth: F64, rng: np.random.Generator
 ) -> Pair | None:
-    """Choose the free pair with the highest worth; None if no pair is free.
+    """Choose the pair with the highest worth that may be asked; None if no pair may be asked.
 
     Pairs of equal worth are in random order.
     """

@@ -166,6 +166,7 @@ class Decision:
         """Raise StudyError unless exactly the fields are set that this kind of decision needs."""
         set_fields = tuple(name for name in _SUBJECT_FIELDS if getattr(self, name) is not None)
         needs = _needs(self.kind)
+        # Without an annotator, `pause` and `resume` are about all annotators.
         is_pause_of_one = self.kind in {"pause", "resume"} and set_fields == ("annotator",)
         if set_fields != needs and not is_pause_of_one:
             needed = ", ".join(needs) or "an annotator or nothing"
@@ -336,9 +337,9 @@ def _apply(decision: Decision, values: dict[str, Any]) -> None:
         values: the values of the fields of `Study`, by name. They are changed in place.
     """
     kind = decision.kind
-    if kind in UNDONE_BY:
+    if kind in UNDONE_BY:  # such as `pause`
         values[_switch(kind).field][decision.subject] = decision
-    elif kind in UNDOES:
+    elif kind in UNDOES:  # such as `resume`
         values[_switch(kind).field].pop(decision.subject, None)
     elif kind in ABOUT_P:
         values["probabilities"][decision.annotator] = ABOUT_P[kind]
@@ -349,9 +350,9 @@ def _apply(decision: Decision, values: dict[str, Any]) -> None:
 
 
 def _value_set_by(decision: Decision) -> str | float | bool:
-    """Return the value that a decision gives to the field of `Study` named as its kind."""
+    """Return the new value of the field of `Study` that a decision of this kind sets."""
     kind = decision.kind
-    if kind in WORDS:
+    if kind in WORDS:  # the reason is the new text; without a text, the default is set
         default_text: str = getattr(Study, kind)
         return decision.reason or default_text
     amount = decision.amount or 0
@@ -412,6 +413,9 @@ def check_decision(study: Study, decision: Decision, called: str) -> None:
 
 def _check_switch(study: Study, decision: Decision, called: str) -> None:
     """Raise StudyError if a switch is already in the state that the decision sets.
+
+    A switch has two kinds of decisions, one of which undoes the other, such as `pause` and
+    `resume`.
 
     Args:
         study, decision, called: as in `check_decision`; the decision turns a switch on or off.

@@ -134,8 +134,11 @@ class Votes:
         """
         if self.probit is None or annotators is None:
             return replace(self, probit=None)
-        probit = np.where(np.isin(self.annotator, [*annotators]), np.nan, self.probit)
-        return replace(self, probit=None if np.isnan(probit).all() else probit)
+        is_in_words = np.isin(self.annotator, [*annotators])
+        probit = np.where(is_in_words, np.nan, self.probit)
+        if np.isnan(probit).all():
+            return replace(self, probit=None)
+        return replace(self, probit=probit)
 
     def of_kind(self, *kinds: int) -> Bool:
         """Tell for each row whether the answer has one of the given kinds, (m,)."""
@@ -173,13 +176,13 @@ class Votes:
             rows: the rows of the judgements about sets in the table.
         """
         has_best = judgements.best[rows] >= 0  # else all items are equally good
-        choices = rows[has_best]
-        alike = rows[~has_best]
-        best = judgements.best[choices].astype(np.int64)
-        worst = judgements.worst[choices].astype(np.int64)
+        choice_rows = rows[has_best]
+        alike_rows = rows[~has_best]
+        best = judgements.best[choice_rows].astype(np.int64)
+        worst = judgements.worst[choice_rows].astype(np.int64)
         columns_by_layout = [
-            *rows_of_choices(judgements.items(choices), best, worst, choices),
-            *rows_of_alike(judgements.items(alike), alike),
+            *rows_of_choices(judgements.items(choice_rows), best, worst, choice_rows),
+            *rows_of_alike(judgements.items(alike_rows), alike_rows),
         ]
         set_votes = [_votes_of_sets(judgements, columns) for columns in columns_by_layout]
         no_set = np.full(len(self), -1)
@@ -207,7 +210,7 @@ class Votes:
         selected = mask
         if self.answer is not None and mask.dtype == np.bool_:
             incomplete_answers = np.unique(self.answer[~mask])
-            is_of_set = self.answer >= 0
+            is_of_set = self.answer >= 0  # all answers about pairs have the same number, -1
             is_incomplete = is_of_set & np.isin(self.answer, incomplete_answers)
             selected = mask & ~is_incomplete
         return replace(self, **{name: column[selected] for name, column in self._columns()})
@@ -243,7 +246,7 @@ class Votes:
     def drawn(self, share: float, rng: np.random.Generator) -> Bool:
         """Draw a random share of the answers; return a mask of the rows of the drawn answers."""
         is_drawn = rng.random(len(self)) < share
-        for sets in self.sets:
+        for sets in self.sets:  # the first row of an answer about a set decides for all its rows
             is_drawn[sets.rows] = is_drawn[sets.first, None]
         return is_drawn
 
@@ -317,7 +320,7 @@ def _votes_of_sets(judgements: Judgements, columns: SetColumns) -> Votes:
 
 
 def unseen(mean: F64, variance: F64, slope: F64, weight: F64) -> tuple[F64, F64]:
-    """Approximate the mean and the variance of each answer's z as if the answer were not given.
+    """Predict each answer from all other answers: approximate the mean and the variance of its z.
 
     z is the argument of an answer's likelihood: the difference of the two items as the annotator
     sees it. This is Laplace's approximation of leaving one answer out (Vehtari and others, 2016,
@@ -342,11 +345,12 @@ def unseen_in_blocks(
     side: F64,
     n_items: int,
 ) -> tuple[F64, F64]:
-    """Approximate the mean and variance of each answer's gap as if its annotator had not answered.
+    """Predict the difference of scores in each answer without the answers of its annotator.
 
-    The gap of an answer is the score of its left item minus the score of its right item. The
-    log-likelihood of the answer depends on z = reliability · gap + side · (side bias of the
-    annotator). An annotator's answers are left out together, or in blocks of at most 128 answers.
+    The prediction is the mean and the variance of the gap. The gap of an answer is the score of its
+    left item minus the score of its right item. The log-likelihood of the answer depends on
+    z = reliability · gap + side · (side bias of the annotator). An annotator's answers are left out
+    together, or in blocks of at most 128 answers.
 
     A block is left out by these formulas. They have the covariances G of the block's gaps with each
     other, K of its z with each other, and k of its gaps with its z, and the diagonal matrix W of
@@ -424,7 +428,7 @@ class _Covariances(NamedTuple):
 def _covariances_of_block(
     covariance: F64, *, left: I64, right: I64, bias: I64, reliability: F64, side: F64
 ) -> _Covariances:
-    """Compute the covariances of the gaps and of the z of a block's answers.
+    """Compute the covariances in a block of answers from the covariance of scores and side biases.
 
     They follow from z = c gap + f b, with the reliability c and the side bias b of the annotator,
     and the factor f of the side bias in the answer.

@@ -170,8 +170,8 @@ def _boost_with_repeats(
 ) -> Generator[F64, None, _Ensemble]:
     """Run rounds of boosting in which a weak ranker may be added many times in a row.
 
-    After `_IN_VAIN` additions in a row that do not change the mean measure, another weak ranker is
-    added in the next round. The feature weights are yielded after each round.
+    A weak ranker that was repeated five times in a row, while the mean measure did not change, may
+    not be chosen in the next round. The feature weights are yielded after each round.
 
     Args:
         weak: the weak rankers.
@@ -183,8 +183,8 @@ def _boost_with_repeats(
         The ensemble before the mean measure fell, or after the last round.
     """
     previous_k = None
-    n_in_vain = 0  # number of the last additions that repeated a weak ranker without effect
-    barred = put_aside  # numbers of the weak rankers that the next round may not choose
+    n_in_vain = 0  # number of the last rounds that repeated a weak ranker without effect
+    barred = put_aside  # numbers of the weak rankers that a round may not choose
     for _ in rounds_left:
         choice = weak.best(ensemble, barred)
         if choice is None:
@@ -194,9 +194,10 @@ def _boost_with_repeats(
         yield next_ensemble.feature_weights()
         if ensemble.exceeds(next_ensemble):
             break
-        is_repeated = k == previous_k
-        is_in_vain = next_ensemble.mean_measure == ensemble.mean_measure
-        n_in_vain = n_in_vain + 1 if is_repeated and is_in_vain else 0
+        if k == previous_k and next_ensemble.mean_measure == ensemble.mean_measure:
+            n_in_vain += 1
+        else:
+            n_in_vain = 0
         barred = put_aside
         if n_in_vain == _IN_VAIN:
             barred = [*put_aside, k]

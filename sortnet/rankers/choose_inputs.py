@@ -79,9 +79,10 @@ def choose(
     best = config.with_defaults
     needs_scaling = config.scaling is None
     needs_weight_decay = config.training.weight_decay is None and train.judged is not None
+    # The part `missing` of a scaling marks missing values.
     missing_suffix = "+missing" if any_missing(train.features) else ""
     if _would_spend_answers(train, vali, config):
-        scaling = config.scaling or INPUTS[-1] + missing_suffix
+        scaling = config.scaling or INPUTS[-1] + missing_suffix  # the last has all inputs together
         return best.changed(scaling=scaling), list(ended)
     if not needs_scaling and not needs_weight_decay:
         return best, list(ended)

@@ -94,8 +94,11 @@ class Forest:
         """
         trees = []
         for feature, threshold, value, missing in stumps:
+            left_leaf = leaf(0.0)  # for documents up to the threshold
+            right_leaf = leaf(value)
+            # The children are given by their places in the list of the tree's nodes.
             root = Node(feature, threshold, left=1, right=2, missing=missing)
-            trees.append([root, leaf(0.0), leaf(value)])
+            trees.append([root, left_leaf, right_leaf])
         return cls.of(trees)
 
     def __call__(self, X: F32) -> F64:

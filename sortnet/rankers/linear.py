@@ -75,9 +75,12 @@ def ranksvm(part: Queries, C: float, progress: Progress = lambda text: None) -> 
     """Find the weights w (d,) that minimise ½|w|² + C Σ max(0, 1 - w·(x_i - x_j))².
 
     The sum is over the pairs of a better document i and a worse document j with features x_i and
-    x_j, rows of the matrix X (n_docs, d). The matrix A has a row for each pair, 1 at i and -1 at j.
-    The pairs inside the margin have w·(x_i - x_j) < 1; A_s has only their rows. The Hessian is
-    I + 2C X'A_s'A_s X, but only its products with vectors are computed.
+    x_j, which are rows of the matrix X (n_docs, d). A pair is inside the margin, and adds to the
+    sum, if w·(x_i - x_j) < 1. The sparse matrix A has a row for each pair, with 1 at i and -1 at j,
+    so that A X w has w·(x_i - x_j) for all pairs. A_s has only the rows of pairs inside the margin.
+
+    The minimum is found by Newton steps. Each step solves an equation with the Hessian,
+    I + 2C X'A_s'A_s X, by conjugate gradients, which need only its products with vectors.
 
     Args:
         part: graded queries, scaled.
@@ -104,7 +107,9 @@ def ranksvm(part: Queries, C: float, progress: Progress = lambda text: None) -> 
         product: F64 = v + 2 * C * (X.T @ (A_s.T @ (A_s @ (X @ v))))
         return product
 
-    @lru_cache(maxsize=1)  # many products are taken at the same w; the cache needs a hashable key
+    # A Newton step takes many products at the same w, so A_s is kept for the next product. The
+    # cache needs a hashable key, the bytes of w.
+    @lru_cache(maxsize=1)
     def rows_inside_margin(bytes_of_w: bytes) -> csr_array:
         """Select the rows of the pairs inside the margin from the matrix A; they are A_s."""
         margins = A @ (X @ np.frombuffer(bytes_of_w))
@@ -186,7 +191,7 @@ def evolution(
         rng: random generator.
     """
     best_quality = quality(w)
-    step_size = float(np.sqrt(np.mean(w**2))) or 1.0
+    step_size = float(np.sqrt(np.mean(w**2))) or 1.0  # weights of 0 give no size, so begin with 1
     for generation in range(1, generations + 1):
         step = step_size * rng.standard_normal(len(w))
         is_changed = rng.random(len(w)) < 0.5

@@ -39,7 +39,8 @@ def _make_ranker(saved: Saved, model_arguments: Mapping[str, Any]) -> Ranker:
         settings = kind_settings(saved.kind)
     except ModelError as error:
         raise ModelError(f"{saved.path}: {error}") from None
-    # The describer's arrays are taken first, because a kind of ranker refuses arrays that remain.
+    # A describer makes features from texts and images. Its arrays are taken out first, because a
+    # kind of ranker refuses arrays that are not its own.
     describer_document = saved.about.get("items")
     describer_arrays = {}
     if describer_document is not None:

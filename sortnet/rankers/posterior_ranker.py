@@ -50,8 +50,16 @@ class Scores:
         return scores
 
     def prefer(self, prepared: F64, i: I64, j: I64) -> F32:
-        """Compute the margins (m,) of documents i over j: E[s_i - s_j] / √(Var[s_i - s_j])."""
-        differences = prepared[i] - prepared[j]  # (m, 1 + k), see `prepare`
+        """Compute the margins (m,) of documents i over j: E[s_i - s_j] / √(Var[s_i - s_j]).
+
+        The variance is the variance over the random draws of the weights, and for each of the two
+        documents the variance of the part of its score that the features do not explain.
+
+        Args:
+            prepared: (n, 1 + k) the expected score and k drawn scores of each document.
+            i, j: (m,) the rows of the documents of each pair.
+        """
+        differences = prepared[i] - prepared[j]
         expected = differences[:, 0]
         variance = differences[:, 1:].var(axis=1) + 2 * self.residual
         deviation = np.maximum(np.sqrt(variance), _LEAST_DEVIATION)
@@ -131,7 +139,7 @@ class PosteriorSettings(Settings):
         progress("fitting the posterior")
         features = train.features.astype(np.float64)
         votes = _votes_of_one_annotator(train.judged)
-        weights = fit_scores(features, votes, 1, seed=self.seed).weights
+        weights = fit_scores(features, votes, n_annotators=1, seed=self.seed).weights
         scores = Scores(weights.mean, weights.draws, weights.residual)
         return scores, {"answers": len(train.judged)}
 

@@ -41,7 +41,8 @@ def take_scaler(saved: Saved, spec: str | None) -> Scaler:
             n_rows = len(unchecked)
         fewest, most = table_rows(part)
         if not fewest <= n_rows <= most:
-            # `take` finds another number of rows, and raises an error with this number.
+            # Ask for a number of rows that can be right, so that `take` finds the wrong number and
+            # raises the error.
             n_rows = int(fewest)
         tables[part] = saved.take(name, np.float64, n_rows, saved.n_features)
     varying = saved.take(_VARYING, np.bool_, 2, saved.n_features)

@@ -171,11 +171,12 @@ def best_stump(codes: I64, potential: F64, n_thresholds: int) -> tuple[int, int,
     """
     d = codes.shape[1]
     n_bins = n_thresholds + 1
-    bin_of_value = (codes + n_bins * np.arange(d)).ravel()
+    bin_of_value = (codes + n_bins * np.arange(d)).ravel()  # bins are numbered feature by feature
     potential_of_value = np.repeat(potential, d)
     sums = np.bincount(bin_of_value, potential_of_value, n_bins * d).reshape(d, n_bins)
-    sums_from_above = np.flip(np.flip(sums, axis=1).cumsum(axis=1), axis=1)
-    above = sums_from_above[:, 1:]  # (d, n_thresholds) r of each threshold
+    # Cumulative sums from the last bin down give, at each bin, the sum of this and all higher bins.
+    sums_from_bin = np.flip(np.flip(sums, axis=1).cumsum(axis=1), axis=1)
+    above = sums_from_bin[:, 1:]  # (d, n_thresholds) r of each threshold
     number = int(np.argmax(np.abs(above)))
     feature, threshold = divmod(number, n_thresholds)
     return feature, threshold, float(above[feature, threshold])

@@ -206,7 +206,8 @@ def quicksort(comparator: Comparator, queries: Queries, *, start: I64 | None = N
         refuse_nan(margin, queries, i)
         batches.append((i, j, margin))
         side = np.zeros(len(part), np.int64)  # -1: before the pivot, 0: the pivot, 1: after it
-        side[places] = np.where(margin == 0, np.sign(places - pivots), -np.sign(margin))
+        side_before_level = np.sign(places - pivots)  # a tie does not change the side
+        side[places] = np.where(margin == 0, side_before_level, -np.sign(margin))
         order, part = _divide_by_side(order, part, side)
     i, j, margins = (np.concatenate(column) for column in zip(*batches, strict=True))
     return Sorting(order, ComparedPairs.of(i, j, margin=margins))
