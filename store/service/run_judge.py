@@ -103,7 +103,7 @@ class _Pool(WorkerPool[Question]):
         return questions
 
     def queue_unanswered(self, split: Split, questions: Sequence[Question]) -> None:
-        """Queue the questions about a part of the data (`split`) that have no answer yet."""
+        """Queue each question without an answer; `split` is the part of the data."""
         self.split = split
         self.waiting = [
             question for question in questions if self.pair_of(question) not in self.targets
@@ -333,7 +333,7 @@ class RunJudge:
             self._workers = list(self.judge.make_workers())
         pool = self._pool
         questions = [self._question(split, low, high) for split, low, high in pairs]
-        # The second time, only the questions are asked at which the judge has failed.
+        # The second round asks only the questions at which the judge failed in the first round.
         for _ in range(ATTEMPTS):
             pool.queue_unanswered(split, questions)
             if pool.waiting and not pool.is_over:
