@@ -374,6 +374,7 @@ def pairs_frame(
     import pandas as pd
 
     columns: dict[str, Any] = {**_joined_columns(parts, n_rows)}
+    # There may be millions of pairs: the codes are not checked, and no column is copied.
     for name, categories in (("split", SPLITS), ("qid", names)):
         columns[name] = pd.Categorical.from_codes(
             columns[name], categories=pd.Index(list(categories), dtype="str"), validate=False
