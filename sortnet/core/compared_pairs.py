@@ -62,7 +62,8 @@ class ComparedPairs:
             DataError: if i and j have different shapes, or a document is compared with itself.
         """
         i, j = np.asarray(i), np.asarray(j)
-        if not (i.dtype == j.dtype == np.int32):
+        are_int32 = i.dtype == np.int32 and j.dtype == np.int32
+        if not are_int32:  # check the numbers before a conversion to int32 could change them
             i, j = i.astype(np.int64), j.astype(np.int64)
         refuse_no_pairs(i, j)
         return cls(
@@ -109,8 +110,8 @@ class ComparedPairs:
     def wrong(self) -> Bool:
         """Mask (m,) of the wrong comparisons, whose margin contradicts the judge's answer.
 
-        A margin of 0 is wrong if the judge prefers a document. A comparison is never wrong if the
-        answer is a tie, or if there is no answer.
+        A margin of 0 is wrong if the judge prefers a document. A pair is never wrong if the answer
+        is a tie, if there is no answer, or if the comparator did not compare the pair.
         """
         preferred = np.sign(self.answer - np.float32(0.5))  # 1: document i, -1: j, 0: a tie
         is_decided = np.abs(preferred) == 1  # False for NaN, too

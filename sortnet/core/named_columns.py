@@ -82,7 +82,7 @@ class NamedColumns:
                 f"bins must be a whole number from {LEAST_BINS} to {MOST_BINS}, "
                 f"got {_shortened(self.bins)}"
             )
-        if not isinstance(self.edges, tuple) or not _increase(self.edges):
+        if not isinstance(self.edges, tuple) or not _are_increasing(self.edges):
             raise DataError(
                 f"edges of bins must be increasing numbers, got {_shortened(self.edges)}"
             )
@@ -139,7 +139,7 @@ def _is_whole(value: Any, least: int, most: int) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and least <= value <= most
 
 
-def _increase(edges: tuple[Any, ...]) -> bool:
+def _are_increasing(edges: tuple[Any, ...]) -> bool:
     """Whether the edges are finite numbers in strictly ascending order."""
     for edge in edges:
         is_number = isinstance(edge, int | float) and not isinstance(edge, bool)

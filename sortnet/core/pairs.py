@@ -173,9 +173,11 @@ class Pairs:
         w = _numbers_or_ones("weight", weight, i)
         if i.shape != j.shape or i.ndim != 1:
             raise DataError(f"judgements: {i.shape} better documents but {j.shape} worse ones")
+        is_probability = (p >= 0) & (p <= 1)  # false for NaN, too
+        is_weight = (w >= 0) & (w <= _LARGEST)
         _refuse_first_wrong("a document compared with itself", i == j, i)
-        _refuse_first_wrong("not a probability", ~((p >= 0) & (p <= 1)), p)
-        _refuse_first_wrong("not a weight", ~((w >= 0) & (w <= _LARGEST)), w)
+        _refuse_first_wrong("not a probability", ~is_probability, p)
+        _refuse_first_wrong("not a weight", ~is_weight, w)
         return cls._of_sums(i, j, p, w)
 
     @classmethod

@@ -461,20 +461,22 @@ def _codes_of_qids(qid: ArrayLike | None, n: int, source: str) -> tuple[Str, I64
         DataError: if a name is missing or infinite, or the number of names is wrong.
     """
     if qid is None:
-        names = ["0"] if n else []
-        return np.array(names, dtype=np.str_), np.zeros(n, np.int64)
+        only_name = ["0"] if n else []  # no rows, no query
+        return np.array(only_name, dtype=np.str_), np.zeros(n, np.int64)
     values = _checked_qids(qid, n, source)
     if values.dtype.kind == "f":
         is_exact_whole = (values == np.floor(values)) & (np.abs(values) < 2**53)
         if np.all(is_exact_whole):
             values = values.astype(np.int64)  # 7.0 is the name of query 7
-    if values.dtype.kind not in "iuU":
+    is_integer_or_text = values.dtype.kind in "iuU"
+    if not is_integer_or_text:
         values = values.astype(np.str_)
-    unique, first_row, inverse = np.unique(values, return_index=True, return_inverse=True)
+    # np.unique sorts the names; number them in the order of their first rows instead.
+    names, first_row, name_of_row = np.unique(values, return_index=True, return_inverse=True)
     by_appearance = np.argsort(first_row, kind="stable")
-    number = np.empty(len(unique), np.int64)
-    number[by_appearance] = np.arange(len(unique))
-    return unique[by_appearance].astype(np.str_), number[inverse]
+    number_of_name = np.empty(len(names), np.int64)
+    number_of_name[by_appearance] = np.arange(len(names))
+    return names[by_appearance].astype(np.str_), number_of_name[name_of_row]
 
 
 def _checked_qids(qid: ArrayLike, n: int, source: str) -> NDArray[Any]:

@@ -249,9 +249,9 @@ def features_of_model(
     names = tuple(model.feature_names or ())
     if columns is not None:
         features = Features(tuple(columns), names, ordered, describer)
-    elif describer is None:
+    elif describer is None:  # each feature is a column of the table
         features = Features(names, names, is_of_table=True)
-    else:
+    else:  # find the columns from the names of the features and the roles of the describer
         features = Features((), names, {}, describer, is_of_table=True)
         features = replace(features, columns=features.needed(()))
     needed_columns = set(map(features.column_of, names))

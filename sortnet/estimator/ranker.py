@@ -1005,7 +1005,8 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
             DataError: if the estimator was fitted with queries, or has a column of queries that is
                 not in the data.
         """
-        if self.single_query or self.query == ALL_ROWS or (self.one_query_ and not reset):
+        was_fitted_on_one_query = not reset and self.one_query_
+        if self.single_query or self.query == ALL_ROWS or was_fitted_on_one_query:
             return
         if self.query is not None:
             raise DataError(f"{source} has no column {shown(self.query)}, which names the queries")

@@ -141,6 +141,9 @@ def even(part: SortedPart) -> I64:
 def _even_numbers(sizes: I64, n_pairs: I64) -> F64:
     """Compute how many pairs of each query `even` selects if no number of pairs is wanted.
 
+    They are 1,000 pairs, or n log2 n pairs of n documents if that is more; or proportionally fewer,
+    if these would be more than about 2 million pairs in all.
+
     Args:
         sizes: (n_queries,) the number of documents of each query.
         n_pairs: (n_queries,) the number of all pairs of each query.

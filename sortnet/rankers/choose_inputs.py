@@ -218,10 +218,10 @@ def _parts_of_trials(
 
 
 def _sample(queries: Queries, seed: int) -> Queries:
-    """Draw random queries with at most `_MOST_DOCS` documents, but always at least one query."""
+    """Draw random queries with at most 20,000 documents in all, but always at least one query."""
     if queries.n_docs <= _MOST_DOCS:
         return queries
     order = np.random.default_rng(seed).permutation(len(queries))
     is_sampled = np.cumsum(queries.sizes[order]) <= _MOST_DOCS
-    is_sampled[0] = True
+    is_sampled[0] = True  # a query may have more documents by itself
     return queries.take(np.sort(order[is_sampled]))

@@ -192,7 +192,7 @@ def _binned(X: F32) -> tuple[I64, F64]:
         Codes (n_docs, d): the number of thresholds below each value, 0 for a missing value; and
         thresholds (n_thresholds, d), where infinity stands for a threshold that is not needed.
     """
-    n_thresholds = min(_THRESHOLDS, len(X) + 1)
+    n_thresholds = min(_THRESHOLDS, len(X) + 1)  # at most one for each value, and one below all
     thresholds = np.full((n_thresholds, X.shape[1]), np.inf)
     codes = np.zeros(X.shape, np.int64)
     for feature in range(X.shape[1]):
@@ -201,7 +201,8 @@ def _binned(X: F32) -> tuple[I64, F64]:
         x = column[~is_missing]
         if not len(x):
             continue
-        quantiles = np.quantile(x, np.linspace(0, 1, n_thresholds)[:-1], method="lower")
+        shares_below = np.linspace(0, 1, n_thresholds)[:-1]  # no value is above the largest one
+        quantiles = np.quantile(x, shares_below, method="lower")
         # A threshold below all values separates documents with a value from documents without.
         below_all = np.nextafter(x.min(), np.float32(-np.inf))
         cuts = np.unique(np.append(quantiles, below_all))

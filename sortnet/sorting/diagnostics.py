@@ -383,7 +383,8 @@ class Tally:
             compared: the judged comparisons.
         """
         offsets = self._queries.offsets
-        # The sorted queries are `first_query` to `end_query` - 1.
+        # The sorted queries are `first_query` to `end_query` - 1. With side="right", queries
+        # without documents before the first document are left out.
         first_query, end_query = np.searchsorted(offsets, (docs.start, docs.stop), side="right") - 1
         starts = offsets[first_query:end_query]
         sizes = self._queries.sizes[first_query:end_query]

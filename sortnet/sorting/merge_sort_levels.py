@@ -64,8 +64,9 @@ def _merge_level(
     a, end_a, end_b = merge_bounds(offsets, width)  # bounds of the two runs
     b = end_a.copy()
     next_place = a.copy()
-    # The new place of each document. At first each document of a first run is behind the whole
-    # second run. A step sets the final place of the document that it takes.
+    # The new place of each document. A step sets the final place of the document that it takes.
+    # The steps end when one run is used up, and the rest of the other run keeps its places from
+    # here: the rest of a first run is behind the whole second run, the rest of a second run stays.
     new_place = np.arange(len(order))
     new_place[a[:, None] + np.arange(width)] += (end_b - end_a)[:, None]
     while len(a):
