@@ -374,6 +374,7 @@ def pairs_frame(
     import pandas as pd
 
     columns: dict[str, Any] = {**_joined_columns(parts, n_rows)}
+    # There may be millions of pairs: the codes are not checked, and no column is copied.
     for name, categories in (("split", SPLITS), ("qid", names)):
         columns[name] = pd.Categorical.from_codes(
             columns[name], categories=pd.Index(list(categories), dtype="str"), validate=False
@@ -435,6 +436,7 @@ def after_the_first(pairs: pd.DataFrame) -> pd.DataFrame:
     ([2, 1], 2)
     """
     was_wrong = pairs["times"] > 0
+    # Older versions did not record when a pair was wrong.
     if pairs["first_wrong"].isna()[was_wrong].any():
         raise DataError(f"nothing to draw: {OBSERVE_FIRST}")
     is_wrong_in_0 = (pairs["first_wrong"] == 0).fillna(value=False)

@@ -124,7 +124,7 @@ def test_scales_are_chosen_by_judged_items_and_some_answers(
     whole = choose_scales(X, given, 2)
     seen, problem = [], laplace.Problem
     monkeypatch.setattr(laplace, "MANY", 1000)
-    monkeypatch.setattr(laplace, "_PLENTY", 2000)
+    monkeypatch.setattr(laplace, "_MOST_VOTES_TO_MATCH", 2000)
     monkeypatch.setattr(
         laplace,
         "Problem",

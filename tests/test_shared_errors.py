@@ -331,7 +331,7 @@ def test_what_only_models_said_is_told():
 def test_scales_are_chosen_with_all_that_measures_models(monkeypatch):
     _, _, votes = answered([1, 1], (PERSON, MODEL), [50, 2000], 10)
     seen = []
-    monkeypatch.setattr("sortnet.preference.laplace._PLENTY", 500)
+    monkeypatch.setattr("sortnet.preference.laplace._MOST_VOTES_TO_MATCH", 500)
     monkeypatch.setattr(
         "sortnet.preference.laplace.Problem",
         lambda *args: seen.append(args[1]) or Problem(*args),

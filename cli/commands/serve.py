@@ -25,7 +25,7 @@ def _checked_url(ctx: click.Context, param: click.Parameter, url: str | None) ->
     try:
         parts = urlsplit(url)
     except ValueError:  # the host has brackets without an IPv6 address
-        parts = urlsplit("")
+        parts = urlsplit("")  # is refused below
     path = parts.path.rstrip("/")
     is_web_address = parts.scheme in ("http", "https") and parts.netloc
     has_plain_path = _PATH.fullmatch(path) and not parts.query and not parts.fragment

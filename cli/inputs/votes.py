@@ -50,7 +50,7 @@ def read_votes(path: Path, items: Items, by: str | None = None) -> tuple[Votes, 
 
 
 def _column_named(typed_name: str, row: Mapping[str, Any], path: Path) -> str:
-    """Return the name of the column that the user named, perhaps in another case.
+    """Find the column that the user named; upper and lower case may differ.
 
     Args:
         typed_name: the name as it was typed.

@@ -90,8 +90,8 @@ class Comparison:
 
     def rows(self) -> list[list[str]]:
         """Write the rows of the printed summary: figures with spread, the best with a star."""
-        best = self.summary[self.measures].max()
-        first = self.summary["ranker"][0]
+        best_means = self.summary[self.measures].max()
+        best_ranker = self.summary["ranker"][0]  # the summary is sorted by the first measure
         p_of_pair = self.by_query.set_index(["a", "b"])["p_holm"]
         rows = []
         for row in self.summary.to_dict("records"):
@@ -100,8 +100,8 @@ class Comparison:
             for measure in self.measures:
                 mean = row[measure]
                 spread = row[f"{measure}_{self.spread}"]
-                figures.append(mean_text(mean, spread, best=mean == best[measure]))
-            p = "" if name == first else f"{p_of_pair[first, name]:.3f}"
+                figures.append(mean_text(mean, spread, best=mean == best_means[measure]))
+            p = "" if name == best_ranker else f"{p_of_pair[best_ranker, name]:.3f}"
             rows.append([name, *figures, p, str(row["parts"]), f"{row['seconds']:.1f}"])
         return rows
 

@@ -103,7 +103,7 @@ def _text(study: Study, frame: pd.DataFrame) -> list[str | Table]:
 
 
 def _note_about_means(study: Study, frame: pd.DataFrame, total_seconds: float) -> str:
-    """Write how many cells a mean is over, how long all took, and the source of the study."""
+    """Write the number of results in a mean, the time of all, and the source of the study."""
     fewest = int(frame["cells"].min())
     most = int(frame["cells"].max())
     n_cells = count(most, "cell") if fewest == most else f"{fewest} to {most} cells"
@@ -161,20 +161,21 @@ def _table_of_measure(figures: pd.DataFrame, x: str) -> str | Table:
     x_values = list(dict.fromkeys(figures[x]))
     if len(figures) > _MOST_LINES * len(series):
         return f"{count(len(figures), 'figure')}: --out writes them"
-    cells = {
+    text_of_cell = {
         (row[x], row["series"]): mean_text(row["value"], row["value_error"])
         for row in figures.to_dict("records")
     }
     is_mostly_empty = len(x_values) * len(series) > 2 * len(figures)
     if is_mostly_empty:
-        rows = [[name, _x_text(x_value), text] for (x_value, name), text in cells.items()]
-        return table_of_cells(["series", x, figures["measure"].iloc[0]], rows)
-    rows = [
-        [_x_text(x_value), *(cells.get((x_value, name), "") for name in series)]
-        for x_value in x_values
-    ]
-    head = [name or "value" for name in series]
-    return table_of_cells([x, *head], rows)
+        head = ["series", x, figures["measure"].iloc[0]]
+        rows = [[name, _x_text(x_value), text] for (x_value, name), text in text_of_cell.items()]
+        return table_of_cells(head, rows)
+    head = [x, *(name or "value" for name in series)]  # a study with one series gives it no name
+    rows = []
+    for x_value in x_values:
+        texts = [text_of_cell.get((x_value, name), "") for name in series]
+        rows.append([_x_text(x_value), *texts])
+    return table_of_cells(head, rows)
 
 
 def _x_text(x: Any) -> str:

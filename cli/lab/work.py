@@ -189,11 +189,12 @@ def _compute(
             line = f"{cell.name} failed: {outcome}"
         else:
             _keep(store, key, cell, outcome)
-            line = f"{n_ended} of {len(to_do)}  {cell.name}  {cpu_seconds(outcome):.1f} CPU s"
+            seconds_of_cell = cpu_seconds(outcome)
+            line = f"{n_ended} of {len(to_do)}  {cell.name}  {seconds_of_cell:.1f} CPU s"
             if run_options.jobs > 1:
-                # The time between two results of several processes is not the time of a cell. Each
-                # process has one thread, so its CPU seconds are about its wall seconds.
-                seconds = cpu_seconds(outcome)
+                # A lap of several processes is not the time of a cell. Each process has one thread,
+                # so its CPU seconds are about its wall seconds.
+                seconds = seconds_of_cell
         time_left.add(cell, seconds)
         work_left = _describe_work_left([*cells_left.values()], time_left)
         say(f"{line}; {work_left}" if cells_left else line)

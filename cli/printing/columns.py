@@ -22,7 +22,7 @@ from sortnet.tables.roles import column_of
 
 _NUMBERED = re.compile(r"(.*?)(0|[1-9]\d*)")  # a name that ends with a number, such as x10
 _PURPOSE_OF_PART = {"train": "to train on", "vali": "to choose by", "test": "to test with"}
-_LEAST_RUN = 4  # four names in a row such as x1, x2, x3, x4 are shortened to "x1 to x4"
+_LEAST_SERIES = 4  # four names in a row such as x1, x2, x3, x4 are shortened to "x1 to x4"
 
 
 def feature_groups(roles: Columns, computed: Sequence[str]) -> dict[str, str]:
@@ -75,18 +75,18 @@ def listed_names(names: Sequence[str]) -> str:
     >>> listed_names(["price", "x1", "x2", "x3", "x4", "y1", "y2"])
     'price, x1 to x4, y1, y2'
     """
-    runs = list[list[str]]()
+    all_series = list[list[str]]()  # a name without neighbours is a series of one
     for name in names:
-        if runs and _next_name(runs[-1][-1]) == name:
-            runs[-1].append(name)
+        if all_series and _next_name(all_series[-1][-1]) == name:
+            all_series[-1].append(name)
         else:
-            runs.append([name])
+            all_series.append([name])
     texts = list[str]()
-    for run in runs:
-        if len(run) >= _LEAST_RUN:
-            texts.append(f"{printable(run[0])} to {printable(run[-1])}")
+    for series in all_series:
+        if len(series) >= _LEAST_SERIES:
+            texts.append(f"{printable(series[0])} to {printable(series[-1])}")
         else:
-            texts += map(printable, run)
+            texts += map(printable, series)
     return ", ".join(texts)
 
 

@@ -69,14 +69,15 @@ def ranking_lines(
     id_column = header.index("id")
     texts = [words_of(items, item, files=files) for item in frame.index]
     longest_text = max(map(len, texts), default=0)
+    has_texts = longest_text > 0
     width_of_table = width
-    if longest_text:
+    if has_texts:
         width_of_table -= _GAP + min(longest_text, _RESERVED_SPACE)
     fitted_rows = fit_cells(header, rows, [id_column], width_of_table)
     lines = table(header, fitted_rows, left=2)
-    # The table may be wider than `width_of_table`, because ids are not cut to a few characters.
+    # The table may be wider than `width_of_table`, because some characters of each id are kept.
     space_for_texts = width - max(map(len, lines)) - _GAP
-    if longest_text and space_for_texts >= _LEAST_SPACE:
+    if has_texts and space_for_texts >= _LEAST_SPACE:
         lines = _with_texts(lines, ["", *texts], space_for_texts)
     if items.groups is None:
         return lines

@@ -80,9 +80,8 @@ def chosen(config: Mapping[str, Any], trials: Sequence[Trial]) -> str:
         config: the settings of the run.
         trials: the trials that have ended.
     """
-    settings_to_choose = [name for name in _CHOSEN_BY_TRIALS if name in config]
-    is_any_unchosen = any(config[name] is None for name in settings_to_choose)
-    if is_any_unchosen:
+    is_any_open = any(name in config and config[name] is None for name in _CHOSEN_BY_TRIALS)
+    if is_any_open:
         return f"{count(len(trials), 'trial')} so far"
     names = _settings_of(trials[0]) if trials else _CHOSEN_BY_TRIALS
     # Trials record their number of epochs, but do not choose it.
@@ -91,10 +90,12 @@ def chosen(config: Mapping[str, Any], trials: Sequence[Trial]) -> str:
     if not settings:
         return ""
     if not trials:
-        return f"no trials: {settings}"
-    if len(trials) == 1:
-        return f"one trial: {settings}"
-    return f"chosen: {settings}"
+        basis = "no trials"
+    elif len(trials) == 1:
+        basis = "one trial"
+    else:
+        basis = "chosen"
+    return f"{basis}: {settings}"
 
 
 def _settings_of(trial: Trial) -> list[str]:

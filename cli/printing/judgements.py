@@ -73,12 +73,16 @@ def export_to(output: str, collection: Collection, form: Any, **options: Any) ->
         n_written = write_judgements(collection, file, form, **options)
 
     write_output(output, write)
-    if output == "-" and n_written:
+    is_stdout = output == "-"
+    if is_stdout and n_written > 0:
         return
     unit = "pair" if form in FORMS_OF_PAIRS else "judgement"
-    prefix = "" if output == "-" else f"{output}: "
-    hint = "" if n_written else f" yet: sortnet label {shlex.quote(collection.name)}"
-    say(f"{prefix}{count(n_written, unit)} of {collection.name}{hint}")
+    message = f"{count(n_written, unit)} of {collection.name}"
+    if not is_stdout:
+        message = f"{output}: {message}"
+    if n_written == 0:
+        message += f" yet: sortnet label {shlex.quote(collection.name)}"
+    say(message)
 
 
 def _answer(row: dict[str, Any]) -> str:

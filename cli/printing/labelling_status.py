@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def short_status(service: LabellingService) -> str:
-    """Tell how far the goal is; name an annotator whose answers made the ranking less sure.
+    """Tell the distance to the goal; name an annotator who made the ranking less sure.
 
     Cost: the cost of `Session.widened_by`.
     """

@@ -87,7 +87,7 @@ class Table:
         """Add a column of bars to a header and its rows."""
         bar_cells = bars(self.bars, [header, *rows], line_width)
         bar_width = len(bar_cells[0])
-        n_without_bar = len(rows) - len(bar_cells)
+        n_without_bar = len(rows) - len(bar_cells)  # last rows, such as a sum
         bar_cells += [" " * bar_width] * n_without_bar
         fitting_titles = [title for title in self.bar_titles if len(title) <= bar_width]
         title = fitting_titles[0] if fitting_titles else self.bar_titles[-1]

@@ -64,7 +64,7 @@ class Keys:
             if typed is None:
                 return None
             key = _name_of_key(typed)
-            if not key.isprintable():
+            if not key.isprintable():  # a control character or a sequence without a name
                 continue
             is_held = self._note_press(key)
             if not is_held:

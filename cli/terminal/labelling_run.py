@@ -154,7 +154,7 @@ def _answers_left(number: int | None, labelled: Sequence[Mapping[str, Any]]) -> 
 
 
 def _is_done(service: LabellingService) -> bool:
-    """Whether the service is about a criterion whose goal is reached.
+    """Whether the service asks about a criterion and has reached the goal.
 
     A collection without criteria is never done: the annotator may want to give more answers.
     """

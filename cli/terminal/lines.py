@@ -27,7 +27,7 @@ def _first_keys(keys: Mapping[str, str], outcomes: Sequence[str]) -> dict[str, s
     return {outcome: next(key for key in keys if keys[key] == outcome) for outcome in outcomes}
 
 
-# The keys that a message names, {outcome: key}: for two items, and for more than two.
+# {outcome: key that messages name for it}, for questions about two items and about more items.
 _PAIR_OUTCOMES = _first_keys(KEYS, (*REPLIES, UNDO, QUIT))
 _SET_OUTCOMES = _first_keys(SET_KEYS, ("same", "skip", "cant-say", UNDO, QUIT))
 

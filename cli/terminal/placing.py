@@ -131,14 +131,17 @@ class _Search:
         the result is None.
         """
         judgements = self._asking.service.session.judgements()
-        is_item_left = (judgements.left == self._item) & (judgements.right == pivot)
-        is_item_right = (judgements.left == pivot) & (judgements.right == self._item)
+        has_item_left = (judgements.left == self._item) & (judgements.right == pivot)
+        has_item_right = (judgements.left == pivot) & (judgements.right == self._item)
+        is_about_both = has_item_left | has_item_right
         is_by_annotator = judgements.by(self._asking.annotator)
         counting: dict[int, Judgement] = {}  # by number, oldest first
-        for judgement in judgements.where((is_item_left | is_item_right) & is_by_annotator):
+        for judgement in judgements.where(is_about_both & is_by_annotator):
+            is_preference = judgement.answer in TARGETS
+            is_of_this_search = judgement.number > self._n_events_before
             if judgement.undoes is not None:
                 counting.pop(judgement.undoes, None)
-            elif judgement.answer in TARGETS or judgement.number > self._n_events_before:
+            elif is_preference or is_of_this_search:
                 counting[judgement.number] = judgement
         return next(reversed(counting.values()), None)
 

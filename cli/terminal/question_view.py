@@ -203,7 +203,7 @@ def wrap_lines(console: Console, lines: Sequence[str], width: int, most: int) ->
         # The part of a line that cannot be shown is not wrapped, because wrapping is slow.
         n_rows_left = most - len(rows)
         visible_part = line[: width * (n_rows_left + 1)]
-        rows += Text(visible_part).wrap(console, width) or [Text()]
+        rows += Text(visible_part).wrap(console, width) or [Text()]  # an empty line is a row, too
     return rows[:most]
 
 

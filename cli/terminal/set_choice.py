@@ -57,12 +57,12 @@ class SetChoice:
         >>> choice.choose(1), choice.choose(3).worst
         (None, 3)
         """
-        best = self.best
-        if best is None and self._is_worst_asked:
+        if self.best is None:
+            if not self._is_worst_asked:
+                return Reply("best", best=place)
             self.best = place
             return None
-        if best is None:
-            return Reply("best", best=place)
+        best = self.best
         self.take_back()
         if place == best:
             return None
@@ -82,7 +82,7 @@ class SetChoice:
         return self._place_of_key(key) is not None
 
     def _place_of_key(self, key: str | None) -> int | None:
-        """Convert the key of an item's number, such as `1`, to its place, such as 0; else None."""
+        """Return the place from 0 that a key means, such as 0 for `1`; None for other keys."""
         numbers = [str(place + 1) for place in range(self.n_items)]
         return numbers.index(key) if key in numbers else None
 

@@ -77,6 +77,7 @@ def signals_as_ctrl_c() -> Iterator[list[int]]:
         yield _RECEIVED
     finally:
         for number, handler in previous_handlers.items():
+            # After a signal all signals stay ignored, until `signals_restored` ends.
             if signal.getsignal(number) is not signal.SIG_IGN:
                 signal.signal(number, handler)
 

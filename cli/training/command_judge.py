@@ -66,7 +66,7 @@ def _changes_of_judge(values: Mapping[str, Any], typed_names: set[str]) -> dict[
 
 
 def _refuse_unrelated(values: Mapping[str, Any], typed_names: set[str]) -> None:
-    """Raise UsageError if a judge's options have no judge, or options contradict each other."""
+    """Raise UsageError if options of a judge are given without a judge, or contradict others."""
     if is_asked(values) or only_shows(values):
         refuse_together(values)
         if values["ranker"] != "sortnet":

@@ -209,7 +209,7 @@ def _interval_lines(vali: Queries, vali_measures: Mapping[str, float]) -> list[s
 
 
 def _budget_line(job: TrainingJob, config: Config) -> str:
-    """Write how many steps the training has in all, and among how many iterations."""
+    """Write how many steps the training has in all, and in how many iterations."""
     budget = Budget.of(job.train, config)
     text = f"one training of {budget.steps:,} steps, in {count(budget.iterations, 'iteration')}"
     if config.max_iter is not None and budget.iterations < config.max_iter:
@@ -235,6 +235,7 @@ def _lines_about_choice(job: TrainingJob) -> Iterator[str]:
         return
     judged = job.vali.judged
     if judged is None:
+        # A query can choose if its measure is not the same for all orders.
         n_choosing = int(can_choose(measure, job.vali).sum())
         basis = f"{n_choosing} of {len(job.vali)} validation queries can choose"
     else:

@@ -98,7 +98,9 @@ class AnnotatorHandlers:
         number = whole_number_in(request.body, "last", "not the number of a judgement")
         markdown = flag_in(request.body, "markdown")
         criterion = criterion_in(request.body)
-        return JSONResponse(self._pages.undo(request.name, criterion, number or 0, markdown))
+        if number is None:
+            number = 0  # no judgement has this number, so nothing is undone
+        return JSONResponse(self._pages.undo(request.name, criterion, number, markdown))
 
     def _content(self, request: LinkRequest) -> Response:
         """Reply with a file or the full text of an item that the annotator was asked about."""

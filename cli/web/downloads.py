@@ -60,7 +60,8 @@ def find_file(items: Items, kind: str, number: int) -> tuple[Path, str] | None:
     files, suffixes = kinds[kind]
     try:
         root = items.root.resolve(strict=True)
-        path = root / inside(root, files[number] or "", kind, suffixes)
+        file = files[number] or ""  # an empty name is refused
+        path = root / inside(root, file, kind, suffixes)
     except (DataError, OSError, RuntimeError):
         return None
     return path, TYPES[path.suffix.lower()]

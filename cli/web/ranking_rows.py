@@ -146,9 +146,9 @@ def _sorted_items(items: Items, ranking: Ranking, sort: str, down: bool) -> I64:
         names = [(items.texts[item] or items.ids[item]).casefold() for item in order.tolist()]
         places = sorted(range(len(names)), key=names.__getitem__, reverse=down)
         return order[places]
-    if sort == "rank" and not down:
-        return order
-    if sort == TOP and ranking.among_top is None:
+    is_in_order_already = sort == "rank" and not down
+    has_no_values = sort == TOP and ranking.among_top is None  # the goal has no top
+    if is_in_order_already or has_no_values:
         return order
     values = getattr(ranking, sort)[order]
     return order[np.argsort(-values if down else values, kind="stable")]

@@ -139,7 +139,7 @@ class _Block(nn.Module):
     """Block that adds to each document first the output of attention, then the output of a net."""
 
     def __init__(self, width: int, heads: int, points: int, generator: torch.Generator) -> None:
-        """Make the layers; documents attend to each other through learned points, if any."""
+        """Make the layers; documents attend to each other, or to learned points if any exist."""
         super().__init__()
         self.norms = nn.ModuleList(nn.LayerNorm(width) for _ in range(2))
         self.attention = _Attention(width, heads, generator)

@@ -123,7 +123,7 @@ class FateNet(nn.Module):
     def __init__(
         self, n_features: int, *, hidden: Sequence[int], units: str = "selu", seed: int = 0
     ) -> None:
-        """Make the embedding of an object, and the net that scores an object next to the mean."""
+        """Make the net that embeds an object, and the net that scores an object given the mean."""
         super().__init__()
         self.generator = torch.Generator().manual_seed(seed)
         self.embedding = Dense(n_features, hidden, units, self.generator)
@@ -228,7 +228,7 @@ class FetaNet(nn.Module):
         return scores
 
     def _supports(self, embedded: Tensor, i: Tensor, j: Tensor) -> tuple[Tensor, Tensor]:
-        """Compute the supports (m,) of the objects i against j, and of j against i, of m pairs."""
+        """Compute two supports for each of m pairs: of object i against j, and of j against i."""
         return self.pair.outputs(embedded[i], embedded[j])
 
 
@@ -287,7 +287,7 @@ class FreePairNet(nn.Module):
         return torch.cat((as_first, as_second), dim=1)
 
     def outputs(self, e_i: Tensor, e_j: Tensor) -> tuple[Tensor, Tensor]:
-        """Compute the support of object i against object j, and of j against i, of m pairs.
+        """Compute two supports for each of m pairs: of object i against j, and of j against i.
 
         Args:
             e_i, e_j: (m, 2H) results of `embed` for the first and the second object of each pair.

@@ -161,8 +161,11 @@ def _save(queries: Queries, home: Path, state: str) -> None:
 def _remove_other_states(home: Path, state: str) -> None:
     """Remove the folders of other states, and temporary folders that are abandoned."""
     for entry in home.iterdir():
-        is_temporary = entry.name.startswith(".writing-")
+        if entry.name == state:
+            continue
         with suppress(OSError):
             is_abandoned = time.time() - entry.stat().st_mtime > _ABANDONED_AFTER
-            if entry.name != state and (is_abandoned or not is_temporary):
+            is_temporary = entry.name.startswith(".writing-")
+            is_being_written = is_temporary and not is_abandoned
+            if not is_being_written:
                 shutil.rmtree(entry, ignore_errors=True)

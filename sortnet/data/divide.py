@@ -231,7 +231,7 @@ def hold_out_documents(
     """
     judged = queries.judged
     assert judged is not None
-    is_decided = judged.sure > 0
+    is_decided = judged.sure > 0  # pairs with a better document, and no ties
     reserved = _recorded_documents(queries, as_before or {})
     if not reserved.in_pairs(judged)[is_decided].any():
         reserved = _drawn_documents(queries, np.random.default_rng(seed))
@@ -297,7 +297,7 @@ def _some_documents(queries: Queries, rng: np.random.Generator) -> Bool:
     """Draw documents to hold out: about a tenth of the compared documents of each query.
 
     A pair is held out if one of its two documents is. If documents are drawn with probability p, a
-    pair is held out with probability 1 - (1 - p)^2, which is `SHARE` for p = 1 - sqrt(1 - SHARE).
+    pair is held out with probability 1 - (1 - p)^2, which is 1/5 for p = 1 - sqrt(1 - 1/5).
 
     Returns:
         (n_docs,) whether each document is held out.

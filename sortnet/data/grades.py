@@ -97,26 +97,26 @@ def grade_numbers(rows: Rows, column: str, *, labelled: bool, are_grades: bool) 
         DataError: naming the first row with a wrong, a missing or an infinite number.
     """
     cells = rows.columns[column]
-    numbers, wrong = numbers_of(cells)
+    numbers, is_wrong = numbers_of(cells)
     name = shown(column)
-    if wrong.any():
-        row = int(wrong.argmax())
+    if is_wrong.any():
+        row = int(is_wrong.argmax())  # the first wrong row
         fault = f"the grade in column {name}: {shown(cells[row])} is not a number"
         raise DataError(f"{rows.place(row)}: {fault}")
-    missing = np.isnan(numbers)
-    if labelled and missing.any():
-        row = int(missing.argmax())
+    is_missing = np.isnan(numbers)
+    if labelled and is_missing.any():
+        row = int(is_missing.argmax())
         raise DataError(f"{rows.place(row)}: there is no grade in column {name}")
-    is_no_grade = ~missing & ~_are_grades(numbers)
+    is_no_grade = ~is_missing & ~_are_grades(numbers)
     if are_grades and is_no_grade.any():
         row = int(is_no_grade.argmax())
         advice = f"sortnet train --bins N makes N grades of the numbers of column {name}"
         raise DataError(f"{rows.place(row)}: {grade_fault(f'{numbers[row]:g}')}; {advice}")
-    infinite = np.isinf(numbers)
-    if infinite.any():
-        row = int(infinite.argmax())
+    is_infinite = np.isinf(numbers)
+    if is_infinite.any():
+        row = int(is_infinite.argmax())
         raise DataError(f"{rows.place(row)}: the grade in column {name} is infinite")
-    return numbers, missing
+    return numbers, is_missing
 
 
 def _are_grades(numbers: F64) -> Bool:

@@ -52,8 +52,8 @@ def features_near_grades(queries: Queries, nearly: float = NEARLY) -> dict[int, 
 def _pairs(queries: Queries) -> tuple[I64, I64]:
     """List the pairs of documents of one query that differ in grade.
 
-    If there are more than `_MOST_PAIRS` pairs of documents, a random sample of this size is drawn,
-    and its pairs that differ in grade are listed.
+    If there are more than 131,072 pairs of documents, a random sample of this size is drawn, and
+    its pairs that differ in grade are listed.
 
     Returns:
         The better document (n_pairs,) of each pair, and the worse document (n_pairs,).

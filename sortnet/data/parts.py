@@ -448,7 +448,7 @@ def _checked_parts(rows: _NamedRows, division: Division) -> list[str]:
         division: assigns names to parts.
 
     Raises:
-        DataError: if there are fewer than `LEAST` names, or if a part has no pair to compare. The
+        DataError: if there are fewer than six names, or if a part has no pair to compare. The
             message says what the user can do.
     """
     if len(rows.names) < LEAST:

@@ -96,7 +96,7 @@ def _parse(
     like: HasFeatures | None,
     progress: Progress,
 ) -> Queries:
-    """Read the path as a folder of items, as LETOR text, or as a table, see `read_queries`."""
+    """Read a folder of items if `like` has a describer, otherwise a table or LETOR text."""
     describer = None if like is None else like.describer
     if describer is not None and path.is_dir():
         from sortnet.data.read_tables import read_item_folder

@@ -160,7 +160,8 @@ def queries_of(
     names = known_names(columns, like)
     by_name = named_roles(rows, columns, like, labelled=labelled)
     columns_by_name = {by_name.group, by_name.grade, by_name.id}
-    if columns_by_name >= {*rows.columns}:
+    other_columns = {*rows.columns} - columns_by_name
+    if not other_columns:
         raise DataError(f"{rows.path}: there is no feature column in {listed(rows.columns)}")
     # With `like`, its features decide which columns are used, so no column needs to be ignored.
     ignored = {*names.ignore} if like is None else set[str]()
@@ -299,17 +300,20 @@ def named_roles(
     if describer is not None:
         default_roles = _described_columns(describer)
     query_column = default_roles.group
-    if names.query is not None:
-        query_column = None if names.query == ALL_ROWS else names.query
+    if names.query == ALL_ROWS:
+        query_column = None
+    elif names.query is not None:
+        query_column = names.query
     grade_column = names.grade or _find_grade_column(rows)
     id_column = default_roles.id if names.id is None else names.id
 
+    # If a column is looked for by its default name, the message advises to name the right column.
     advice: dict[str | None, str] = {}
     if names.query is None and describer is None:
         advice[query_column] = _ADVICE_ON_QUERIES
     if names.grade is None:
         advice[grade_column] = _ADVICE_ON_GRADES
-    needed_id = None if columns is None else columns.id
+    needed_id = None if columns is None else columns.id  # any other id column may be missing
     needed = (query_column, needed_id, grade_column if labelled else None)
     _refuse_missing(rows, needed, advice)
 

@@ -58,7 +58,7 @@ def _sometimes_missing(X: F32, seed: int) -> F64:
 
 
 def runs(X: F32) -> Iterator[F32]:
-    """Divide the rows of X into runs of about `CHUNK` values."""
+    """Divide the rows of X into runs of about a million values."""
     rows_at_once = max(1, CHUNK // max(X.shape[1], 1))
     return (X[start : start + rows_at_once] for start in range(0, len(X), rows_at_once))
 
@@ -97,7 +97,7 @@ def _quantiles(X: F32, seed: int) -> F64:
 def _present_values(X: F32, seed: int) -> Iterator[tuple[int, F32]]:
     """Yield the number of each feature and its values that are not missing.
 
-    From more than `_SAMPLE` documents a random sample is drawn. A feature without values is left
+    From more than 200,000 documents a random sample is drawn. A feature without values is left
     out. Several features are copied at a time, because memory is read in whole rows.
     """
     docs: Any = slice(None)
@@ -316,14 +316,17 @@ def _fill_levels(X: F32, quantiles_of_features: F64, levels: F64) -> None:
             _count_lower(quantiles, x, n_lower)
             for row in range(n_rows):
                 after = n_lower[row]  # the first quantile that is not below x
-                position = np.float64(after)
-                if after < n_quantiles and quantiles[after] == x[row]:
-                    position = (after + last_equal[after]) / 2
-                elif 0 < after < n_quantiles:
-                    width = quantiles[after] - quantiles[after - 1]
-                    position = after - 1 + (x[row] - quantiles[after - 1]) / width
                 if np.isnan(x[row]):
                     position = (n_quantiles - 1) / 2
+                elif after == n_quantiles:  # x is above all quantiles
+                    position = np.float64(n_quantiles)
+                elif quantiles[after] == x[row]:
+                    position = (after + last_equal[after]) / 2
+                elif after == 0:  # x is below all quantiles
+                    position = 0.0
+                else:
+                    width = quantiles[after] - quantiles[after - 1]
+                    position = after - 1 + (x[row] - quantiles[after - 1]) / width
                 level = position / (n_quantiles - 1)
                 levels[first + row, feature] = min(max(level, _EDGE), 1 - _EDGE)
 

@@ -67,7 +67,7 @@ class Scaler:
         varies_within_query, varies = self.varying
         varying_columns = []
         for part, table in self.tables.items():
-            if part == "missing":
+            if part == "missing":  # it has columns only for features that lack some values
                 varying_features = np.ones_like(varies)
             elif part in BY_QUERY:
                 varying_features = varies_within_query

@@ -162,6 +162,7 @@ def _query_of(queries: Queries, a: int, b: int) -> int:
             raise DataError(f"{queries.source}: no document {doc} of {queries.n_docs}")
     if a == b:
         raise DataError(f"{queries.source}: document {a} is both: two are needed to explain")
+    # The query of a document is the last query that begins at the document or before it.
     query_of_a, query_of_b = np.searchsorted(queries.offsets, [a, b], side="right") - 1
     if query_of_a != query_of_b:
         raise DataError(
@@ -225,7 +226,7 @@ def feature_shares(model: Ranker, queries: Queries) -> F64:
 
 
 def _random_pairs(queries: Queries) -> tuple[I64, I64]:
-    """Draw `_PAIRS` pairs of two different documents of a query; return the documents' numbers.
+    """Draw 1,000 pairs of two different documents of a query; return the documents' numbers.
 
     Every query must have two or more documents.
     """

@@ -43,7 +43,7 @@ class Column:
         """
         values = document[list(self.features)]
         if self.levels:
-            k = int(np.argmax(values))
+            k = int(np.argmax(values))  # the level of the document has the value 1, all others 0
             return self.levels[k] if values[k] == 1 else None
         if np.isnan(values[0]):
             return None

@@ -223,29 +223,25 @@ def _items_from_paths(paths: Sequence[Path]) -> Items:
     """Make an item from each text, image or sound file, named by its path in the common folder."""
     root = Path(os.path.commonpath([path.resolve().parent for path in paths]))
     names = [path.resolve().relative_to(root).as_posix() for path in paths]
-    endings = [path.suffix.lower() for path in paths]
-    for path, ending in zip(paths, endings, strict=True):
-        if ending not in (*IMAGES, *AUDIO, *TEXT_FILES):
+    for path in paths:
+        if path.suffix.lower() not in (*IMAGES, *AUDIO, *TEXT_FILES):
             raise DataError(f"items: {path} is neither a text (.txt, .md) nor an image nor a sound")
-    texts = [
-        _read_text(path) if ending in TEXT_FILES else None
-        for path, ending in zip(paths, endings, strict=True)
-    ]
-
-    def names_of_files(suffixes: Sequence[str]) -> tuple[str | None, ...]:
-        return tuple(
-            name if ending in suffixes else None
-            for name, ending in zip(names, endings, strict=True)
-        )
-
+    texts: list[str | None] = []
+    images: list[str | None] = []
+    audio: list[str | None] = []
+    for path, name in zip(paths, names, strict=True):
+        ending = path.suffix.lower()
+        texts.append(_read_text(path) if ending in TEXT_FILES else None)
+        images.append(name if ending in IMAGES else None)
+        audio.append(name if ending in AUDIO else None)
     for path in paths:
         if not path.is_file():
             raise DataError(f"items: {path}: no such file")
     return Items(
         ids=tuple(names),
         texts=tuple(texts),
-        images=names_of_files(IMAGES),
-        audio=names_of_files(AUDIO),
+        images=tuple(images),
+        audio=tuple(audio),
         features=np.empty((len(names), 0), np.float32),
         feature_names=(),
         root=root,

@@ -134,7 +134,7 @@ def _read_table(
         feature_names = like.feature_names
     keep = kept_as_read(*vars(named).values(), *named.shown, *shown_columns)
     rows = read_rows(path, keep=keep)
-    if like is not None and not named.shown:
+    if like is not None and not named.shown:  # the user's choice of columns has precedence
         columns = tuple(column for column in rows.columns if column in shown_columns)
         named = replace(named, shown=columns)
     roles = choose_columns(rows, named, ignore, features, feature_names)

@@ -138,8 +138,8 @@ def with_described(
         )
     else:
         described = describer.apply(items, progress=progress)
-    made = described.features[:, len(describer.given) :]
-    return np.concatenate([features, made], axis=1), describer
+    made_features = described.features[:, len(describer.given) :]
+    return np.concatenate([features, made_features], axis=1), describer
 
 
 def items_of(

@@ -380,7 +380,7 @@ class Topics:
 
 
 def _starts_of_texts(texts: Sequence[str | None]) -> list[str]:
-    """Return the first `_MOST_CHARACTERS` characters of each text; empty for a missing text."""
+    """Return the first 20,000 characters of each text; empty for a missing text."""
     return [(text or "")[:_MOST_CHARACTERS] for text in texts]
 
 

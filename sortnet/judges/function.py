@@ -214,7 +214,8 @@ def verdict_on_set(answer: object, n_items: int, *, worst: bool = True) -> Verdi
     chosen = answer if isinstance(answer, tuple) else (answer,)
     places = [_place(number, n_items) for number in chosen]
     are_different = len({*places}) == len(places)
-    if None in places or len(places) not in (1, 2) or not are_different:
+    is_choice = len(places) in (1, 2) and None not in places and are_different
+    if not is_choice:
         raise Refused(
             f"the judge returned {shown(answer)}: of {n_items} items it may return the number of "
             f"the best, 0 to {n_items - 1}, or two different ones in a tuple (best, worst), same, "

@@ -104,6 +104,7 @@ def letter_in(text: str) -> str | None:
     first_letter = FIRST.match(text)
     if first_letter is not None:
         return first_letter[1]
+    # Elsewhere in the text, all letters and words that name an answer must name the same answer.
     words = re.findall(r"\b(?:[ABC]|left|right|tie|first|second|equal)\b", text)
     return _only_letter({_WORDS.get(word.upper(), word) for word in words})
 
@@ -124,8 +125,8 @@ def verdict_of_reply(reply: Reply, text: str, facts: Mapping[str, Any]) -> Verdi
     """
     letter = letter_in(reply.text)
     begins_with_letter = FIRST.match(reply.text) is not None
-    # Otherwise the letter ends the text, as in "Answer: B".
-    p = probability(reply.logprobs, None if begins_with_letter else letter)
+    letter_at_end = None if begins_with_letter else letter  # such as B in "Answer: B"
+    p = probability(reply.logprobs, letter_at_end)
     comment = None if is_bare(text) else stored_text(text)
     if p is not None:
         return Verdict(answer_at(p), p, comment=comment, **facts)

@@ -169,7 +169,7 @@ class Server:
         return bool(refused)
 
     def _ask_fewer_logprobs(self, refused_number: int) -> None:
-        """Ask for fewer log-probabilities, unless another worker has already reduced the number."""
+        """Ask for fewer log-probabilities, unless another worker has already done so."""
         if self.tops[0] == refused_number:
             self.tops.pop(0)
 

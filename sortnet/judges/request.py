@@ -133,9 +133,10 @@ def request_body(
         body["temperature"] = 0
     # Some models refuse the limit by its old name, `max_tokens`.
     limit = "max_completion_tokens" if "max_tokens" in without else "max_tokens"
-    if limit not in without and request.keys().isdisjoint(_LIMITS):
+    user_sets_limit = not request.keys().isdisjoint(_LIMITS)
+    if limit not in without and not user_sets_limit:
         body[limit] = _MOST_TOKENS
-    if n_tops and "logprobs" not in request:
+    if n_tops and "logprobs" not in request:  # a user can only turn log-probabilities off
         body |= {"logprobs": True, "top_logprobs": n_tops}
     if response_format is not None:
         body["response_format"] = response_format

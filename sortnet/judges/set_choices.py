@@ -88,7 +88,7 @@ def choice_in(text: str, n_items: int, *, worst: bool) -> SetChoice | None:
     if choice_by_words is not None:
         return _if_possible(choice_by_words, n_items)
     if _ALL_THE_SAME.search(text):
-        return SetChoice()
+        return SetChoice()  # neither a best nor a worst item
     choice_by_ranking = _choice_by_ranking(text, n_items)
     if choice_by_ranking is not None:
         if worst:

@@ -262,7 +262,7 @@ class WorkerPool(ABC, Generic[Q]):
                     self._skip(question)
             if to_ask:
                 return [to_ask[start : start + size] for start in range(0, len(to_ask), size)]
-            # All questions were skipped, so that other questions are chosen.
+            # If all chosen questions were skipped, the loop chooses other questions.
         return []
 
     def _skip(self, question: Q) -> None:
@@ -310,7 +310,7 @@ class WorkerPool(ABC, Generic[Q]):
             self.fault = f"failed {self._failures_in_a_row} times in a row; the last: {fault}"
 
     def _report_failure(self, message: str) -> None:
-        """Report a failure, unless the last `PATIENCE` failures had the same message."""
+        """Report a failure, unless the last three failures had the same message."""
         if message == self._last_fault:
             self._same_faults += 1
         else:

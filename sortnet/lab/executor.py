@@ -64,7 +64,7 @@ def work_out_all(
                 yield k, outcome
         if a_worker_died:
             n_restarts += 1
-        if n_restarts > _RESTARTS:
+        if n_restarts > _RESTARTS:  # a cell that is left may be what kills its worker
             for k in cells_left:
                 yield k, "its worker died, again and again"
             return

@@ -88,7 +88,8 @@ def neighbours(ranker: Ranker, fold: Fold, history: Sequence[Iteration]) -> dict
     # Classify the documents of the other queries by the thresholds.
     scores_elsewhere = np.delete(scores, in_list)
     grades_elsewhere = np.delete(test.grades, in_list)
-    predicted = grades[np.searchsorted(np.sort(thresholds), scores_elsewhere)]
+    n_thresholds_below = np.searchsorted(np.sort(thresholds), scores_elsewhere)
+    predicted = grades[n_thresholds_below]
     return {
         "r": [round(float(margin), 6) for margin in r],
         "grades": test.grades[sorted_list].tolist(),

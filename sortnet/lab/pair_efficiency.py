@@ -69,9 +69,9 @@ def cell_of(
 
 
 def budgets_of(train: Queries, step: int = 2) -> list[int]:
-    """List budgets of answers from `FIRST` on, each `step` times the budget before it.
+    """List budgets of answers: 250, and then each `step` times the budget before it.
 
-    The last budget is at most the share `LAST` of all pairs, unless it is also the first.
+    The last budget is at most half of all pairs, unless it is also the first.
     """
     n_pairs, _ = countable(train)
     budgets = [FIRST]
@@ -119,10 +119,10 @@ def learned_pairs(ranker: Ranker, fold: Fold, history: Sequence[Iteration]) -> d
 
 
 def crossing(curve: F64, reference: float) -> tuple[float, float]:
-    """Find the shares of pairs and of answers from which a curve of quality is good enough.
+    """Find the smallest shares of pairs and of answers with which the quality is good enough.
 
-    Good enough is `REACHED` times the reference. Between two budgets the quality is taken as linear
-    in the logarithm of the share.
+    Good enough is 99 % of the reference. Between two budgets the quality is taken as linear in the
+    logarithm of the share.
 
     Args:
         curve: (n_budgets, 3) the share of pairs, the share of answers and the quality.

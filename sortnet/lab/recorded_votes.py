@@ -139,7 +139,7 @@ def _collections(features: F64, votes: Votes, group: I64 | None) -> list[_Collec
 def _most_answers(votes: Votes, strategies: Sequence[str]) -> int:
     """Estimate how many questions can be answered by the votes that are not held out.
 
-    Each of the `N_ANNOTATORS` annotators is asked about a pair at most once.
+    Each of the four annotators is asked about a pair at most once.
     """
     n_votes_on_pair = np.bincount(_number_pairs(votes).pair_of_vote)
     n_usable = int((1 - HELD_OUT) * np.minimum(n_votes_on_pair, N_ANNOTATORS).sum())
@@ -160,6 +160,7 @@ def accuracy(scores: F64, votes: Votes) -> float:
 def majority(votes: Votes) -> Votes:
     """Replace all votes on a pair by one vote of the majority; leave out pairs without majority."""
     pairs = _number_pairs(votes)
+    # The target of a vote is 1 if the left item is better, 0 if the right item is, 0.5 for a tie.
     votes_for_low = np.where(votes.left < votes.right, votes.target, 1 - votes.target)
     n_for_low = np.bincount(pairs.pair_of_vote, votes_for_low)
     share_for_low = n_for_low / np.bincount(pairs.pair_of_vote)

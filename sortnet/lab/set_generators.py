@@ -134,6 +134,7 @@ def _closeness(x: F64) -> F64:
         squares += np.square(x[:, :, None, k] - x[:, None, :, k])
     distances = np.sqrt(squares)
     sums = distances.sum(axis=2)
+    # Sums that differ only by rounding count as equal, so that a set may have several medoids.
     is_medoid = sums <= sums.min(axis=1, keepdims=True) * (1 + _EQUAL)
     nearest: F64 = np.where(is_medoid[:, None, :], distances, np.inf).min(axis=2)
     return 0.0 - nearest  # `-nearest` would turn 0 into -0

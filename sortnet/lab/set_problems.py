@@ -75,7 +75,7 @@ class MadeSets(Split):
         set_numbers = np.arange(self.train)
         train = drawn_sets.take(set_numbers[n_vali:])
         vali = drawn_sets.take(set_numbers[:n_vali])
-        smallest = self.smallest or self.n
+        smallest = self.smallest or self.n  # 0: test sets have the size of the training sets
         largest = self.largest or self.n
         test_sets_by_size = [
             self._draw_sets(size, f"{self.number}-{size}-", self.test, size)
@@ -113,8 +113,8 @@ def models_named(names: str) -> list[Entry]:
         changes: dict[str, Any] = {}
         if "scaling" in entry.settings().flat():
             changes["scaling"] = _SCALING
-        changes |= _SETTINGS.get(entry.kind, {})
-        changes |= entry.changes
+        changes |= _SETTINGS.get(entry.kind, {})  # the settings of the paper
+        changes |= entry.changes  # the settings in `names`, which have precedence
         models.append(replace(entry, changes=changes, grids=() if changes else None))
     return models
 

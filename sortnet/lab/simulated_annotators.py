@@ -272,9 +272,16 @@ def pairs_of_a_question(strategies: Sequence[str]) -> int:
 
 
 def _run(
-    strategy: str, repetition: int, *, budgets: tuple[int, ...], n: int, d: int, outside: float,
-    top: int, seed: int,
-) -> list[Result]:  # fmt: skip
+    strategy: str,
+    repetition: int,
+    *,
+    budgets: tuple[int, ...],
+    n: int,
+    d: int,
+    outside: float,
+    top: int,
+    seed: int,
+) -> list[Result]:
     """Ask the questions of one strategy about one draw of true scores; measure at each budget.
 
     Args:
@@ -385,7 +392,7 @@ def _questions(
 ) -> Questions:
     """Ask the questions of a strategy, one of `SAMPLERS`, about the items of `truth`."""
     n = len(truth.scores)
-    n_to_sort = top or n
+    n_to_sort = top or n  # `top` is 0 if all items are wanted in order
     if strategy in SORTS:
         return _about_pairs(repeated(SORTS[strategy], n, n_to_sort, rng))
     if strategy == SETWISE:
@@ -394,7 +401,7 @@ def _questions(
 
 
 def _session(strategy: str, truth: Truth, top: int, seed: int) -> Session:
-    """Make the session of a strategy that is no sort.
+    """Make the session for a strategy that is not a sorting algorithm.
 
     Args:
         strategy: `default`, `top`, a name in `SET_SIZES` or a name in `STRATEGIES`. A session of a

@@ -254,5 +254,5 @@ def _read_rows(
 
 
 def _common(x: pd.Series[Any]) -> Any:
-    """Return the value that all rows share, or the mean of different numbers."""
+    """Return the value that all rows share; if their numbers differ, return the mean."""
     return x.iloc[0] if x.nunique() == 1 else x.mean()

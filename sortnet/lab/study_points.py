@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, NamedTuple
 
 from sortnet.lab.cells import Cell
@@ -21,6 +22,7 @@ from sortnet.lab.synthetic import Digits, TrainingShare
 _PAPER_SORTNET = "sortnet-paper:hidden=20"
 _FIXED = {"scaling": "quantile", "epochs": 10}  # settings of nets on synthetic data
 _SQUARED = {"loss": "squared"}
+_LOWEST_RELEVANT_MADE = 3  # lowest relevant grade of synthetic data, whose grades are from 0 to 4
 
 
 class _Learner(NamedTuple):
@@ -108,7 +110,7 @@ def _net(learner: str, n_classes: int) -> Entry:
 
 
 def _on_shares(plan: Plan, field: str, shares: Iterable[Any]) -> list[Point]:
-    """List cells on folds of which only a share of the training part is used.
+    """List cells on folds that are trained with only a share of the training part.
 
     Args:
         plan: the plan of the study.
@@ -188,17 +190,12 @@ def runtimes(plan: Plan) -> list[Point]:
 def sorted_neighbours(plan: Plan) -> list[Point]:
     """List the cells that observe a net's margins between neighbours in sorted lists.
 
-    The upper half of the grades is relevant, as in the paper.
+    On each split a net learns all grades, and a second net learns only whether a document is
+    relevant. The upper half of the grades is relevant, as in the paper.
     """
-    splits: list[Split]
-    if plan.folder:
-        splits = [*plan.folds()]
-        highest_grade = int(splits[0].load().train.grades.max())
-        relevant_from = (highest_grade + 1) // 2
-    else:
-        splits = [*plan.made()]
-        relevant_from = 3  # the grades are from 0 to 4
-    net = _net("RankNet*", 5)
+    splits: list[Split] = [*plan.folds()] if plan.folder else [*plan.made()]
+    relevant_from = _lowest_relevant_grade(splits[0]) if plan.folder else _LOWEST_RELEVANT_MADE
+    net = _net("RankNet*", n_classes=5)
     points = []
     for series, binarise in (("all grades learned", False), ("two grades learned", True)):
         for k, split in enumerate(splits):
@@ -213,6 +210,12 @@ def sorted_neighbours(plan: Plan) -> list[Point]:
             )
             points.append(Point(cell, series, k))
     return points
+
+
+def _lowest_relevant_grade(split: Split) -> int:
+    """Find the lowest grade in the upper half of the grades of a training part."""
+    highest_grade = int(split.load().train.grades.max())
+    return (highest_grade + 1) // 2
 
 
 def input_orders(plan: Plan) -> list[Point]:
@@ -232,24 +235,23 @@ def input_orders(plan: Plan) -> list[Point]:
 
 
 def pair_budgets(plan: Plan) -> list[Point]:
-    """List cells that train on all pairs, or on pairs that a strategy chooses within a budget."""
+    """List cells that train on all pairs, or on pairs that a strategy chooses within a budget.
+
+    Without a folder, the data are images of handwritten digits.
+    """
     splits: list[Split]
     if plan.folder:
         splits = [*plan.folds()]
-        scaling = "query+rank"
-        empty = "skip"
+        make_cell = partial(cell_of, scaling="query+rank", empty="skip", seed=plan.seed)
     else:
         splits = [Digits(seed) for seed in plan.seeds()]
-        scaling = "quantile"
-        empty = "zero"
+        make_cell = partial(cell_of, scaling="quantile", empty="zero", seed=plan.seed)
+    points = [Point(make_cell(split, "all", None), "all", None) for split in splits]
     budgets = budgets_of(splits[0].load().train, plan.size.step)
-    strategies: list[tuple[str, int | None]] = [("all", None)]
-    strategies += [(strategy, budget) for strategy in STRATEGIES for budget in budgets]
-    points = []
-    for strategy, budget in strategies:
-        for split in splits:
-            cell = cell_of(split, strategy, budget, scaling=scaling, empty=empty, seed=plan.seed)
-            points.append(Point(cell, strategy, budget))
+    for strategy in STRATEGIES:
+        for budget in budgets:
+            for split in splits:
+                points.append(Point(make_cell(split, strategy, budget), strategy, budget))
     return points
 
 

@@ -21,10 +21,10 @@ from sortnet.preference.scales import Scales
 from sortnet.preference.vote_arrays import Votes
 
 ENOUGH = 200  # with fewer votes no net is trained
-_PLENTY = 20_000  # votes that a comparison of two fits uses, at most
+_MOST_VOTES = 20_000  # votes that a comparison of two fits uses, at most
 _HIDDEN = (16, 8)  # units in the hidden layers of the net
-_CHECKED = 0.25  # share of the votes held out for early stopping and evaluation
-_BETTER = 1.0  # standard errors by which a prediction must improve
+_SHARE_HELD_OUT = 0.25  # share of the votes held out for early stopping and evaluation
+_STANDARD_ERRORS = 1.0  # standard errors by which a prediction must improve
 # Training stops this number of epochs after the best epoch. Without early stopping the same epoch
 # was best, and training took four times as long.
 _PATIENCE = 10
@@ -226,7 +226,7 @@ def _select_prefix(prefix: str, arrays: Arrays) -> Arrays:
 
 
 def predicted_better_without(number: int, basis: Basis, votes: Votes, *, seed: int = 0) -> bool:
-    """Tell whether leaving out an annotator improves the prediction of the others' answers.
+    """Tell whether other annotators' answers are predicted better if an annotator is left out.
 
     Each answer of another annotator is predicted from all other answers, with and without the
     answers of this annotator. The mean log-likelihood must improve by more than a standard error.
@@ -264,14 +264,14 @@ def predicted_better_without(number: int, basis: Basis, votes: Votes, *, seed: i
         return log_p
 
     gain = log_likelihoods(other_votes) - log_likelihoods(all_votes)
-    return is_gain(gain, _BETTER, ddof=0)
+    return is_gain(gain, _STANDARD_ERRORS, ddof=0)
 
 
 def _sample_votes(votes: Votes, seed: int) -> Votes:
     """Draw about 20,000 random votes if there are more, else return all votes."""
-    if len(votes) <= _PLENTY:
+    if len(votes) <= _MOST_VOTES:
         return votes
-    return votes.where(votes.drawn(_PLENTY / len(votes), np.random.default_rng(seed)))
+    return votes.where(votes.drawn(_MOST_VOTES / len(votes), np.random.default_rng(seed)))
 
 
 def learned_features(features: F64, votes: Votes, n_annotators: int, *, seed: int = 0) -> F64:
@@ -306,7 +306,7 @@ def learned_features(features: F64, votes: Votes, n_annotators: int, *, seed: in
     log_p_without_units = _log_likelihoods(features, votes, n_annotators, held_out, seed)
     log_p_with_units = _log_likelihoods(extended, votes, n_annotators, held_out, seed)
     gain = log_p_with_units - log_p_without_units
-    return units if is_gain(gain, _BETTER, ddof=0) else no_units
+    return units if is_gain(gain, _STANDARD_ERRORS, ddof=0) else no_units
 
 
 def _draw_held_out_votes(votes: Votes, n_items: int, seed: int) -> Bool:
@@ -315,7 +315,7 @@ def _draw_held_out_votes(votes: Votes, n_items: int, seed: int) -> Bool:
     A vote is held out if either of its items is drawn. If the share s of the items is drawn, this
     is the share 1 - (1 - s)² of the votes.
     """
-    share_of_items = 1 - np.sqrt(1 - _CHECKED)
+    share_of_items = 1 - np.sqrt(1 - _SHARE_HELD_OUT)
     n_drawn = max(1, round(n_items * share_of_items))
     drawn_items = np.random.default_rng(seed).permutation(n_items)[:n_drawn]
     is_drawn = np.zeros(n_items, np.bool_)

@@ -29,11 +29,11 @@ from sortnet.preference.study import Study
 from sortnet.preference.vote_arrays import MODEL, PERSON, Votes
 from sortnet.preference.widening import widened_by
 
-_SMALL = 150  # number of unknowns up to which a fit takes a few milliseconds
-# A fit is due if more than 4 events, and more than a twentieth of the fitted events, have happened
-# since the last fit.
-_UNFITTED = 4
-_UNFITTED_OF = 20
+_FEW_UNKNOWNS = 150  # number of unknowns up to which a fit takes a few milliseconds
+# A fit is due if more than 4 events have happened since the last fit, and also more than one event
+# per 20 events of the last fit.
+_MOST_UNFITTED = 4
+_FITTED_PER_UNFITTED = 20
 _MOST_OBSERVED = 64  # if more events wait, they do not update the posterior before the next fit
 
 
@@ -117,7 +117,7 @@ class SessionFitting:
     @property
     def due(self) -> bool:
         """Whether enough events wait for a fit."""
-        return self.behind > max(_UNFITTED, self.fitted_at // _UNFITTED_OF)
+        return self.behind > max(_MOST_UNFITTED, self.fitted_at // _FITTED_PER_UNFITTED)
 
     @property
     def quick(self) -> bool:
@@ -129,7 +129,9 @@ class SessionFitting:
     @property
     def small(self) -> bool:
         """Whether there are so few unknowns that a fit takes a few milliseconds."""
-        return sum(self._features.shape) + len(self._history.annotators) <= _SMALL
+        n_residuals_and_weights = sum(self._features.shape)
+        n_biases = len(self._history.annotators)
+        return n_residuals_and_weights + n_biases <= _FEW_UNKNOWNS
 
     @property
     def _uses_net(self) -> bool:
@@ -220,11 +222,12 @@ class SessionFitting:
     def typical_measuring(self) -> Measuring | None:
         """Return the reliability and the scale of the annotator with the most answers.
 
-        Return None if the annotator's answers count as words, see `measuring`.
-
-        Before the first answer, the first annotator in the study's `probabilities` is used.
+        Before the first answer, the first annotator in the study's `probabilities` is used. Return
+        None if there is no such annotator, or if the annotator's answers count as words.
         """
-        names = [*self._history.annotators] or [*self._study.probabilities]
+        names = [*self._history.annotators]
+        if not names:  # nobody has answered
+            names = [*self._study.probabilities]
         if not names:
             return None
         return self.measuring(max(names, key=self._history.answered))
@@ -237,7 +240,7 @@ class SessionFitting:
     def weights(self) -> tuple[Votes, dict[str, float]]:
         """Return all answers as comparisons of two items, and the weight of each annotator.
 
-        The weight is reliability (1 - share of blind answers), see `Session.weighted`.
+        The weight is reliability (1 - share of blind answers).
         """
         with self._lock:
             votes = self._history.soft_votes()
@@ -255,7 +258,7 @@ class SessionFitting:
         return votes.comparisons(), dict(zip(names, weight.tolist(), strict=True))
 
     def better_without(self, annotator: str) -> bool:
-        """Tell whether leaving out an annotator improves the prediction of the others' answers.
+        """Tell whether other annotators' answers are predicted better if an annotator is left out.
 
         Return False if the annotator has no answers.
         """
@@ -270,7 +273,7 @@ class SessionFitting:
     def widened_by(self) -> str | None:
         """Return the name of the annotator whose answers made the intervals of ranks wider.
 
-        Return None if there is no such annotator; see the function `widened_by`.
+        Return None if there is no such annotator.
         """
         with self._lock:
             fits = self.fits

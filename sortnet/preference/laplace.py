@@ -44,17 +44,17 @@ _CHECK_EVERY = 3  # rounds after which reliabilities are matched and convergence
 _SETTLED = 0.02  # relative change of the scores' variance below which rounds end
 _STEPS_TO_MODE = 30  # Newton steps of a fit, at most
 _STEPS_OF_ROUND = 2  # Newton steps in a round of matching, at most
-_PLENTY = 200_000  # answers from which the scales are chosen, at most
+_MOST_VOTES_TO_MATCH = 200_000  # answers from which the scales are chosen, at most
 _MOST_ANSWERS_OF_MODELS = 20_000  # answers by which models are compared with each other, at most
-_ENOUGH = 20  # with fewer measurements an annotator's measurements are not tested against words
-_BETTER = 1.0  # standard errors by which words must predict better than measurements
+_FEWEST_MEASUREMENTS = 20  # of an annotator, to test whether words predict better
+_STANDARD_ERRORS = 1.0  # standard errors by which words must predict better than measurements
 _FIRST_TIE = 0.3  # tie threshold in the first round, if an answer is a tie
 # Variance of the errors that models share, relative to the variance of the scores, as long as no
 # answers measure it. It grows from `_LEAST_SHARED` towards `SHARED` with the number of outside
-# answers, which people gave or which are known. After `_OUTSIDE_ANSWERS` outside answers it is half
-# of `SHARED`. So the first outside answers hardly widen the intervals.
+# answers, which people gave or which are known. After `_OUTSIDE_ANSWERS_TO_HALF` outside answers it
+# is half of `SHARED`. So the first outside answers hardly widen the intervals.
 _LEAST_SHARED = 0.003
-_OUTSIDE_ANSWERS = 10.0
+_OUTSIDE_ANSWERS_TO_HALF = 10.0
 # Variance of the differences between models in the first round of matching, relative to the
 # variance of the scores.
 _FIRST_DIFFERENCE = 0.05
@@ -110,7 +110,7 @@ class Fitted:
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, NDArray[Any]], n: int, scales: Scales) -> Fitted:
-        """Rebuild a fit of n items from the arrays that `arrays` returned, and its scales."""
+        """Rebuild a fit of n items from the hyperparameters and the result of `arrays`."""
         rng = np.random.default_rng()
         rng.bit_generator.state = json.loads(arrays["rng"].tobytes())
         # `theta` has the weights, n residuals, and a side bias for each annotator.
@@ -199,10 +199,9 @@ def _fit(
         theta[: len(start)] = start
     if n_draws is None:
         n_draws = DRAWS if problem.large else _MANY_DRAWS
+    n_draws_by_prior = _divide_draws(n_draws, scales.odds)
     fits = []
-    for prior, n_draws_of_prior in zip(
-        scales.priors, _divide_draws(n_draws, scales.odds), strict=True
-    ):
+    for prior, n_draws_of_prior in zip(scales.priors, n_draws_by_prior, strict=True):
         # The search for a mode starts from the mode under the previous prior, which is near.
         theta = problem.newton(theta, prior, steps=_STEPS_TO_MODE)
         fits.append(problem.fit_under(prior, theta, n_draws_of_prior, rng))
@@ -327,9 +326,10 @@ def _draw_predictions(
     n_errors = n_values - slices.errors.start
     draws = np.empty((len(drawn_weights), n_values), np.float32)
     n_draws_by_prior = _divide_draws(len(draws), scales.odds)
-    prior_of_draw = np.repeat(np.arange(len(scales.priors)), n_draws_by_prior).tolist()
-    for draw, weights, number in zip(draws, drawn_weights, prior_of_draw, strict=True):
-        prior = scales.priors[number]
+    prior_of_draw: list[Prior] = []
+    for prior, n_draws_of_prior in zip(scales.priors, n_draws_by_prior, strict=True):
+        prior_of_draw += [prior] * n_draws_of_prior
+    for draw, weights, prior in zip(draws, drawn_weights, prior_of_draw, strict=True):
         residuals = np.sqrt(prior.residual) * rng.standard_normal(n)
         draw[slices.scores] = features @ weights + residuals
         sd_of_errors = np.sqrt(scales.shared * prior.total(d))
@@ -442,7 +442,7 @@ def choose_scales(features: F64, votes: Votes, n_annotators: int, *, seed: int =
     If there are more than 200,000 answers, about 200,000 of them are drawn. If there are more than
     20,000 items, items without answers are left out, because they are unrelated to the scales.
     """
-    if len(votes) > _PLENTY:
+    if len(votes) > _MOST_VOTES_TO_MATCH:
         votes = _sample_votes(votes, seed)
     judged = _items_to_estimate(len(features), votes)
     if len(judged) < len(features):
@@ -476,9 +476,9 @@ def _sample_votes(votes: Votes, seed: int) -> Votes:
     Outside votes are votes of people and known answers. If there are more than 200,000 outside
     votes, they are not added.
     """
-    is_kept = votes.drawn(_PLENTY / len(votes), np.random.default_rng(seed))
+    is_kept = votes.drawn(_MOST_VOTES_TO_MATCH / len(votes), np.random.default_rng(seed))
     is_outside = ~votes.of_kind(MODEL)
-    if is_outside.sum() <= _PLENTY:
+    if is_outside.sum() <= _MOST_VOTES_TO_MATCH:
         is_kept |= is_outside
     return votes.where(is_kept)
 
@@ -491,11 +491,12 @@ def _match(
     shared: float,
     first_shared: float | None = None,
 ) -> Mode:
-    """Match the prior, the scales and the mode to the answers, in rounds, until they settle.
+    """Match the hyperparameters and the mode to the answers, in rounds, until they settle.
 
-    A round moves the mode under the present scales, and then matches the scales to the mode. In
-    every third round the reliabilities of the annotators are matched, too. After this, the rounds
-    end if the variance of the scores hardly changed; there are twelve rounds at most.
+    A round moves to the mode under the present hyperparameters (the prior and the scales), and then
+    matches these to the mode. In every third round the reliabilities of the annotators are matched,
+    too. After this, the rounds end if the variance of the scores hardly changed; there are twelve
+    rounds at most.
 
     Args:
         features: (n, d) the features of the items.
@@ -685,7 +686,7 @@ def _assumed_shared_variance(votes: Votes) -> float:
     number N of outside answers, which people gave or which are known.
     """
     n_outside = np.count_nonzero(votes.first & ~votes.of_kind(MODEL))
-    return max(SHARED * n_outside / (n_outside + _OUTSIDE_ANSWERS), _LEAST_SHARED)
+    return max(SHARED * n_outside / (n_outside + _OUTSIDE_ANSWERS_TO_HALF), _LEAST_SHARED)
 
 
 def _annotators_in_words(mode: Mode, mode_in_words: Mode) -> list[int]:
@@ -708,15 +709,15 @@ def _annotators_in_words(mode: Mode, mode_in_words: Mode) -> list[int]:
     for number in np.unique(annotator).tolist():
         is_own = annotator == number
         is_always_sure = not is_unsure[is_own].any()
-        has_enough = is_own.sum() >= _ENOUGH
-        are_words_better = has_enough and is_gain(gain[is_own], _BETTER, ddof=0)
+        has_enough = is_own.sum() >= _FEWEST_MEASUREMENTS
+        are_words_better = has_enough and is_gain(gain[is_own], _STANDARD_ERRORS, ddof=0)
         if is_always_sure or are_words_better:
             in_words.append(number)
     return in_words
 
 
 def _left_out_log_p(mode: Mode, rows: I64) -> F64:
-    """Predict each answer from all other answers; return the log-probability of its side.
+    """Predict each answer from all other answers; return the log-probability of the chosen side.
 
     The side of an answer is left or right; `rows` are the rows of the answers.
     """

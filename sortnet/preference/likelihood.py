@@ -64,8 +64,8 @@ def genuine(z: F64, target: F64, tie: float | F64) -> Likelihood:
     >>> p.round(3), float(p.sum().round(6))
     (array([0.309, 0.383, 0.309]), 1.0)
     """
-    # First all answers count as left or right. Then the values of ties and of probabilities are
-    # replaced.
+    # Most answers are left or right, so all are first treated as such. Then the values of ties and
+    # of probabilities are replaced.
     sign = np.where(target > 0, 1.0, -1.0)
     likelihood = _side_likelihood(sign * z - tie)
     likelihood = likelihood._replace(slope=sign * likelihood.slope)  # the derivative in z
@@ -96,7 +96,7 @@ def answers(z: F64, target: F64, tie: float, blind: F64, ties: float) -> Likelih
 
     Args:
         z: (m,) the difference of two scores, in units of the noise.
-        target: (m,) the answers: 1 for left, 0 for right, ½ for a tie, see `genuine`.
+        target: (m,) 1 for left, 0 for right, ½ for a tie. Any other value is a probability of left.
         tie: the tie threshold τ.
         blind: (m,) the share of blind answers of each answer's annotator.
         ties: the share of ties among blind answers.
@@ -107,9 +107,11 @@ def answers(z: F64, target: F64, tie: float, blind: F64, ties: float) -> Likelih
     log_p, slope, weight = genuine_likelihood
     p_genuine = (1 - blind) * np.exp(log_p)
     p = np.maximum(p_genuine + blind * chance(target, ties), _LEAST_P)
-    share = np.where(blind > 0, p_genuine / p, 1.0)
+    # Where no answer is blind, the values stay as they are: p may be too small for a logarithm.
+    may_be_blind = blind > 0
+    share = np.where(may_be_blind, p_genuine / p, 1.0)
     curvature = share * weight - share * (1 - share) * slope**2
-    mixed_log_p = np.where(blind > 0, np.log(p), log_p)
+    mixed_log_p = np.where(may_be_blind, np.log(p), log_p)
     return Likelihood(mixed_log_p, share * slope, np.maximum(curvature, 0))
 
 

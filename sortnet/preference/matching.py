@@ -37,10 +37,10 @@ _STEP = 0.01  # step of the logarithm of a variance, in a difference quotient
 _SHARES = {0.01: 2.0, 0.3: 1.0, 0.6: 1.5, 0.85: 1.5, 0.998: 0.5}  # share: its odds a priori
 _FACTORS = (0.3, 1.0, 3.0)
 _MOST_PRIORS = 8  # the number of priors that are kept, at most
-_LIKELY = 0.02  # a prior is kept if its odds are at least this share of the likeliest prior's odds
+_LEAST_RELATIVE_ODDS = 0.02  # the least odds of a prior that is kept / the likeliest prior's odds
 # A priori the logarithm of the scores' variance is normal around the first guess, with this
 # standard deviation.
-_HYPER = 1.0
+_SD_OF_LOG_VARIANCE = 1.0
 _STEPS_TO_MODE = 10  # Newton steps of a fit without the models, at most
 _STEPS_UNDER_PRIOR = 2  # Newton steps from the matched prior's mode to the mode of a prior near it
 
@@ -242,8 +242,8 @@ def _likeliest_tie(problem: Problem, theta: F64) -> float:
 def matched_shared(mode: Mode, expected: float) -> float:
     """Update the variance of the errors that models share, relative to the scores' variance.
 
-    The update is MacKay's rule, see `_mackay_variance`. Without answers that measure the errors,
-    the variance stays near `expected`.
+    The update is MacKay's rule. Without answers that measure the errors, the variance stays near
+    `expected`.
 
     If annotators never contradict each other, the scores grow beyond what their prior expects. The
     errors grow by the same factor, which says nothing about the models. So the squared errors are
@@ -381,7 +381,7 @@ def _gaps_of_people(mode: Mode, rows: Bool) -> AnswerGaps:
     reliability = problem.reliability[rows]
     likelihood = problem.likelihood(mode.theta).where(rows)
     root = mode.root_of_values
-    if problem.large:
+    if problem.large:  # there is no covariance, so each answer is left out alone
         variance = _variance_of_gaps(root, votes)
         slope, weight = _derivatives_in_gaps(votes, likelihood, reliability)
         return AnswerGaps.of_person(*unseen(gap, variance, slope, weight))
@@ -580,7 +580,7 @@ def likely_priors(mode: Mode) -> tuple[tuple[Prior, ...], F64]:
     log_p += np.log([candidate.odds for candidate in candidates])
     odds = np.exp(log_p - log_p.max())
     odds /= odds.sum()
-    least_odds = _LIKELY * odds.max()
+    least_odds = _LEAST_RELATIVE_ODDS * odds.max()
     likeliest_first = np.argsort(-odds)
     likely = [k for k in likeliest_first[:_MOST_PRIORS] if odds[k] >= least_odds]
     likely_odds = odds[likely]
@@ -639,7 +639,7 @@ def evidence(problem: Problem, theta: F64, prior: Prior) -> float:
     log_evidence -= 0.5 * Dense(problem, likelihood.weight, precision).log_determinant()
     d = problem.features.shape[1]
     log_scale = np.log(prior.total(d) / first_guess(d).total(d))
-    return float(log_evidence - 0.5 * (log_scale / _HYPER) ** 2)
+    return float(log_evidence - 0.5 * (log_scale / _SD_OF_LOG_VARIANCE) ** 2)
 
 
 def _variance_of_gaps(root: F64, votes: Votes) -> F64:

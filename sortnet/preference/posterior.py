@@ -95,9 +95,10 @@ class Posterior:
 
     def _drawn_variance(self, i: I64, j: I64) -> F64:
         """Compute the variance of the score difference of each pair of items among the draws."""
-        if self.draws.size > _FEW_DRAWN:
+        if self.draws.size > _FEW_DRAWN:  # a copy of the draws would take much memory
             variance: F64 = np.var(self.draws[:, i] - self.draws[:, j], axis=0)
             return variance
+        # The same from a copy of the draws, which is many times as fast.
         gaps = self._centred.take(i, axis=0)
         gaps -= self._centred.take(j, axis=0)
         sums_of_squares: F64 = np.einsum("ij,ij->i", gaps, gaps)
@@ -241,8 +242,8 @@ class Posterior:
             target: 1 for the answer left, 0 for right, ½ for a tie.
             annotator: the number of the annotator.
             kind: `PERSON` or `MODEL`.
-            probit: if the answer is a measurement, the probit of the probability that the left item
-                is better, see `measured`; else NaN.
+            probit: if the answer is a probability that the left item is better, and counts as a
+                measurement of z, the probit of the probability; else NaN.
 
         Cost: O((n + a)²).
         """
@@ -255,8 +256,8 @@ class Posterior:
         shift, shrink = self._shift_and_shrink(mean, variance, target, annotator, probit)
         if shrink <= 0:  # the answer tells nothing: it was expected for certain, or it is blind
             return
-        # The draws are changed as by an observation of z with noise, which has the same effect on
-        # mean and variance as the answer. Each draw gets noise of its own (Matheron's rule).
+        # A noisy observation of z would have the same effect on mean and variance as the answer.
+        # Each draw is changed as by this observation, with noise of its own (Matheron's rule).
         observed_value = mean + shift / shrink
         noise_variance = 1 / shrink - variance
         noise = self.rng.standard_normal(len(self.draws)) * np.sqrt(noise_variance)
@@ -268,7 +269,9 @@ class Posterior:
     def _shift_and_shrink(
         self, mean: float, variance: float, target: float, annotator: int, probit: float
     ) -> tuple[float, float]:
-        """Compute how an answer about a pair changes the mean and the variance of its z.
+        """Compute how an answer about a pair changes the mean and the variance of z.
+
+        z is the score difference of the pair, in units of the noise and with the side bias.
 
         If z is a Gaussian before the answer, the exact posterior of z has the mean
         mean + variance shift and the variance variance - variance² shrink.

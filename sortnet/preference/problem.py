@@ -26,11 +26,11 @@ from sortnet.preference.set_answers import SetRows, set_likelihood
 from sortnet.preference.vote_arrays import GOLD, MODEL, Votes
 
 DENSE = 1_000  # number of unknowns up to which the covariance of the posterior is computed
-_CERTAIN = 4.0  # reliability of a gold pair's known answer
+_GOLD_RELIABILITY = 4.0  # reliability of a gold pair's known answer
 # Newton's method stops when a step lowers the loss by less than this share of the loss. Near the
 # mode each step squares the distance to the mode, so a further step would lower the loss by about
 # 1e-10.
-_FLAT = 1e-5
+_RELATIVE_TOLERANCE = 1e-5
 _SMALLEST_STEP = 1e-3  # share of a Newton step below which it is not halved again
 
 
@@ -313,7 +313,8 @@ class Problem:
     def reliability(self) -> F64:
         """Reliability of the annotator of each answer, (m,); 4 for a known answer."""
         annotator_reliability = self.scales.annotators.reliability[self.votes.annotator]
-        reliability: F64 = np.where(self.votes.of_kind(GOLD), _CERTAIN, annotator_reliability)
+        is_gold = self.votes.of_kind(GOLD)
+        reliability: F64 = np.where(is_gold, _GOLD_RELIABILITY, annotator_reliability)
         return reliability
 
     @cached_property
@@ -379,7 +380,7 @@ class Problem:
     def likelihood(self, theta: F64) -> Likelihood:
         """Compute the log-likelihood of every answer, and its derivatives in z.
 
-        z is the number on which the likelihood of the answer depends, see the method `z`.
+        z is the difference of the two scores, in units of the noise and with the side bias.
 
         The log-likelihood of an answer about a set is in the first row of the answer, and 0 in its
         other rows.
@@ -443,7 +444,7 @@ class Problem:
             does_not_rise = next_point.loss <= point.loss
             if not does_not_rise:
                 break
-            is_flat = point.loss - next_point.loss <= _FLAT * (1 + abs(point.loss))
+            is_flat = point.loss - next_point.loss <= _RELATIVE_TOLERANCE * (1 + abs(point.loss))
             point = next_point
             if is_flat:
                 break
@@ -481,8 +482,8 @@ class Problem:
     def summed(self, slope: F64) -> F64:
         """Compute the derivatives of the log-likelihood in scores, biases and shared errors.
 
-        Each answer's slope in z is added to the values on which the answer's z depends, times the
-        value's factor in z, see `terms`.
+        z is a sum of values times factors. Each answer's slope in z is added to the values on which
+        the answer's z depends, times the value's factor.
 
         Args:
             slope: (m,) the derivative of each answer's log-likelihood in z.
@@ -558,7 +559,7 @@ class Problem:
 
     @cached_property
     def _places_of_curvature(self) -> tuple[I64, list[Term]]:
-        """Position in the flattened matrix of each product in `_curvature_values`.
+        """For each product in `_curvature_values`, the position in the flattened matrix.
 
         The terms of z are returned, too. Both are the same in every step of Newton's method, so
         they are computed once.
@@ -617,7 +618,7 @@ class Problem:
         drawn_unknowns = theta + solver.draw(n_draws, rng)
         draws = self.to_scores(drawn_unknowns)
         shifts = np.zeros_like(drawn_unknowns)
-        if self.compares_annotators and len(self.votes):
+        if self.compares_annotators and len(self.votes):  # else the reliabilities are not estimated
             slope_changes = self.slope_changes_by_annotator(theta)
             noise = rng.standard_normal((n_draws, self.n_annotators))
             shifts = self.shifts_of_mode(noise @ slope_changes, solver)

@@ -43,7 +43,7 @@ _LEAST_P = 1e-300  # keeps a probability above 0, so that it has a logarithm
 
 @dataclass(frozen=True, eq=False)
 class Annotators:
-    """Estimated parameters of each annotator; names with `_sd` are their standard deviations.
+    """Estimated parameters of each annotator, with standard deviations (`_sd`).
 
     Attributes:
         reliability, reliability_sd: (a,) the reliability c: 1 for an average annotator, 0 for
@@ -118,7 +118,7 @@ class AnswerGaps(NamedTuple):
 
     @classmethod
     def unknown(cls, m: int) -> AnswerGaps:
-        """Make placeholders for the gaps of m answers, which `replace_rows` replaces."""
+        """Make placeholders for the gaps of m answers, to be filled in by `replace_rows`."""
         return cls.of_person(np.zeros(m), np.zeros(m))
 
     def replace_rows(self, rows: Bool, gaps: AnswerGaps) -> None:
@@ -145,8 +145,8 @@ def reliabilities(
 ) -> Annotators:
     """Estimate each annotator's reliability, share of blind answers, and scale of measurements.
 
-    An estimate is a mean of the posterior on a grid. The reliabilities are then divided by
-    their mean, so that the average annotator has the reliability 1, see `_mean_absolute`.
+    An estimate is a mean of the posterior on a grid. The reliabilities are then divided by their
+    mean absolute value, so that the average annotator has the reliability 1.
 
     Args:
         before: the present estimates. The side biases and the scales of models stay as they are.
@@ -158,7 +158,8 @@ def reliabilities(
     is_measured = votes.is_measured & (before.scale[votes.annotator] > 0)
     is_word = ~is_measured
     c = np.append(CANDIDATES, _VERY_RELIABLE) if is_measured.any() else CANDIDATES
-    # The shape of arrays on the grid is (blind shares, candidate reliabilities, annotators).
+    # First, what the answers in words tell about all annotators. The shape of arrays on the grid is
+    # (blind shares, candidate reliabilities, annotators).
     log_posterior = _log_likelihood_of_words(
         c,
         gaps.where(is_word),
@@ -168,6 +169,7 @@ def reliabilities(
         n_annotators=len(before.side),
     )
     log_posterior += _log_prior(c)[:, :, None]
+    # Then, what the measurements of each annotator tell.
     scale = before.scale.copy()
     for number in np.unique(votes.annotator[is_measured]).tolist():
         rows = np.flatnonzero(is_measured & (votes.annotator == number))

@@ -74,7 +74,7 @@ class Scales:
         return float(self.odds @ [prior.residual for prior in self.priors])
 
     def padded(self, n_annotators: int) -> Scales:
-        """Append average annotators to the scales, so that there are `n_annotators`."""
+        """Append average annotators, so that the scales have `n_annotators` annotators."""
         return replace(self, annotators=self.annotators.padded(n_annotators))
 
     def arrays(self) -> dict[str, NDArray[Any]]:

@@ -118,8 +118,8 @@ def _is_missing(buf, p, end):
 def _parse_exponent(buf, p):
     """Parse the signed exponent at p; return its value and the start and end of its digits.
 
-    Digits that would make the exponent larger than `_MOST_EXPONENT` are skipped: the number is
-    then too large or too small for a float64 anyway.
+    After an exponent of 10,000 or more, further digits are skipped: the number is then too large or
+    too small for a float64 anyway.
     """
     negative = buf[p] == _MINUS
     if negative or buf[p] == _PLUS:
@@ -139,22 +139,23 @@ def _parse_number(buf, p):
 
     Returns:
         The value, its end, and whether the value is sure. A value is sure if it is certain that its
-        float32 equals the float32 of the correctly rounded float64.
+        float32 equals the float32 of the correctly rounded float64. A text that is not read as a
+        decimal number gives 0, which is not sure, so that Python reads it.
     """
     negative = buf[p] == _MINUS
     if negative or buf[p] == _PLUS:
         p += 1
     mantissa, exponent, dropped, n_digits, p = _parse_digits(buf, p)
-    if n_digits == 0:
+    if n_digits == 0:  # no decimal number
         return 0.0, p, False
     if buf[p - 1] == _POINT:  # Python has to read it: "4." is refused, "4.e2" is not
         return 0.0, p, False
     if buf[p] == _SMALL_E or buf[p] == _CAPITAL_E:
         power, start, p = _parse_exponent(buf, p + 1)
-        if p == start:
+        if p == start:  # no digit after the e
             return 0.0, p, False
         exponent += power
-    if not _ends_token(buf[p]):
+    if not _ends_token(buf[p]):  # something else follows the number
         return 0.0, p, False
     value, sure = _value_of(mantissa, exponent, dropped)
     return (-value if negative else value), p, sure
@@ -399,7 +400,7 @@ def parse_lines(
 
     The output arrays are `table`, `grades`, `fields` and `odd`. A value is odd if this function
     cannot convert it with certainty, so that Python has to read it. Parsing ends at a fault, and at
-    the end of a line when `ODD_ENOUGH` odd values are collected.
+    the end of a line when 16,384 odd values (`ODD_ENOUGH`) are collected.
 
     Args:
         buf: (n_bytes,) the text, which ends with a newline.
@@ -459,7 +460,8 @@ def copy_spans(buf: U8, fields: I32, texts: U8) -> bool:
 
     Args:
         buf: (n_bytes,) the text.
-        fields: (n_lines, N_FIELDS) positions of the ids, see `QID`.
+        fields: (n_lines, N_FIELDS) the columns `DOCID` and `DOCID_END` are the start and the end
+            of each id.
         texts: (n_lines, length of the longest id) zeros, which the ids replace.
     """
     ascii_only = True

@@ -131,8 +131,10 @@ def choose_columns(
     _refuse_nested(rows, usable)
 
     # A column of texts without a role may become the column of ids, texts, images or sounds.
-    known_categories = _known_categories(known_features or (), rows.columns, usable)
-    known_categorical_columns = {column_of(name, usable) for name in known_categories}
+    known_categories: tuple[str, ...] | None = None
+    if known_features is not None:
+        known_categories = _known_categories(known_features, rows.columns, usable)
+    known_categorical_columns = {column_of(name, usable) for name in known_categories or ()}
     with_role = {*named, *named_roles.shown, *known_categorical_columns}
     text_columns = _text_columns(_without(usable, with_role))
     if features is None:
@@ -145,8 +147,7 @@ def choose_columns(
     no_features = {*content, named_roles.group, named_roles.context}
     if features is None:
         candidates = _without_ids_and_grades(_without(usable, no_features))
-        categories_of_other_data = None if known_features is None else known_categories
-        chosen = _guessed_features(candidates, rows.columns, categories_of_other_data)
+        chosen = _guessed_features(candidates, rows.columns, known_categories)
     else:
         chosen = _Features(tuple(features), ())
     all_features = (*chosen.numeric, *chosen.categories)

@@ -96,7 +96,8 @@ class Rows:
         path = self.path
         if self.files:
             first_rows = [first for first, _ in self.files]
-            row_from_start = row % max(len(self), 1)
+            row_from_start = row % max(len(self), 1)  # turns -1 into the number of the last row
+            # The file of a row is the last file that begins at the row or before it.
             file_number = bisect_right(first_rows, row_from_start) - 1
             _, path = self.files[file_number]
         return f"{path}, {self.unit} {self.lines[row]}"
@@ -181,7 +182,8 @@ def _join_tables(path: Path, files: Sequence[Path], tables: Sequence[Rows]) -> R
     }
     lines = [line for table in tables for line in table.lines]
     dates = frozenset(name for table in tables for name in table.dates)
-    *first_rows, _ = np.cumsum([0, *map(len, tables)]).tolist()
+    ends = np.cumsum([len(table) for table in tables]).tolist()
+    first_rows = [0, *ends[:-1]]  # number of the first row of each file among the joined rows
     files_with_rows = [*zip(first_rows, files, strict=True)]
     return Rows(path, columns, lines, first.unit, files=files_with_rows, dates=dates)
 
@@ -564,7 +566,7 @@ class _Lengths:
         self._shortest_before_last = math.inf
 
     def add(self, lengths: Sequence[int]) -> None:
-        """Add the lengths of the next records, of one record at least."""
+        """Note the lengths of the next records; there must be at least one."""
         *before_last, last = lengths
         shortest = min(before_last, default=math.inf)
         self._shortest_before_last = min(self._shortest_before_last, self._last, shortest)
@@ -633,7 +635,7 @@ def _first_repeated(names: Iterable[str]) -> str | None:
 
 
 def _json_line_chunks(lines: _Lines) -> Iterator[Chunk]:
-    """Yield the records of JSON lines in chunks of at most `_CELLS_AT_ONCE` cells or one record."""
+    """Yield the records of JSON lines in chunks of at most 524,288 cells, or of one record."""
     records: list[dict[str, Any]] = []
     line_numbers: list[int] = []
     records_at_once = _CELLS_AT_ONCE

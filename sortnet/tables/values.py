@@ -63,7 +63,7 @@ def _numbers_of_objects(cells: Cells) -> tuple[F64, Bool]:
     import pandas as pd
 
     numbers = _plain_numbers(cells)
-    not_plain = np.flatnonzero(np.isnan(numbers))
+    not_plain = np.flatnonzero(np.isnan(numbers))  # dates, truth values, missing and other cells
     dates = [k for k in not_plain if is_date(cells[k])]
     if dates:
         date_texts = pd.Series([cells[k].strip() for k in dates])
@@ -75,7 +75,8 @@ def _numbers_of_objects(cells: Cells) -> tuple[F64, Bool]:
             numbers[k] = _TRUTH_VALUES.get(text, numbers[k])
     has_value = np.zeros(len(cells), bool)
     has_value[not_plain] = [not is_missing(cells[k]) for k in not_plain]
-    return numbers, has_value & np.isnan(numbers)
+    is_wrong = has_value & np.isnan(numbers)
+    return numbers, is_wrong
 
 
 def _plain_numbers(cells: Cells) -> F64:
@@ -161,9 +162,9 @@ def is_numeric(cells: Cells) -> bool:
         return True
     if is_categorical(cells):
         return False
-    numbers, wrong = numbers_of(cells)
+    numbers, is_wrong = numbers_of(cells)
     n_numbers = int((~np.isnan(numbers)).sum())
-    return n_numbers > 0 and n_numbers >= int(wrong.sum())
+    return n_numbers > 0 and n_numbers >= int(is_wrong.sum())
 
 
 def decimal_comma(cells: Cells) -> int | None:
@@ -227,13 +228,14 @@ def levels(cells: Cells) -> tuple[str, ...]:
     """
     has_categorical_type = is_categorical(cells)
     values = [cell for cell in cells if not is_missing(cell)]
-    if not has_categorical_type and not all(isinstance(value, str) for value in values):
+    are_texts = all(isinstance(value, str) for value in values)
+    if not (has_categorical_type or are_texts):
         return ()
     n_rows_of_level = Counter(word(value).strip() for value in values)
-    if not has_categorical_type and not _are_short_and_repeated(n_rows_of_level):
-        return ()
-    if not has_categorical_type and is_numeric(cells):
-        return ()
+    if not has_categorical_type:
+        is_category = _are_short_and_repeated(n_rows_of_level) and not is_numeric(cells)
+        if not is_category:
+            return ()
     by_frequency = sorted(n_rows_of_level, key=lambda level: (-n_rows_of_level[level], level))
     return tuple(sorted(by_frequency[:MOST_LEVELS]))
 

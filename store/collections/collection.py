@@ -331,7 +331,7 @@ class Collection(DecisionRows, JudgementRows, ServerRows, BatchRows):
             is_new = stored is None
             if stored is None:
                 stored = self._insert_answer(lease, judgement, now)
-            # In the usual case, no other judgement came between: this saves reading judgements.
+            # Usually no other judgement came between, and nothing needs to be read.
             if after is None or stored.number == after + 1:
                 later_judgements = Judgements.of([stored])
             else:

@@ -84,6 +84,7 @@ class DecisionRows(AnnotatorRows, ItemRows, LeaseRows):
         earlier = self.decisions()
         study = study_of(earlier)
         is_about_items = any(decision.item is not None for decision in decisions)
+        # Reading the ids of all items takes time, so they are read only for decisions about items.
         ids = list(self._item_groups()) if is_about_items else []
         next_number = len(earlier) + 1
         numbered: list[Decision] = []

@@ -292,7 +292,7 @@ def _pairs_of_leased_sets(collection: int) -> Subquery:
 
 
 def _separated_items(pairs: Subquery, collection: int) -> Any:
-    """Build a query for the ids of the two items of each pair that is in different groups.
+    """Build a query for pairs of items in different groups; a row has the ids of both items.
 
     Args:
         pairs: a query for pairs; its columns `left` and `right` are the numbers of the items.

@@ -114,7 +114,7 @@ def _preference_lines(
     weights: Mapping[str, float] | None,
     is_conversational: bool,
 ) -> list[dict[str, Any]]:
-    """Return a record with a chosen and a rejected text for each pair with a majority.
+    """Return a record for each pair that a majority has decided: chosen and rejected text.
 
     Without any record, a DataError is raised, because loaders of data sets refuse an empty file
     with unclear messages.

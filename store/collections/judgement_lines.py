@@ -325,9 +325,10 @@ def _filled_cells(place: str, record: Mapping[str, Any]) -> dict[str, Any]:
 def _read_answer(
     place: str, cells: Mapping[str, Any], number_of_id: Mapping[str, int], id: str
 ) -> _AnswerCells:
-    """Read the answer of a row from winner and loser, from left, right and answer, or from items.
+    """Read the answer of a row.
 
-    The last form is for answers about more than two items.
+    The row has winner and loser, or left, right and answer. A row about more than two items has
+    items instead.
     """
     if cells.keys() >= _WINNER_COLUMNS:
         return _read_winner(place, cells, number_of_id, id)

@@ -140,7 +140,8 @@ class JudgementRows(CollectionRows):
         Args:
             connection: an open transaction.
             numbers: the numbers of judgements about more than two items, ascending. They must be
-                all such numbers between the first and the last.
+                all such numbers between the first and the last, because one statement reads the
+                items of all judgements in this range.
 
         Raises:
             StoreError: if a judgement has no items.

@@ -71,8 +71,8 @@ def p_value_matrix(p: ArrayLike, names: Sequence[str], means: ArrayLike) -> Figu
     labels = [
         f"{draw.literal(name)}  {mean:.3f}" for name, mean in zip(names, mean_values, strict=True)
     ]
-    # Cells are squares, so the figure is as high as it is wide. Both are the length of the cells
-    # and of the longest label.
+    # Cells are squares, so the figure is a square, too. Its side is as long as all cells and the
+    # longest label together.
     side = 0.9 + 0.46 * n_rankers + 0.07 * max(map(len, labels))
     title = "p values of the differences between rankers"
     remark = f"an arrow points to the better one where p < {_SIGNIFICANT:g}"
@@ -353,7 +353,7 @@ def _draw_ranker(
 
 
 def _draw_bars(axes: Axes, bars: Sequence[tuple[int, int]], ranks: F64) -> None:
-    """Draw bars that join rankers, one below the other.
+    """Draw the bars that join rankers which do not differ, one bar below the other.
 
     Args:
         axes: the diagram of mean ranks.

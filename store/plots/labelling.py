@@ -110,14 +110,14 @@ def certainty_growth(fits: pd.DataFrame, *, goal: float | None = None) -> Figure
         raise DataError("one fit is no growth: it takes more answers")
     remark = "share in the right order, by the number of answers"
     figure, axes = draw.one_panel(5.6, 3.7, "Growth of certainty", remark)
-    for column, split, label in (
-        ("expected", "train", "expected"),
-        ("holdout", "vali", "of the hold-out"),
-    ):
+    # The lines look like the lines of training and validation data in the plots of a run.
+    expected_line = ("expected", "expected", LINES["train"])
+    holdout_line = ("holdout", "of the hold-out", LINES["vali"])
+    for column, label, style in (expected_line, holdout_line):
         points = fits[fits[column].notna()]
         if len(points):
             values = points[column].astype("float64")
-            axes.plot(points["answers"], values, label=label, gid=column, **LINES[split])
+            axes.plot(points["answers"], values, label=label, gid=column, **style)
     if goal is not None:
         axes.axhline(goal, color=FAINT, linestyle=":", linewidth=1.4, label="goal", gid="goal")
     axes.set(xlabel="answers", ylabel="share")

@@ -194,7 +194,7 @@ def _sum_up_costs(all_judgements: Judgements, rows: I64) -> dict[str, Any]:
     costs: dict[str, float] = {}
     for row, cost in zip(rows.tolist(), all_judgements.cost[rows].tolist(), strict=True):
         meta = _parse_meta(meta_of_row[row]) if row in meta_of_row else {}
-        if "model" in meta:
+        if "model" in meta:  # people and programs make no calls
             for name, number in _call_counts(meta).items():
                 counts[name] += number
         if not math.isnan(cost):

@@ -22,7 +22,7 @@ from store.service.item_ranking import TOP, page_cell
 _MOST_RANKING_ROWS = 100_000  # rows in the page; more rows would be tens of megabytes
 _RANKING_ROWS_AS_HTML = 100  # rows that need no script; the script draws all others
 _MOST_ANSWERS = 12  # answers that are shown about a pair
-# What the page says about an annotator's probabilities, by `AnnotatorReport.probabilities`.
+# {how an annotator's probabilities count: what the page says about it}
 _USE_OF_PROBABILITIES = {
     "measurement": "measurements",
     "words": "words: they say nothing of the errors",

@@ -110,7 +110,7 @@ def _order_of_documents(split: Split, qid: str, sources: Sources) -> pd.DataFram
     if queries is None or model is None:
         return None
     query = queries.take(np.flatnonzero(queries.qids == qid))
-    if len(query) != 1:
+    if len(query) != 1:  # a file with other content may lack the query
         return None
     return order_frame(query, model.order_before(query), model.order(query))
 
@@ -167,7 +167,7 @@ def recurring(pairs: pd.DataFrame, sources: Sources) -> Table | None:
 def _pair_table(
     caption: str, pairs: pd.DataFrame, sources: Sources, *, with_query: bool = False
 ) -> Table:
-    """Make a table of wrong pairs, with the name of each document, see `_document_name`.
+    """Make a table of wrong pairs, in which documents are named by id, row or place.
 
     Args:
         caption: the caption, without a full stop.

@@ -13,7 +13,7 @@ from sortnet.metrics import parse_metric
 if TYPE_CHECKING:
     from sortnet.learning.iterations import Iteration
 
-# The name of the measure of a collection's labelling, see store.service.convergence.
+# Runs that record the labelling of a collection have this name in place of their RankQuality.
 LABELLING = "order"
 _UNKNOWN = "-"
 _FIT_LINE = "{:>10} {:>8} {:>8} {:>9} {:>8} {:>8}"
@@ -53,18 +53,26 @@ def line(row: Mapping[str, Any], quality: str) -> str:
 
 def _labelling_line(row: Mapping[str, Any]) -> str:
     """Format a recorded fit of a collection's labelling as a line of the table."""
-    # The name of the training measure depends on the goal at that time: all pairs, or the top. The
-    # row has a column for each name, and only one of the columns has a value.
-    shares = [share(value) for name, value in row.items() if name.startswith("train_")]
-    known_shares = [text for text in shares if text != _UNKNOWN]
     return _FIT_LINE.format(
         str(row["iteration"]),
         total(row["comparisons_train"]),
-        known_shares[0] if known_shares else _UNKNOWN,
+        _training_share(row),
         total(row["comparisons_vali"]),
         share(row.get(f"vali_{LABELLING}")),
         f"{seconds(row):.1f}",
     )
+
+
+def _training_share(row: Mapping[str, Any]) -> str:
+    """Format the training measure of a recorded fit; `-` if it is unknown.
+
+    The measure is about all pairs or about the top, depending on the goal at the time of the fit.
+    The row has a column for each of these measures, but a value only for its own measure.
+    """
+    for name, value in row.items():
+        if name.startswith("train_") and share(value) != _UNKNOWN:
+            return share(value)
+    return _UNKNOWN
 
 
 def cells(row: Mapping[str, Any], measures: Sequence[str], number: str = "{}") -> list[str]:

@@ -26,8 +26,8 @@ from store.report.svg import Picture, picture
 from store.service.convergence import FEW, recorded
 from store.service.labelling import LabellingService, new_session
 
-# If too few fits were recorded, the model is fitted again to the first judgements, to these shares
-# of all. Larger collections are not fitted again, because it would take too long.
+# If too few fits were recorded, the model is fitted again to these shares of the judgements, the
+# first judgements in each case. Large collections are not fitted again, which would take too long.
 _REPLAYED_SHARES = (0.1, 0.2, 0.35, 0.5, 0.7, 0.85)
 _MOST_ITEMS = 500
 _MOST_ANSWERS = 20_000
@@ -135,11 +135,12 @@ def growth_of(service: LabellingService) -> list[dict[str, Any]]:
     n_answers = session.n_votes
     if n_answers == 0:
         return []
-    points = [
-        point
-        for point in recorded(service.collection, session.goal)
-        if 0 < (point["answers"] or 0) < n_answers and point["expected"] is not None
-    ]
+    points = []
+    for point in recorded(service.collection, session.goal):
+        n_answers_then = point["answers"] or 0  # the number may be unknown
+        is_known = n_answers_then > 0 and point["expected"] is not None
+        if is_known and n_answers_then < n_answers:  # the last point is computed below
+            points.append(point)
     is_small = len(service.items) <= _MOST_ITEMS and n_answers <= _MOST_ANSWERS
     if len(points) < _ENOUGH_FITS and is_small:
         points = _replayed_points(service)

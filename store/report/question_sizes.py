@@ -34,16 +34,17 @@ def facts_of_sizes(
 
     Cost: a sort of the judgements.
     """
-    n_items = 2 + np.count_nonzero(judgements.further >= 0, axis=1)
+    # A row is a judgement. A vote is a comparison of two items, and a row may have several votes.
+    size_of_row = 2 + np.count_nonzero(judgements.further >= 0, axis=1)
     votes = SharedVotes.of(judgements, sets=True)
+    size_of_vote = size_of_row[votes.rows]
     is_right, is_checked = _check_votes(votes, judgements, study)
-    size_of_vote = n_items[votes.rows]
-    facts: list[dict[str, Any]] = []
     is_undo = judgements.answer == UNDO
-    for size in np.unique(n_items[~is_undo]).tolist():
-        has_size = n_items == size
-        is_answer = has_size & judgements.is_answer
+    facts: list[dict[str, Any]] = []
+    for size in np.unique(size_of_row[~is_undo]).tolist():
+        row_has_size = size_of_row == size
         vote_has_size = size_of_vote == size
+        is_answer = row_has_size & judgements.is_answer
         n_comparisons = int(np.count_nonzero(vote_has_size))
         facts_of_size: dict[str, Any] = {
             "items": size,
@@ -53,7 +54,7 @@ def facts_of_sizes(
             **_facts_of_checked(is_right[is_checked & vote_has_size]),
         }
         if spent is not None:
-            costs = spent(np.flatnonzero(has_size & ~is_undo))
+            costs = spent(np.flatnonzero(row_has_size & ~is_undo))
             facts_of_size |= costs
             facts_of_size |= _per_comparison(costs, n_comparisons)
         facts.append(facts_of_size)
@@ -105,13 +106,15 @@ def _check_votes(votes: SharedVotes, judgements: Judgements, study: Study) -> tu
         Whether each vote is right, and whether the order is known so that the vote is checked.
     """
     # A side is 1 for the item with the lower number, -1 for the other item, 0 for neither.
+    side = np.sign(votes.better - 0.5)
     holdout_number = judgements.strategies.get(HOLDOUT, -1)  # -1 if there is no hold-out
     is_holdout = judgements.strategy[votes.rows] == holdout_number
-    side = np.sign(votes.better - 0.5)
-    holdout_side = np.where(is_holdout, side, 0.0)
+    holdout_side = np.where(is_holdout, side, 0.0)  # all other votes do not count
     correct_side = np.sign(_sums_of_others(votes, holdout_side))
     _set_gold_sides(correct_side, votes, study)
-    is_checked = ~is_holdout & (side != 0) & (correct_side != 0)
+    has_preference = side != 0
+    is_order_known = correct_side != 0
+    is_checked = ~is_holdout & has_preference & is_order_known
     return side == correct_side, is_checked
 
 
@@ -125,12 +128,12 @@ def _sums_of_others(votes: SharedVotes, side: F64) -> F64:
         votes: the votes, sorted by pair and annotator.
         side: the side of each vote; 0 for a vote that does not count.
     """
-    # `first` marks an annotator's first vote about a pair, so the cumulative sum numbers the groups
-    # of votes with the same pair and annotator.
+    # A group is all votes of one annotator about one pair. `first` marks the first vote of each
+    # group, so the cumulative sum numbers the groups.
     group = np.cumsum(votes.first) - 1
-    sums_of_pairs = np.bincount(votes.pair, side, minlength=1)
-    sums_of_groups = np.bincount(group, side, minlength=1)
-    sums_of_others: F64 = sums_of_pairs[votes.pair] - sums_of_groups[group]
+    sum_of_pair = np.bincount(votes.pair, side, minlength=1)
+    sum_of_group = np.bincount(group, side, minlength=1)
+    sums_of_others: F64 = sum_of_pair[votes.pair] - sum_of_group[group]
     return sums_of_others
 
 

@@ -179,15 +179,16 @@ def read_table(
 
 
 def without_older_counts(table: I64, *, has_mistakes_only: bool) -> I64:
-    """Fill in the iterations with mistakes where an old store did not record them.
+    """Fill in when pairs were first wrong, where an old store did not record it.
 
     In such rows the first iteration with a mistake is NOT_COUNTED.
 
     Args:
         table: pairs, as `read_table` yields them; changed in place.
         has_mistakes_only: whether the run added only wrong pairs to its sets of pairs, as with
-            `--pairs wrong`. Then the iteration that added a pair is the first iteration in which
-            the pair was wrong. Otherwise no mistake is known.
+            `--pairs wrong`. Then the first mistake is from the iteration that added the pair, and
+            the recorded last mistake stays. Otherwise an old store does not tell mistakes from
+            other pairs, so the pair counts as never wrong.
 
     Returns the table.
     """

@@ -56,10 +56,11 @@ def sql_of_update(new: str) -> tuple[str, str]:
     # which is higher than all iterations.
     is_added_now = f"{new}.first_iteration < pairs.first_iteration"
     is_wrong_again = f"{new}.last_iteration > pairs.last_iteration"
+    is_first_mistake = f"{is_wrong_again} AND pairs.times = 0"
     # {column: (condition under which the column changes, its new value)}
     changes = {
         "first_iteration": (is_added_now, f"{new}.first_iteration"),
-        "first_wrong": (f"{is_wrong_again} AND pairs.times = 0", f"{new}.last_iteration"),
+        "first_wrong": (is_first_mistake, f"{new}.last_iteration"),
         "times": (is_wrong_again, "pairs.times + 1"),
         "last_iteration": (is_wrong_again, f"{new}.last_iteration"),
     }
@@ -170,7 +171,7 @@ def _has_stored_winners(connection: Connection, added: AddedPairs) -> bool:
 
 
 def _find_stored(connection: Connection, iteration: int, is_same_pair: str) -> tuple[I64, int]:
-    """Find the pairs of the temporary table `given` that are stored.
+    """Find which pairs of the temporary table `given` are stored already.
 
     Args:
         connection: an open transaction.

@@ -45,7 +45,7 @@ MEASURED = [
 
 
 class Run:
-    """A run as `Store.start_run` or `Store.run` returns it.
+    """A training run in the store, with its pairs, iterations, answers and status.
 
     It stores the pairs of a training, as a `PairSink`. Its operations wait for a server that is
     restarted.
@@ -84,7 +84,7 @@ class Run:
 
     @property
     def status(self) -> str:
-        """One of `STATUSES`, or `killed` if the run is `running` but its process has ended.
+        """`running`, `done`, `interrupted`, `failed`, or `killed` if a running process has ended.
 
         Whether a process on another host has ended is unknown, so such a run stays `running`.
         """
@@ -92,13 +92,13 @@ class Run:
 
     @property
     def status_text(self) -> str:
-        """The status for messages, with the host if it is another host, as in `running on db2`."""
+        """The status in words, with the host of a run on another machine: `running on db2`."""
         row = self._row()
         return in_words(status_of(row), row.host)
 
     @property
     def phase(self) -> str | None:
-        """The phase of the run by its status and settings, see `phase_of`."""
+        """The phase of a training: `choosing` (its settings), `training` or `done`; else None."""
         return phase_of(self.status, self.config)
 
     def settle(self, config: Mapping[str, Any]) -> None:
@@ -137,14 +137,14 @@ class Run:
 
         Cost: one transaction; in SQLite about 1 us for a new pair, 2 us for a stored pair.
         """
-        only_counted = ComparedPairs.empty()
+        further_mistakes = ComparedPairs.empty()
         if wrong is not None:
-            is_counted_in_pairs = wrong.is_in(pairs.where(pairs.wrong))
-            only_counted = wrong.where(wrong.wrong & ~is_counted_in_pairs)
+            mistakes_in_pairs = pairs.where(pairs.wrong)
+            further_mistakes = wrong.where(wrong.wrong & ~wrong.is_in(mistakes_in_pairs))
 
         def add_all(connection: Connection) -> int:
             n_new = self._add_in_parts(connection, split, iteration, pairs, in_set=True)
-            self._add_in_parts(connection, split, iteration, only_counted, in_set=False)
+            self._add_in_parts(connection, split, iteration, further_mistakes, in_set=False)
             return n_new
 
         return self.database.retrying(add_all, write=True)
@@ -327,7 +327,7 @@ class Run:
         return self._observed(frames.margins_frame)
 
     def mistakes_frame(self) -> pd.DataFrame:
-        """Make a frame with one row per iteration, split and two bins of ranks.
+        """Make a frame of mistakes by rank: a row per iteration, split and pair of bins of ranks.
 
         `upper` is the bin of a pair's better rank, `lower` the bin of its worse rank. A row counts
         the pairs of different grades that were `compared`, and the `wrong` pairs among them.
@@ -469,12 +469,12 @@ class Run:
     def _with_attributes(self, frame: pd.DataFrame) -> pd.DataFrame:
         """Return a frame after setting the `attrs` that plots need."""
         rows = self._iterations(IterationRow.iteration, IterationRow.best)
-        best_iterations = [row.iteration for row in rows if row.best]
+        best_iterations = [row.iteration for row in rows if row.best]  # each the best so far
         kept_ranker = self.kept
         keeps_comparator = kept_ranker is None or kept_ranker["kind"] == "sortnet"
         frame.attrs["run"] = self.id
         frame.attrs["kept"] = None
-        if best_iterations and keeps_comparator:
+        if best_iterations and keeps_comparator:  # another ranker is from no iteration
             frame.attrs["kept"] = best_iterations[-1]
         frame.attrs["iterations"] = len(rows)
         return frame
@@ -508,7 +508,7 @@ def _check_columns(iteration: Mapping[str, object]) -> None:
 
 
 def phase_of(status: str, config: Mapping[str, Any]) -> str | None:
-    """Return the phase of a run of `sortnet train`, one of `PHASES`; None for any other run.
+    """Return the phase of a run of `sortnet train`: choosing, training or done; else None.
 
     A run is `choosing` while its settings leave the scaling or the weight decay open.
 
@@ -561,10 +561,11 @@ class _QueryTable:
         Raises:
             StoreError: on a pair whose documents are not in one query.
         """
-        query_of_winner = np.searchsorted(self.first, pairs.i, side="right") - 1
-        query_of_loser = np.searchsorted(self.first, pairs.j, side="right") - 1
-        is_invalid = query_of_winner != query_of_loser
-        is_invalid |= np.maximum(pairs.i, pairs.j) >= self.n_docs
+        query_of_winner = self._query_of_documents(pairs.i)
+        query_of_loser = self._query_of_documents(pairs.j)
+        are_apart = query_of_winner != query_of_loser
+        is_number_too_high = np.maximum(pairs.i, pairs.j) >= self.n_docs
+        is_invalid = are_apart | is_number_too_high
         if is_invalid.any():
             row = int(np.argmax(is_invalid))
             raise StoreError(
@@ -572,6 +573,14 @@ class _QueryTable:
                 f"not two documents of one query (there are {self.n_docs} documents)"
             )
         return query_of_winner.astype(np.int64, copy=False)
+
+    def _query_of_documents(self, documents: NDArray[Any]) -> NDArray[np.intp]:
+        """Return the number of each document's query, the last query that begins at or before it.
+
+        Numbers that are too high seem to belong to the last query.
+        """
+        n_queries_begun = np.searchsorted(self.first, documents, side="right")
+        return n_queries_begun - 1
 
     def conditions_on_query(self, qid: str) -> list[ColumnElement[bool]]:
         """Return conditions that select the pairs of a query by the number of the winner.

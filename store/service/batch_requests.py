@@ -153,8 +153,8 @@ class BatchRequests:
     def _cached_verdicts(self, lease: Lease, questions: Sequence[AskedQuestion]) -> list[Verdict]:
         """Return a cached verdict on a question in each order; empty if the cache lacks one."""
         judge = self.judge
-        # A check compares the model's new answer with an earlier one. If the model answers at
-        # random, a second use of one random answer would count as a second opinion.
+        # A check needs a new answer of the model. If the model answers at random, a cached answer
+        # would count twice.
         is_check = lease.question.strategy in CHECKS
         if self.cache is None or is_check or is_random(judge.request):
             return []

@@ -160,6 +160,7 @@ class Judging(WorkerPool[Lease]):
         return super()._most_open(n_workers)
 
     def _stop_waiting(self) -> None:
+        """At an interrupt, wait for the store's server no longer."""
         self._patience.stop()
 
     def _next(self, most: int) -> list[Lease]:
@@ -184,9 +185,11 @@ class Judging(WorkerPool[Lease]):
         return super().is_over or self.service.remaining.stop
 
     def _key(self, question: Lease) -> Hashable:
+        """Identify a leased question by the id of its lease."""
         return question.id
 
     def _items(self, question: Lease) -> set[str]:
+        """Return the ids of a question's items."""
         ids = self.service.items.ids
         return {ids[item] for item in question.question.items}
 
@@ -199,10 +202,12 @@ class Judging(WorkerPool[Lease]):
         return asked_question_of(self.service, question, turned=turned)
 
     def _is_fresh(self, question: Lease) -> bool:
+        """Whether a question checks the model or the judge, so that no cache may answer it."""
         return question.question.strategy in CHECKS
 
     @property
     def _idle_seconds(self) -> float:
+        """Seconds without an answer after which the leases are renewed."""
         return self.service.lease_seconds / 4
 
     def _on_idle(self) -> None:
@@ -210,6 +215,7 @@ class Judging(WorkerPool[Lease]):
         self._patience.retry_while_away(partial(self.service.held, self.annotator))
 
     def _after_answers(self) -> None:
+        """Fit the model to the new answers."""
         self.service.keep_up(side_by_side=not self.judge.in_caller_thread)
 
     def _keep_answer(self, question: Lease, verdicts: Sequence[Verdict]) -> None:
@@ -289,6 +295,7 @@ class Judging(WorkerPool[Lease]):
         return new_leases[0] if new_leases else None
 
     def _release(self) -> None:
+        """Release the annotator's open questions, so that others can be asked."""
         self._patience.retry_while_away(partial(self.service.release, self.annotator))
 
     def _progress(self) -> tuple[str, str]:

@@ -209,7 +209,7 @@ def _ask(
     end = judging.end()
     if end.reason == EndReason.INTERRUPTED:
         raise KeyboardInterrupt
-    # If the judge failed at every question, nothing is left, too, but this is a failure.
+    # If the judge failed at every question, nothing is left to ask. This is a failure, too.
     has_only_failed = end.reason == EndReason.NOTHING_LEFT and end.failed and not end.answered
     if end.reason == EndReason.FAULT or has_only_failed:
         raise _failure(judging, end)

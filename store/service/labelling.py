@@ -197,9 +197,7 @@ class LabellingService:
         """
         with self._lock:
             for judgements in (self.session.judgements(), self._excluded_judgements):
-                is_about_item = (judgements.left == item) | (judgements.right == item)
-                is_about_item |= (judgements.further == item).any(axis=1)
-                if (is_about_item & judgements.by(annotator)).any():
+                if _has_judged(judgements, annotator, item):
                     return True
         live_leases = self.collection.leases(annotator)
         return any(item in lease.question.items for lease in live_leases)
@@ -634,6 +632,13 @@ class LabellingService:
         if max(question.items) >= self.session.n_items:
             return False
         return all(map(self.session.allows, question.pairs))
+
+
+def _has_judged(judgements: Judgements, annotator: str, item: int) -> bool:
+    """Whether a judgement of an annotator is about an item."""
+    is_about_item = (judgements.left == item) | (judgements.right == item)
+    is_about_item |= (judgements.further == item).any(axis=1)
+    return bool((is_about_item & judgements.by(annotator)).any())
 
 
 def _most_unfitted(session: Session) -> int:

@@ -28,7 +28,7 @@ class StorePatience:
     def __init__(
         self, database: Database, seconds: float, name: str, notify: Callable[[str], None] = note
     ) -> None:
-        """Set the time for which the server may be away from the first failed attempt on."""
+        """Set how long the server may be away, counted from the first attempt that fails."""
         self._database = database
         self._seconds = seconds
         self._name = name

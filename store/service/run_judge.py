@@ -91,6 +91,7 @@ class _Pool(WorkerPool[Question]):
         )
 
     def _stop_waiting(self) -> None:
+        """At an interrupt, wait for the store's server no longer."""
         self._patience.stop()
 
     def _next(self, most: int) -> list[Question]:
@@ -102,7 +103,7 @@ class _Pool(WorkerPool[Question]):
         return questions
 
     def queue_unanswered(self, split: Split, questions: Sequence[Question]) -> None:
-        """Queue the questions about a part of the data (`split`) that have no answer yet."""
+        """Queue each question without an answer; `split` is the part of the data."""
         self.split = split
         self.waiting = [
             question for question in questions if self.pair_of(question) not in self.targets
@@ -113,9 +114,11 @@ class _Pool(WorkerPool[Question]):
         return self.split, *question.pair
 
     def _key(self, question: Question) -> Hashable:
+        """Identify a question by its pair of documents."""
         return self.pair_of(question)
 
     def _items(self, question: Question) -> set[str]:
+        """Return the ids of a question's documents."""
         ids = self.documents[self.split].ids
         return {ids[question.left], ids[question.right]}
 
@@ -133,6 +136,7 @@ class _Pool(WorkerPool[Question]):
         )
 
     def _is_fresh(self, question: Question) -> bool:
+        """Whether a question is for validation, so that no cache may answer it."""
         return self.split == "vali"
 
     def _keep_answer(self, question: Question, verdicts: Sequence[Verdict]) -> None:
@@ -329,7 +333,7 @@ class RunJudge:
             self._workers = list(self.judge.make_workers())
         pool = self._pool
         questions = [self._question(split, low, high) for split, low, high in pairs]
-        # The second time, only the questions are asked at which the judge has failed.
+        # The second round asks only the questions at which the judge failed in the first round.
         for _ in range(ATTEMPTS):
             pool.queue_unanswered(split, questions)
             if pool.waiting and not pool.is_over:

@@ -53,7 +53,7 @@ def collection_to_sort(
 
 
 def _store_new_texts(collection: Collection, texts: Mapping[str, str | None]) -> None:
-    """Store the passed texts for the judge that differ from the stored texts.
+    """Store the judge's question and instructions if they differ from the stored texts.
 
     Args:
         texts: {"question": text, "instructions": text}; None or an empty text: keep the stored

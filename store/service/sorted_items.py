@@ -216,6 +216,7 @@ def ranking_frame(ranking: Ranking, given_items: GivenItems, ids: Sequence[str])
         frame.insert(0, "group", [groups[item] for item in given_items.number])
     place_of_item = np.empty(len(ranking), np.int64)  # the inverse of the permutation `order`
     place_of_item[ranking.order] = np.arange(len(ranking))
+    # Equal values that are one item stay in the order of the input.
     best_first = np.argsort(place_of_item[numbers], kind="stable")
     return frame.iloc[best_first]
 

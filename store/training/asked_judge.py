@@ -288,12 +288,15 @@ class AskedJudge:
             return
         if not is_stored_whole(stored):
             raise _not_stored("a judge whose key comes from a function", folder.path)
-        risky_argument = "judge" if isinstance(judge, Program) else "server"
-        is_given_again = self.changes is not None and risky_argument in self.changes
-        if not is_own_store and not is_given_again:
+        if is_own_store:
+            return
+        # Another user's store could name a harmful program, or a server that collects keys.
+        argument = "judge" if isinstance(judge, Program) else "server"
+        is_given_again = self.changes is not None and argument in self.changes
+        if not is_given_again:
             raise SortNetError(
                 f"{folder} names a store that is not yours by default: give "
-                f"{self.names.get(risky_argument, 'judge')} again, or {self._name('store')}"
+                f"{self.names.get(argument, 'judge')} again, or {self._name('store')}"
             )
 
     def _resumed(self, stored: Mapping[str, Any]) -> tuple[MachineJudge, str]:
@@ -306,12 +309,12 @@ class AskedJudge:
             SortNetError: on a change of an argument that the stored judge does not have.
         """
         question = self.question or stored["question"]
-        judge = recorded_judge(stored)
+        stored_judge = recorded_judge(stored)
         if self.changes is None:
-            return self.judge or judge, question
-        names_of_judge = record_of(judge, question).keys()
+            return self.judge or stored_judge, question
+        arguments_of_judge = record_of(stored_judge, question).keys()
         for argument in self.changes:
-            if argument not in names_of_judge:
+            if argument not in arguments_of_judge:
                 raise SortNetError(
                     "cannot resume the run, it was started with another judge, which has no "
                     f"{self._name(argument)}"
@@ -320,7 +323,7 @@ class AskedJudge:
 
 
 def _other_than_before(name: str) -> SortNetError:
-    """Make the error that a resumed run had another judge, or another argument of its judge.
+    """Make the error for resuming a run with another judge, or another argument of its judge.
 
     Args:
         name: the name of the judge or the argument in the message.

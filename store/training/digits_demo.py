@@ -193,7 +193,7 @@ def _test_demo(
         fold: the images of all parts.
         store: the store's URL, without its password.
     """
-    test = fold.test or fold.vali
+    test = fold.test or fold.vali  # only other folds may lack a test part
     n_pairs = {split: len(training.run.pairs(split)) for split in SPLITS}
     sortings = _sort_by_each(model, comparators, test, training)
     means = [float(sorting.correlations.mean()) for sorting in sortings]

@@ -145,12 +145,7 @@ def refuse_without_content(
     if not isinstance(judge, LanguageModel) or judge.prompt is not None:
         return
     has_content = any(documents.texts) or any(documents.images) or documents.shown is not None
-    # Ids in a table may be names, which a model can compare. Ids in LETOR text are only codes.
-    are_ids_names = any(not id.replace(".", "").isdigit() for id in documents.ids)
-    # Only a table has a folder of images. LETOR text has none, and its first feature is named 1.
-    is_letor = documents.root is None and documents.feature_names[:1] == ("1",)
-    can_compare_ids = are_ids_names and not is_letor
-    if has_content or can_compare_ids:
+    if has_content or _are_ids_names(documents):
         return
     names = names or {}
     raise DataError(
@@ -158,6 +153,17 @@ def refuse_without_content(
         "give a table with texts, or a template that shows item.features "
         f"({names.get('prompt', 'prompt')}), or a program ({names.get('judge', 'judge')})"
     )
+
+
+def _are_ids_names(documents: Items) -> bool:
+    """Tell whether the ids may be names, such as cities, which a language model can compare.
+
+    Ids in LETOR text are only codes, and ids of digits and dots are only numbers.
+    """
+    # Only a table has a folder of images. LETOR text has none, and its first feature is named 1.
+    is_letor = documents.root is None and documents.feature_names[:1] == ("1",)
+    are_numbers = all(id.replace(".", "").isdigit() for id in documents.ids)
+    return not is_letor and not are_numbers
 
 
 def _read_again(path: str, train: Queries) -> Rows:

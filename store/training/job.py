@@ -127,7 +127,7 @@ def read_job(
 
 
 def _nested_value(record: object, *names: str) -> Any:
-    """Return the value that is named in dicts of dicts; None if a dict or a name is missing."""
+    """Look up a value in nested dicts by a name for each level; None if a name is missing."""
     value = record
     for name in names:
         if not isinstance(value, Mapping):

@@ -75,7 +75,7 @@ class TrainingRun:
 
     @property
     def finished(self) -> bool:
-        """Whether the state to resume from is the state after the last iteration."""
+        """Whether the run has done its last iteration already, so that nothing is left to train."""
         return self.state is not None and self.state.finished
 
     def judged(self, split: Split) -> Queries:

@@ -46,13 +46,14 @@ def votes_of_foreign_rows(
     Raises:
         DataError: if it is not certain which items a row is about.
     """
-    form = form or _form_of_columns({*rows.columns})
+    if form is None:
+        form = _form_of_columns({*rows.columns})
     if form is None:
         return rows
     missing = [name for name in FOREIGN_COLUMNS[form] if name not in rows.columns]
+    if missing and not rows.lines:
+        return rows  # an empty file has no columns
     if missing:
-        if not rows.lines:
-            return rows  # an empty file has no columns
         columns = f"needs {', '.join(missing)}; has {listed(rows.columns)}"
         refuse(str(rows.path), f"a file of {form} {columns}")
     records = [
