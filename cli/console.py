@@ -212,7 +212,7 @@ def width() -> int | None:
 
 
 def print_table(header: Sequence[str], rows: Sequence[Sequence[str]], left: int = 1) -> None:
-    """Print a table on stdout, with a bold header in a terminal; see `table`."""
+    """Print a table with aligned columns on stdout, with a bold header in a terminal."""
     header_line, *lines = table(header, rows, left)
     put(header_line, bold=True)
     for line in lines:

@@ -115,7 +115,7 @@ class _MainGroup(click.Group):
         """Run a command, report its error in one line, and end with its exit code."""
         _fill_closed_streams()
         args = tuple(sys.argv[1:] if args is None else args)
-        # Without the standalone mode, click leaves the reporting of errors to `_exit_code_of`.
+        # In the standalone mode, click itself would report errors and end the process.
         options = {**extra, "standalone_mode": False, "obj": args}
         run_command = partial(super().main, list(args), "sortnet", **options)
         with notes_on_stderr(), signals_restored():
@@ -161,7 +161,7 @@ def _exit_code_of(run_command: Callable[[], Any]) -> int:
 
 
 def _message_of(error: BaseException) -> str:
-    """Make the message that reports an error of a type in `_REPORTED`."""
+    """Make the message for an error that is reported in one line."""
     match error:
         case click.UsageError():
             return _usage_message(error)

@@ -89,7 +89,7 @@ class GoalType(click.ParamType):  # type: ignore[type-arg]
 
 
 def _goal_of_share(text: str) -> Goal | None:
-    """Parse the share of pairs that may be wrong; None if it is not above 0 and below 0.5."""
+    """Parse the share of pairs that may be wrong, which is between 0 and 0.5; else return None."""
     from sortnet.preference.goal import Goal
 
     try:

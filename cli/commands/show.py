@@ -69,7 +69,7 @@ def show(
 
 
 def _show_run(store: str | None, run: str, *, follow: bool, interval: float, as_json: bool) -> None:
-    """Print a run of a store, or follow the run until it ends; see `show`."""
+    """Print a run of a store, or follow the run until it ends."""
     with open_run(store, run) as stored:
         if follow:
             print_until_it_ends(stored, interval)

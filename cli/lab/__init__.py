@@ -1,1 +1,1 @@
-"""Commands of `sortnet experiment`: options, computation of cells, and output."""
+"""Commands of `sortnet experiment`: options, computation of results, and output."""

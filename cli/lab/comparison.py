@@ -176,7 +176,7 @@ def mean_text(value: float, error: float, best: bool = False) -> str:
 
 
 def _mean_seconds(results: Results) -> pd.Series[float]:
-    """Return the mean CPU seconds of the cells of each ranker, indexed by its name."""
+    """Return the mean CPU seconds of each ranker on a part of the data, by the ranker's name."""
     import pandas as pd
 
     seconds = [cpu_seconds(result) for _, result in results.results]

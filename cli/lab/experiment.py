@@ -205,7 +205,7 @@ def _compare(
     convention: str,
     **options: Any,
 ) -> int:
-    """Compare rankers on the divisions of the data, with a cell for each ranker on each division.
+    """Compare rankers, each of which is fitted and tested on all divisions of the data.
 
     Args:
         splits: the divisions, see `sortnet.lab.splits`.

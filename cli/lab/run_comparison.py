@@ -47,7 +47,7 @@ def run_comparison(
     *,
     spread: Spread = "error",
 ) -> int:
-    """Compute the cells, measure their results, print the summary and write the files.
+    """Compute missing results, measure all results, print the summary and write the files.
 
     Args:
         cells: the cells of the comparison.

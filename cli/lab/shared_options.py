@@ -1,4 +1,4 @@
-"""Options of every command that computes cells of an experiment."""
+"""Options of all commands that compute results of an experiment."""
 
 from __future__ import annotations
 

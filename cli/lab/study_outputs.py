@@ -45,7 +45,7 @@ def run_study(
     as_json: bool,
     command: str,
 ) -> int:
-    """Compute the cells of a study that are not stored, print its table and write its files.
+    """Compute the results of a study that are not stored, print its table and write its files.
 
     Args:
         name: name of the study.
@@ -79,7 +79,7 @@ def run_study(
 def _figures(
     name: str, points: Sequence[Point], results: Results, cache: Path | None
 ) -> pd.DataFrame:
-    """Make the frame of the study's figures from the cells that have a result.
+    """Make the frame of the study's figures from all results that could be computed.
 
     Raises:
         SortNetError: if no cell has a result.

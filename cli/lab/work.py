@@ -1,4 +1,4 @@
-"""Compute the cells of an experiment that the store lacks, and store their results."""
+"""Compute the results of an experiment that the store lacks, and store them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class RunOptions(NamedTuple):
-    """Options of every command of `sortnet experiment` about computing cells and storing results.
+    """Options of `sortnet experiment` that say how results are computed and stored.
 
     Attributes:
         store: the store of results; None for the default store.
@@ -77,7 +77,7 @@ class _Stopwatch:
 
 
 class TimeLeft:
-    """Estimates how long the cells that are left take, by the times of the cells that are done.
+    """Estimates how long the remaining cells take, by the times of the cells that are done.
 
     A cell is expected to take as long as the mean of the same ranker's cells that are done, or, if
     there is none, as long as the mean of all cells that are done. Several processes share the work.
@@ -110,7 +110,7 @@ class TimeLeft:
 
 
 def results_of(cells: Sequence[Cell], run_options: RunOptions, progress: Progress) -> Results:
-    """Load the results of cells from the store, and compute and store the missing results.
+    """Load the results that the store has, and compute and store the missing results.
 
     A new result is stored at once, so that an interrupted command can be resumed.
 
@@ -151,7 +151,7 @@ def _stored_results(store: Store, keys: Sequence[str]) -> dict[str, Result]:
 
 
 def _say_what_is_to_do(n_cells: int, n_to_do: int, jobs: int) -> None:
-    """Say how many cells have a stored result, and how many are to be computed."""
+    """Say how many results are stored already, and how many are to be computed."""
     n_stored = n_cells - n_to_do
     if n_stored:
         say(f"worked out before: {n_stored} of {count(n_cells, 'cell')}")
@@ -163,7 +163,7 @@ def _say_what_is_to_do(n_cells: int, n_to_do: int, jobs: int) -> None:
 def _compute(
     to_do: Sequence[tuple[str, Cell]], store: Store, run_options: RunOptions, progress: Progress
 ) -> Iterator[tuple[str, Cell, Outcome]]:
-    """Compute cells, store each result at once, and tell how long the remaining cells take.
+    """Compute results, store each at once, and tell how long the remaining results take.
 
     Args:
         to_do: the cells, each with its key.

@@ -100,7 +100,7 @@ def _next_name(name: str) -> str | None:
 
 
 def put_facts(facts: Mapping[str, str], *, err: bool = False) -> None:
-    """Print a line for each fact, on stderr if `err` is true; see `fact_lines`."""
+    """Print a line for each fact, on stderr if `err` is true."""
     for line in fact_lines(facts):
         put(line, err=err)
 

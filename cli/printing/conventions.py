@@ -8,7 +8,7 @@ from cli.console import table
 
 
 def interval(share: float, n: int) -> str:
-    """Tell the 95 % interval of an accuracy on n judged pairs, by Wilson's score interval.
+    """Write the 95 % interval of an accuracy on n judged pairs, which is Wilson's score interval.
 
     Args:
         share: the accuracy, a share of the pairs.

@@ -143,7 +143,7 @@ def _fitted_service(collection: Collection, options: LabelOptions) -> LabellingS
 
 
 def _answers_left(number: int | None, labelled: Sequence[Mapping[str, Any]]) -> int | None:
-    """Return how many of `number` answers are still to be given; None: there is no such limit.
+    """Return how many of `number` answers are still to be given; None if `number` is None.
 
     `labelled` has facts about the labelling so far, a dict for each criterion and annotator.
     """

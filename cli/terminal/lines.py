@@ -50,7 +50,7 @@ class Lines:
         self._printed_explanation = ""
 
     def ask(self, lease: Lease, status_line: str, renew: Callable[[], bool]) -> Reply:
-        """Print a question, and read lines until a line is a reply; see `Front.ask`.
+        """Print a question, and read lines until a line is a reply.
 
         `renew` is not called: the lease is not extended while the next line is awaited.
         """

@@ -113,7 +113,7 @@ class Screen:
         self._is_late = False  # whether the lease is lost
 
     def ask(self, lease: Lease, status_line: str, renew: Callable[[], bool]) -> Reply:
-        """Show a question and wait for the keys of an answer; see `Front.ask`.
+        """Show a question and wait for the keys of an answer.
 
         New instructions are shown before the question. The time of the answer leaves out the time
         in which the annotator writes a comment or looks at the ranking or the help.

@@ -228,7 +228,7 @@ def _line_about_answers(job: TrainingJob) -> str:
 
 
 def _lines_about_choice(job: TrainingJob) -> Iterator[str]:
-    """Yield lines with the measure that chooses the best iteration, and the data it is from."""
+    """Yield lines with the measure that chooses the best iteration, and the data it uses."""
     measure = job.metrics[0]
     if job.is_asked:
         yield _line_about_answers(job)

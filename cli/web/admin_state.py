@@ -291,7 +291,7 @@ def _curve(
     remaining = service.remaining
     n_answers = service.session.n_votes
     share_expected_right = 1 - remaining.wrong
-    # A share of fewer than `FEW` held-out answers would say little.
+    # A share of only a few held-out answers would say little.
     share_predicted = remaining.holdout_right if remaining.holdout_n >= FEW else None
     latest_fit: dict[str, Any] = plain(
         {"answers": n_answers, "expected": share_expected_right, "holdout": share_predicted}

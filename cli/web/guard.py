@@ -280,7 +280,7 @@ class Upload:
         return body if len(body) <= MOST_BYTES else None
 
     async def discard(self) -> None:
-        """Read the rest of the body, at most `MOST_DISCARDED` bytes, and throw it away."""
+        """Read the rest of the body, up to a limit, and throw it away."""
         n_bytes = 0
         while not self._complete and n_bytes < MOST_DISCARDED:
             n_bytes += len(await self._next_part())

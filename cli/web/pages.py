@@ -93,7 +93,7 @@ class Pages:
             The number of questions `left`, or None; their `range` in words; `stop`, whether the
             goal is reached; and `why`, the reason that the page shows if it has no questions.
         """
-        # `is_fitted` is read before `remaining`: a first fit that ends in between must not make a
+        # `is_fitted` is read first: in the other order, a first fit that ends in between would make a
         # forecast from before the fit look valid.
         is_fitted = all(service.is_fitted for service in self.services)
         remaining = [service.remaining for service in self.services]
@@ -146,7 +146,7 @@ class Pages:
     def answer(
         self, criterion: str | None, lease: str, judgement: Judgement, markdown: bool = False
     ) -> dict[str, Any]:
-        """Store an answer; return the annotator's progress and next questions, see `next`.
+        """Store an answer; return the annotator's progress and next questions.
 
         If the question was answered already, the first answer counts, and is returned as `counted`.
 

@@ -83,7 +83,7 @@ def _row(items: Items, ranking: Ranking, item: int) -> dict[str, Any]:
 
 
 def _value_texts(ranking: Ranking, item: int) -> dict[str, str]:
-    """Write an item's values as {column: text}; only a goal with a top has the column `TOP`."""
+    """Write an item's values as {column: text}, with a column about the top if the goal has one."""
     names = COLUMNS if ranking.among_top is None else (*COLUMNS, TOP)
     return {name: page_cell(name, getattr(ranking, name)[item]) for name in names}
 

@@ -290,7 +290,7 @@ def _draw_p_cell(axes: Axes, column: int, row: int, p: float, is_row_better: boo
     cell_colour = _NOT_SIGNIFICANT
     text = _p_text(p)
     if p < _SIGNIFICANT:
-        # `_LEVELS` begins with the highest bound, so the last bound above p is the closest bound.
+        # The levels begin with the highest bound, so the last bound above p is the closest bound.
         cell_colour = [colour for bound, colour in _LEVELS if p < bound][-1]
         _, darkest_colour = _LEVELS[-1]
         text_colour = "white" if cell_colour == darkest_colour else INK

@@ -112,7 +112,7 @@ def _lines_of_clauses(text: str, *, n_characters: int) -> list[str]:
 def one_panel(
     width: float, height: float, title: str, remark: str | None = None
 ) -> tuple[Figure, Axes]:
-    """Make a figure with a single panel; return the figure and the panel, see `new_figure`."""
+    """Make a figure with a single panel; return the figure and the panel."""
     figure, (axes,) = new_figure(width, height, rows=1, columns=1, title=title, remark=remark)
     return figure, axes
 
@@ -120,7 +120,7 @@ def one_panel(
 def grid(
     n_panels: int, most_in_row: int, title: str, remark: str | None = None, share: bool = False
 ) -> tuple[Figure, list[Axes]]:
-    """Make a figure with a number of panels, at most `most_in_row` in a row; see `new_figure`."""
+    """Make a figure with a number of panels, at most `most_in_row` in a row."""
     n_columns = min(n_panels, most_in_row)
     n_rows = -(-n_panels // n_columns)  # rounded up
     width = max(_PANEL_WIDTH * n_columns, _LEAST_WIDTH)

@@ -42,7 +42,7 @@ Figure: TypeAlias = Interval | Share | None  # None: unknown
 
 
 def figures_of(report: Mapping[str, Any] | None) -> list[Figure]:
-    """Return the figures of an annotator's report, in the order of `TITLES`.
+    """Return the figures of an annotator's report, in the order of their titles.
 
     Args:
         report: an `AnnotatorReport` as a dict. If None, all figures are None.

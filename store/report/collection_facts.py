@@ -69,7 +69,7 @@ def facts_of_criteria(
     pictures: bool = True,
     progress: Progress = lambda text: None,
 ) -> list[dict[str, Any]]:
-    """Collect the facts of each criterion of a collection, see `facts_of`.
+    """Collect the facts of the report of each criterion of a collection.
 
     If the collection has no criteria, the list has one entry, the facts of the collection.
     """

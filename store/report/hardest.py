@@ -41,7 +41,7 @@ class _PairRow(NamedTuple):
     wrong_in: str
 
 
-# {field of `_PairRow`: head of its column}
+# {name of a cell of a wrong pair: head of its column}
 _HEADS_OF_PAIRS = {
     "query": "query",
     "part": "part",

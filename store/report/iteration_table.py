@@ -127,7 +127,7 @@ def flat(record: Iteration) -> dict[str, Any]:
 
 
 def quality_of(config: Mapping[str, Any]) -> str:
-    """Return the name of a run's RankQuality, or `LABELLING` if the run is a labelling.
+    """Return the name of a run's RankQuality; a run that records a labelling has `LABELLING`.
 
     Args:
         config: the settings of the run.

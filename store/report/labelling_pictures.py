@@ -159,7 +159,7 @@ def _replayed_points(service: LabellingService) -> list[dict[str, Any]]:
     n_replayed = 0
     for share in _REPLAYED_SHARES:
         n_judgements = int(share * len(judgements))
-        if n_judgements <= n_replayed:
+        if n_judgements <= n_replayed:  # no further judgement: there are only a few
             continue
         replay.replay(judgements[n_replayed:n_judgements])
         n_replayed = n_judgements

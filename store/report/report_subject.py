@@ -52,7 +52,7 @@ def subject_of(store: str | None, name: str) -> Subject:
 
 
 def _run_or_collection(name: str, run_id: str) -> Subject:
-    """Choose between a run and a collection that both have a name; a note tells which is taken.
+    """Choose between a run and a collection of the same name; a note tells which is taken.
 
     Args:
         name: the name of both; the name of the run may be a prefix of its id, or `last`.

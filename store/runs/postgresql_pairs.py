@@ -162,7 +162,7 @@ def _is_of_split(added: AddedPairs) -> str:
 
 
 def _has_stored_winners(connection: Connection, added: AddedPairs) -> bool:
-    """Tell whether a pair is stored whose winner is in the range of the added pairs' winners."""
+    """Tell whether the store has a pair whose winner is in the range of the added winners."""
     winner = added.pairs.i
     # The pairs ascend by their winners, so all winners are between the first and the last winner.
     is_in_range = f"pairs.winner BETWEEN {int(winner[0])} AND {int(winner[-1])}"

@@ -84,7 +84,7 @@ class Run:
 
     @property
     def status(self) -> str:
-        """`running`, `done`, `interrupted`, `failed`, or `killed` if a running process has ended.
+        """The stored status; `killed` in place of `running` if the process of the run has ended.
 
         Whether a process on another host has ended is unknown, so such a run stays `running`.
         """
@@ -158,7 +158,7 @@ class Run:
         *,
         in_set: bool,
     ) -> int:
-        """Add an iteration's pairs in parts of `_ADDED_AT_ONCE`, and return how many are new.
+        """Add an iteration's pairs in parts that need little memory; return how many are new.
 
         Args:
             connection: an open transaction.
@@ -214,7 +214,7 @@ class Run:
 
     @property
     def kept(self) -> dict[str, Any] | None:
-        """Facts about the model that the run has kept, see `RunRow`; None before the run's end."""
+        """Facts about the model that the run has kept; None before the end of the run."""
         facts: dict[str, Any] | None = self._row().kept
         return facts
 
@@ -283,7 +283,7 @@ class Run:
         return frames.answers_frame(answers, queries)
 
     def finish(self, status: str) -> None:
-        """Store the run's status, one of `STATUSES`, with its time.
+        """Store the run's status (running, done, interrupted or failed) with its time.
 
         The status `running` means that this process continues the run.
         """
