@@ -306,7 +306,7 @@ class _InBlocks(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, rows: Tensor, weights: Tensor) -> Tensor:
-        """Multiply documents, (n, d), with weights, (d, H), in blocks of `_BLOCK` documents."""
+        """Multiply documents, (n, d), with weights, (d, H), in blocks of 1,024 documents."""
         ctx.save_for_backward(rows)
         out = rows.new_empty(len(rows), weights.shape[1])
         blocks, _ = _blocks_of(rows)

@@ -211,11 +211,11 @@ def _fill_sides(inputs: Floats, scale: Floats, shift: Floats, sides: Floats) -> 
 def _fill_tanh(x: Floats) -> None:
     """Replace float32 numbers by their tanh, in place.
 
-    With the coefficients of `_ODD` and `_EVEN`, tanh h is
+    With the coefficients a and b of a rational approximation, tanh h is
 
         h (a13 h^12 + a11 h^10 + ... + a1) / (b6 h^6 + b4 h^4 + b2 h^2 + b0),
 
-    evaluated by Horner's rule in q = h^2, for |h| up to `_BOUND`; beyond it h is set to the bound.
+    evaluated by Horner's rule in q = h^2, for |h| up to a bound; beyond it h is set to the bound.
     """
     f = x.dtype.type  # the coefficients must be float32, else the sums would be float64
     bound = f(_BOUND)

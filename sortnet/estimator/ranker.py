@@ -723,7 +723,7 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
             raise ModelError(f"{source}: damaged info: {error!r}") from None
 
     def _restore_unchecked(self, model: Ranker, info: Mapping[str, Any]) -> Self:
-        """Restore the fitted state; see `_restore`, which turns every error into a ModelError."""
+        """Restore the fitted state; damaged info raises an error of any class."""
         self._restore_columns(model, info)
         # The info of a model of `sortnet train` is empty. If the model was trained on items, which
         # a describer describes, their column with the role `group` has the queries; without such a

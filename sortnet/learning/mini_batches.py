@@ -329,14 +329,15 @@ class QueryPairs:
         n_docs = self.doc_offsets[ranges.queries + 1] - starts
         winner = self.winner[pairs].astype(np.int64)
         loser = self.loser[pairs].astype(np.int64)
-        # The pairs have at most twice as many documents as pairs.
-        has_few_documents = n_docs.sum() > 2 * (len(pairs) + _LONG)
-        if has_few_documents:  # of long queries: take only the documents in pairs
+        # A mini-batch has at most two documents for each pair. If its queries have many more, take
+        # only the documents in pairs.
+        has_unused_documents = n_docs.sum() > 2 * (len(pairs) + _LONG)
+        if has_unused_documents:
             docs, indexes = np.unique(np.append(winner, loser), return_inverse=True)
             winner_indexes, loser_indexes = np.split(indexes, 2)
             return docs, winner_indexes, loser_indexes
-        # Take all documents of the queries, since np.unique would take longer. Then the numbers of
-        # a query's documents are only shifted.
+        # Otherwise take all documents of the queries, since np.unique would take longer. The new
+        # numbers of a query's documents are their indexes into `docs`, shifted.
         docs = joined_ranges(starts, n_docs)
         starts_in_batch = np.cumsum(n_docs) - n_docs
         shift_of_pair = np.repeat(starts_in_batch - starts, ranges.n)

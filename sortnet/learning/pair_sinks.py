@@ -186,7 +186,7 @@ def keys_of_all(queries: Queries, key: I64) -> I64:
 
 @dataclass(frozen=True)
 class _OwnPairs:
-    """Pair sink of a process that learns from a shard, see `own_pairs`.
+    """Pair sink of a process that learns from a shard; converts the shard's document numbers.
 
     Attributes:
         sink: the inner sink, whose pairs have the document numbers of all queries.

@@ -103,7 +103,7 @@ def _average_precision_changes(ranking: _Ranking, upper: I64, lower: I64) -> F64
     hits = ranking.sum_in_query(relevant)
     inverse_ranks = ranking.sum_in_query(relevant / rank)
     hits_above = hits[upper] - relevant[upper]  # hits(a - 1)
-    # B of the docstring; it also includes 1 / b if the lower document is relevant.
+    # The sum B of the formulas, plus 1 / b if the lower document is relevant.
     between_and_lower = inverse_ranks[lower] - inverse_ranks[upper]
     lower_moves_up = (hits_above + 1) / rank[upper] - hits[lower] / rank[lower]
     lower_moves_up += between_and_lower - 1 / rank[lower]

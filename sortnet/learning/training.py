@@ -503,7 +503,7 @@ class _Steps:
 def _restore_moments(
     optimizer: torch.optim.Optimizer, net: NeuralComparator, moments: Mapping[str, Tensor]
 ) -> None:
-    """Put tensors that `_Steps.moments` returned after an earlier share into a new optimiser.
+    """Put the optimiser's tensors after an earlier share of the steps into a new optimiser.
 
     Args:
         optimizer: the new optimiser of the net's weights.

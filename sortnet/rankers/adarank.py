@@ -208,7 +208,7 @@ def _boost_with_repeats(
 
 
 def _measures(part: Queries, scores: F64, metric: Metric) -> F64:
-    """Measure the ranking of each query by scores; a query without a measure has NaN.
+    """Rank each query by scores, and measure the ranking; NaN if the measure is undefined.
 
     Args:
         part: graded queries.

@@ -113,7 +113,8 @@ class _Trials:
 
     Attributes:
         train, vali: the queries that each trial learns from, and is measured on.
-        make_for: function that makes the comparator of a trial, see `_outcomes`.
+        make_for: function (settings, number of columns) -> function that makes the comparator of a
+            trial from a seed.
         done: the finished trials, in the order in which they were run.
         progress: function that is called with a line of text before each trial.
         on_trial: function that is called with each trial that is finished.

@@ -41,7 +41,7 @@ class Node(NamedTuple):
 
 
 def leaf(value: float) -> Node:
-    """Make a leaf, a node with `_LEAF` in place of a feature and its value as the threshold."""
+    """Make a leaf: a node with -1 in place of a feature, and with its value as the threshold."""
     return Node(_LEAF, value, left=0, right=0, missing=False)
 
 

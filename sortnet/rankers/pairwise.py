@@ -152,7 +152,7 @@ class PairwiseSettings(NetSettings):
 
     @property
     def takes_judged(self) -> bool:  # type: ignore[override]
-        """Whether the ranker learns from judged pairs: only if it learns from all pairs."""
+        """Whether the ranker takes judged pairs, as it does if it learns from all pairs."""
         return self.pairs_from == "all"
 
     def solve(

@@ -78,7 +78,7 @@ class PosteriorRanker(Ranker):
         return scores
 
     def margins(self, queries: Queries, i: ArrayLike, j: ArrayLike) -> F32:
-        """Compute the margins (m,) of documents i over documents j, see `Scores.prefer`."""
+        """Compute the margins (m,) of documents i over j: E[s_i - s_j] / √(Var[s_i - s_j])."""
         prepared = self.comparator.prepare(self.scaled(queries).features)
         return self.comparator.prefer(prepared, np.asarray(i), np.asarray(j))
 

@@ -147,7 +147,7 @@ def _save_if_better(
     record: Iteration,
     state: State,
 ) -> None:
-    """Save the best model so far if the iteration found it; a callback of the loop.
+    """Callback of the loop that saves the best model so far if the iteration found it.
 
     Args:
         save: function that saves a model.
@@ -178,7 +178,7 @@ def _choose_settings(
 
 
 def _return_freed_memory(record: Iteration, state: State) -> None:
-    """Give memory that an iteration has freed back to the system; a callback of the loop."""
+    """Callback of the loop that gives memory, freed by an iteration, back to the system."""
     return_freed()
 
 

@@ -96,8 +96,9 @@ def boosted(
 
     A stump h has the value 1 above a threshold of a feature, else 0. A round gives each pair of a
     better document i and a worse document j a weight W, and chooses the stump with the largest |r|,
-    where r = Σ W (h_i - h_j). The score of a document is the sum Σ α h over the rounds, where α is
-    the `_weight_of_stump`.
+    where r = Σ W (h_i - h_j). The score of a document is the sum Σ α h over the rounds. The weight
+    α of a stump is half the logarithm of the ratio of the weights of the pairs that the stump
+    orders rightly and wrongly.
 
     Args:
         train: graded queries.
@@ -201,7 +202,7 @@ def _binned(X: F32) -> tuple[I64, F64]:
         x = column[~is_missing]
         if not len(x):
             continue
-        shares_below = np.linspace(0, 1, n_thresholds)[:-1]  # no value is above the largest one
+        shares_below = np.linspace(0, 1, n_thresholds)[:-1]  # without 1, since no value is larger
         quantiles = np.quantile(x, shares_below, method="lower")
         # A threshold below all values separates documents with a value from documents without.
         below_all = np.nextafter(x.min(), np.float32(-np.inf))

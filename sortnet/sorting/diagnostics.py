@@ -44,7 +44,7 @@ class CyclicTriples:
 
 @dataclass(frozen=True)
 class RankChange:
-    """Differences of ranks between the ranking of `sort` and another ranking, see `rank_changes`.
+    """Differences of ranks between the ranking of `sort` and another ranking of the same queries.
 
     Attributes:
         against: the name of the other ranking, `shuffle 1` to `shuffle 5` or `quicksort`.
