@@ -292,6 +292,13 @@ def test_an_evaluation_set_chooses_the_iteration(parts):
     np.testing.assert_array_equal(as_lists.predict(X, qid), ranker.predict(X, qid))
 
 
+def test_the_queries_of_several_evaluation_sets_may_be_rows_of_an_array(parts):
+    X_vali, y_vali, qid_vali = made(seed=5)
+    two_parts = [(X_vali, y_vali), (X, y)]
+    small().fit(X, y, qid=qid, eval_set=two_parts, eval_qid=np.stack([qid_vali, qid]))
+    assert len(parts[1]) == 12
+
+
 def test_an_evaluation_set_may_come_in_groups_or_in_a_frame(parts):
     frame, y = framed()
     small().fit(frame, y, eval_set=(frame, y))

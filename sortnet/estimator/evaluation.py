@@ -74,7 +74,7 @@ def _one_a_part(name: str, values: Any, n: int) -> Any:
     """
     if values is not None and len(values) != n:
         raise DataError(f"{name} is a list of {len(values)}, eval_set one of {n}")
-    return values or [None] * n
+    return [None] * n if values is None else values
 
 
 def names_of_parts(eval_names: Sequence[str] | None, n: int) -> list[str]:
