@@ -51,7 +51,8 @@ class Annotators:
         side, side_sd: (a,) the bias b towards the left side, in units of an answer's noise.
         blind, blind_sd: (a,) the share of answers that do not depend on the items.
         scale: (a,) if answers are probabilities, the standard deviation of the errors of their
-            probits, see `measured`; 0 if an annotator's probabilities say no more than the words.
+            probits, see `measurement_likelihood`; 0 if an annotator's probabilities say no more
+            than the words.
     """
 
     reliability: F64
@@ -131,9 +132,16 @@ class AnswerGaps(NamedTuple):
         return AnswerGaps(*(column[rows] for column in self))
 
     def z(self, c: F64) -> tuple[F64, F64]:
-        """Return the mean and standard deviation of z, for each candidate reliability c.
+        """Compute the mean and the standard deviation of the argument of each answer's likelihood.
 
-        Both are (candidates, m).
+        The argument is z = c gap + bias + noise, for each candidate c for the reliability of the
+        answer's annotator.
+
+        Args:
+            c: (candidates,) the candidate reliabilities.
+
+        Returns:
+            (candidates, m) the means, and (candidates, m) the standard deviations.
         """
         mean = c[:, None] * self.mean + self.bias
         spread = np.sqrt(self.noise + c[:, None] ** 2 * self.variance)
