@@ -226,15 +226,16 @@ def _select_prefix(prefix: str, arrays: Arrays) -> Arrays:
 
 
 def predicted_better_without(number: int, basis: Basis, votes: Votes, *, seed: int = 0) -> bool:
-    """Tell whether other annotators' answers are predicted better if an annotator is left out.
+    """Tell whether the answers of all other annotators are predicted better without an annotator.
 
-    Each answer of another annotator is predicted from all other answers, with and without the
-    answers of this annotator. The mean log-likelihood must improve by more than a standard error.
-    All annotators count as equally reliable, as in an export of the answers: a fit with estimated
-    reliabilities hardly ever improves if an annotator is left out.
+    Each answer of the other annotators is predicted twice, from all answers but itself: with and
+    without the answers of the left-out annotator. Without them, the mean log-likelihood must be
+    higher by more than a standard error. All annotators count as equally reliable, as in an export
+    of the answers: a fit with estimated reliabilities hardly ever improves if an annotator is left
+    out.
 
     Args:
-        number: the number of the annotator.
+        number: the number of the annotator who is left out.
         basis: the features and scales of the fits.
         votes: all votes.
         seed: the seed of the sample of votes and of the draws.

@@ -333,7 +333,7 @@ class Judgements(Sequence[Judgement]):
         return table
 
     def where(self, rows: I64 | Bool) -> Judgements:
-        """Select judgements by row numbers, or by a mask of all rows.
+        """Select judgements by row numbers, or by a mask with an entry for each row.
 
         An undo that is not selected undoes nothing in the new table.
         """

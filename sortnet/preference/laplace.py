@@ -380,7 +380,11 @@ def _unknowns_of_judged(theta: F64, judged: I64, n: int, d: int) -> F64:
 def _unknowns_of_all(theta: F64, judged: I64, n: int, d: int) -> F64:
     """Extend the unknowns of a fit of the judged items, with 0 as residuals of the other items.
 
-    This undoes `_unknowns_of_judged`, where the arguments are described.
+    Args:
+        theta: (d + j + a,) d weights, the residuals of the j judged items, and a side biases.
+        judged: the judged items.
+        n: the number of items.
+        d: the number of features.
 
     Returns:
         (d + n + a,) the weights, the residuals of all n items, and the side biases.

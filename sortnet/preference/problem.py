@@ -390,7 +390,8 @@ class Problem:
     def likelihood(self, theta: F64) -> Likelihood:
         """Compute the log-likelihood of every answer, and its derivatives in z.
 
-        z is the difference of two items' scores in units of the noise, plus a side bias.
+        z is the difference of two items' scores in units of the noise, plus a side bias; see the
+        method `z`.
 
         An answer about two items has one row. An answer about a set of items has a row for each
         pair of its items: the first row has the log-likelihood of the whole answer, the others 0.

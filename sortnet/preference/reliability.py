@@ -91,7 +91,7 @@ def side_spread(square: F64) -> F64:
 
 
 class AnswerGaps(NamedTuple):
-    """Estimated score difference of each answer, from the answers of the other annotators.
+    """Estimated score difference of each answer's items, without the answers of its annotator.
 
     Given the gap s_left - s_right, the argument of the likelihood of an answer is
     z = c gap + bias + noise, with the annotator's reliability c.
@@ -207,7 +207,7 @@ def reliabilities(
 def _odds_on_grid(log_posterior: F64) -> F64:
     """Turn log-probabilities on the grid into probabilities, which add up to 1 for each annotator.
 
-    Both are (blind shares, candidate reliabilities, annotators).
+    Both arrays have the shape (blind shares, candidate reliabilities, annotators).
     """
     # The maximum of each annotator is subtracted, so that exp does not overflow.
     odds: F64 = np.exp(log_posterior - log_posterior.max(axis=(0, 1)))
@@ -218,7 +218,13 @@ def _odds_on_grid(log_posterior: F64) -> F64:
 def _log_prior(c: F64) -> F64:
     """Compute the prior log-probability of each pair of a blind share and a reliability.
 
-    The two are independent. The result is (blind shares, candidate reliabilities c).
+    A blind share and a reliability are independent under the prior.
+
+    Args:
+        c: the candidate reliabilities.
+
+    Returns:
+        (blind shares, candidate reliabilities) the log-probabilities.
     """
     log_prior_of_blind = _BLIND_POWER * np.log1p(-BLIND)
     log_prior: F64 = _log_prior_of_reliability(c) + log_prior_of_blind[:, None]
