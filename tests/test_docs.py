@@ -114,6 +114,7 @@ def on_pages() -> set[str]:
     return {name for name in COMMANDS if any(f"{line} ".startswith(f"{name} ") for line in typed)}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(COMMANDS.keys() - on_pages()))
 def test_every_example_of_a_command_that_no_page_runs_runs(name, home, quick_training, request):
     found = [typed for typed in examples(COMMANDS[name]) if typed not in NOT_RUN]
