@@ -238,8 +238,8 @@ def test_the_readme_s_python_runs(home, quick_training):
             text = block.text.replace("http://localhost:8000", url).replace("qwen3", "judge")
             run_python(replace(block, text=text), README, names)
     assert names["scores"].shape == (60,)
-    assert names["found"].items[0] == names["texts"][-1]
-    assert names["found"].ranker.rank(names["new_texts"])["item"].tolist()[0].startswith("long")
+    assert names["result"].items[0] == names["texts"][-1]
+    assert names["result"].ranker.rank(names["new_texts"])["item"].tolist()[0].startswith("long")
 
 
 @pytest.mark.parametrize("name", COMMANDS)
