@@ -69,7 +69,7 @@ def slow_rounds(part: Queries, rounds: int, *, fidelity: bool) -> np.ndarray:
 @pytest.mark.parametrize("weigh", [by_exponential, by_fidelity])
 def test_boosted_stumps_are_those_of_a_slow_one(weigh, seed):
     part = made(seed)
-    found = Forest.stumps(boosted(part, weigh, 4))(part.features)
+    found = Forest.of_stumps(boosted(part, weigh, 4))(part.features)
     slow = slow_rounds(part, 4, fidelity=weigh is by_fidelity)
     np.testing.assert_allclose(found, slow, atol=1e-6)
 
@@ -134,7 +134,7 @@ def test_the_best_stump_is_that_of_all(seed):
 
 def test_a_missing_value_stands_below_every_threshold():
     part = Queries.from_arrays([[np.nan], [3.0], [np.nan], [1.0]], [0, 1, 0, 1])
-    forest = Forest.stumps(boosted(part, by_fidelity, 2))
+    forest = Forest.of_stumps(boosted(part, by_fidelity, 2))
     assert forest(part.features)[[0, 2]].tolist() == [0, 0]
     assert (forest(part.features)[[1, 3]] > 0).all()
 

@@ -136,7 +136,7 @@ def test_as_many_trees_are_kept_as_are_best_on_the_validation_part():
     right, far_wrong = (0, 0.5, 1.0, True), (0, 0.5, -5.0, True)
     wrong = (0, 0.5, -0.1, True)
     for stumps, kept in ([(wrong, right, far_wrong), 2], [(right, right), 1], [(wrong, wrong), 1]):
-        forest, n = TreeSettings(quality="map").best_trees(Forest.stumps(stumps), vali)
+        forest, n = TreeSettings(quality="map").best_trees(Forest.of_stumps(stumps), vali)
         assert (n, len(forest.roots), len(forest.feature)) == (kept, kept, 3 * kept)
 
 
@@ -155,7 +155,7 @@ def test_as_many_trees_are_kept_as_are_best_on_the_validation_part():
     ],
 )
 def test_damaged_trees_are_refused(change, said, tmp_path):
-    forest = Forest.stumps([(0, 0.5, 1.0, True)])
+    forest = Forest.of_stumps([(0, 0.5, 1.0, True)])
     ranker = ForestRanker(TreeSettings(), unscaled(2), forest)
     ranker.save(tmp_path)
     about = json.loads((tmp_path / "model.json").read_text())

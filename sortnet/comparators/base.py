@@ -126,7 +126,10 @@ class NeuralComparator(nn.Module, ABC):
         return None
 
     def votes(self, e_i: Tensor, e_j: Tensor) -> Tensor:
-        """Compute margins (k, m) by each of the k heads; their mean over the heads is `margin`."""
+        """Compute margins (k, m) by each of the k heads; their mean over the heads is `margin`.
+
+        A head is an output of the net that compares documents by itself; most nets have one head.
+        """
         return self.margin(e_i, e_j)[None]
 
     @property
@@ -153,13 +156,20 @@ class NeuralComparator(nn.Module, ABC):
 
     @torch.no_grad()
     def verdicts(self, prepared: Tensor, i: int, j: int) -> list[dict[str, float]]:
-        """Compute the outputs of each head for documents i and j: a list of {"margin": number}.
+        """Return how each head of the net votes on two documents: a dict for each head.
 
-        A margin above 0 is a vote for document i. The dict of a CmpNN has its outputs N_> and N_<,
-        too.
+        A head is an output of the net that compares documents by itself; most nets have one head.
+        The dict has the head's "margin", which is above 0 if the head ranks document i before j.
+
+        Args:
+            prepared: (n, width) embeddings of documents, see `prepare`.
+            i, j: row numbers of the two documents in `prepared`.
         """
-        votes_on_pairs = self.votes(prepared[[i]], prepared[[j]])  # (heads, 1), for a single pair
-        return [{"margin": float(margin)} for (margin,) in votes_on_pairs]
+        # `votes` takes the embeddings of many pairs, (m, width), here of a single pair.
+        e_i = prepared[[i]]
+        e_j = prepared[[j]]
+        margins = self.votes(e_i, e_j)[:, 0]
+        return [{"margin": float(margin)} for margin in margins]
 
     @torch.no_grad()
     def prepare(self, X: F32) -> Tensor:

@@ -150,6 +150,7 @@ class CmpNN(NeuralComparator):
 
     @torch.no_grad()
     def verdicts(self, prepared: Tensor, i: int, j: int) -> list[dict[str, float]]:
+        """Return the margin of document i over j and the outputs "N_>" and "N_<", in one dict."""
         gt, lt = self.outputs(prepared[[i]], prepared[[j]])
         (verdict,) = super().verdicts(prepared, i, j)
         return [{**verdict, "N_>": float(gt), "N_<": float(lt)}]

@@ -77,26 +77,49 @@ class Shard:
 
 
 def sharded(queries: Queries, group: Group) -> Queries:
-    """Select this process's share of the queries that several processes share.
+    """Select this process's share of the queries that the processes of a group share.
 
-    A share is a run of consecutive queries. The shares are balanced by the estimated work,
-    n log2 n for a query of n documents: of K shares, the first k end with the first query at which
-    the work of all queries so far is at least k / K of the total work.
+    A share is a run of consecutive queries. All shares are about the same work, see
+    `_ends_of_shares`.
+
+    Returns:
+        The queries of the share, with a `Shard` that tells their place among all queries. A single
+        process gets all queries, without a shard.
 
     Cost: views; nothing is copied.
     """
     if group.size == 1:
         return queries
-    work_so_far = np.cumsum(queries.sizes * np.log2(np.maximum(queries.sizes, 2)))
-    total_work = work_so_far[-1] if len(queries) else 0.0
-    least_work = total_work * np.arange(1, group.size) / group.size  # k / K of the total, by k
-    last_queries = np.searchsorted(work_so_far, least_work)  # the first with at least this work
-    ends = np.minimum(last_queries + 1, len(queries))
-    bounds = [0, *ends.tolist(), len(queries)]
-    first = bounds[group.rank]
-    end = bounds[group.rank + 1]
-    shard = Shard(group, queries.offsets, first)
-    return replace(queries.take(np.arange(first, end)), shard=shard)
+    ends = _ends_of_shares(queries.sizes, group.size)
+    starts = [0, *ends[:-1]]
+    first = starts[group.rank]
+    end = ends[group.rank]
+    share = queries.take(np.arange(first, end))
+    return replace(share, shard=Shard(group, offsets=queries.offsets, first=first))
+
+
+def _ends_of_shares(sizes: NDArray[np.int64], n_shares: int) -> list[int]:
+    """Divide queries into runs of about equal work, and return the end of each run.
+
+    The end is the number of the first query after the run. The work of a query of n documents is
+    estimated as n log2 n. Run k of K ends with the query that brings the work so far to k / K of
+    the total.
+
+    Args:
+        sizes: (n_queries,) the number of documents of each query.
+        n_shares: the number of runs, K.
+    """
+    n_queries = len(sizes)
+    if n_queries == 0:
+        return [0] * n_shares
+    work_so_far = np.cumsum(sizes * np.log2(np.maximum(sizes, 2)))
+    total_work = work_so_far[-1]
+    ends = []
+    for k in range(1, n_shares):
+        work_to_reach = total_work * k / n_shares
+        n_queries_before = int(np.count_nonzero(work_so_far < work_to_reach))
+        ends.append(n_queries_before + 1)  # the next query reaches it
+    return [*ends, n_queries]
 
 
 def offsets_of_all(queries: Queries) -> NDArray[np.int64]:

@@ -201,7 +201,7 @@ def _fill_keys(bits: NDArray[np.uint32], starts: I64, keys: NDArray[np.uint64]) 
         for position in range(keys.shape[2]):
             values = bits[starts[query] + position]
             for feature in range(len(values)):
-                upper = np.uint64(_sortable(values[feature])) << np.uint64(32)
+                upper = np.uint64(_sortable(values[feature])) << _UPPER_HALF
                 keys[query, feature, position] = upper | np.uint64(position)
 
 
@@ -225,41 +225,69 @@ def _fill_ranks(keys: NDArray[np.uint64], starts: I64, ranks: F64) -> None:
     """Write the scaled rank of each value into `ranks`, given the sorted keys of `_fill_keys`.
 
     Ranks from 0 to n - 1 become numbers from -1 to 1. Equal values get the mean of their ranks; a
-    missing value, and a single value, gets 0. The lower half of a key is the position of its
-    document in the query.
+    missing value, and a single value, gets 0.
+
+    Args:
+        keys: (n_queries, n_features, n_docs) sort keys, ascending for each query and feature.
+        starts: (n_queries,) the row of each query's first document in `ranks`.
+        ranks: the scaled ranks to fill.
     """
     for query in range(len(starts)):
         begin = starts[query]
         for feature in range(keys.shape[1]):
-            key = keys[query, feature]
-            n_present = _count_present(key)
-            for k in range(n_present, len(key)):
-                ranks[begin + np.uint32(key[k]), feature] = 0
+            sorted_keys = keys[query, feature]
+            n_present = _count_present(sorted_keys)
+            for k in range(n_present, len(sorted_keys)):
+                ranks[begin + _position_in(sorted_keys[k]), feature] = 0
             lowest = -1.0 if n_present > 1 else 0.0
             factor = 2 / (n_present - 1) if n_present > 1 else 0.0
             first = 0
             while first < n_present:
-                after = _end_of_equal(key, first, n_present)
+                after = _end_of_equal(sorted_keys, first, n_present)
                 mean_rank = first + (after - first - 1) / 2
                 for k in range(first, after):
-                    ranks[begin + np.uint32(key[k]), feature] = mean_rank * factor + lowest
+                    row = begin + _position_in(sorted_keys[k])
+                    ranks[row, feature] = mean_rank * factor + lowest
                 first = after
 
 
 @njit(cache=True, nogil=True)
-def _count_present(key: NDArray[np.uint64]) -> int:
-    """Count the sorted keys before the keys of missing values, which are the last."""
-    n_present = len(key)
-    while n_present > 0 and key[n_present - 1] >> _UPPER_HALF == _MISSING:
+def _value_in(key: np.uint64) -> np.uint64:
+    """Return the upper half of a sort key: a whole number in place of the value, or _MISSING."""
+    return key >> _UPPER_HALF
+
+
+@njit(cache=True, nogil=True)
+def _position_in(key: np.uint64) -> np.uint32:
+    """Return the lower half of a sort key: the position of its document in the query."""
+    return np.uint32(key)
+
+
+@njit(cache=True, nogil=True)
+def _count_present(sorted_keys: NDArray[np.uint64]) -> int:
+    """Count the values of a feature in a query that are not missing.
+
+    Args:
+        sorted_keys: (n_docs,) the ascending sort keys of the query's values, see `_fill_keys`. The
+            keys of missing values are the last.
+    """
+    n_present = len(sorted_keys)
+    while n_present > 0 and _value_in(sorted_keys[n_present - 1]) == _MISSING:
         n_present -= 1
     return n_present
 
 
 @njit(cache=True, nogil=True)
-def _end_of_equal(key: NDArray[np.uint64], first: int, end: int) -> int:
-    """Find the end of the sorted keys that have the same value as the key at `first`."""
+def _end_of_equal(sorted_keys: NDArray[np.uint64], first: int, end: int) -> int:
+    """Find the end of the run of equal values that begins at `first`.
+
+    Args:
+        sorted_keys: (n_docs,) ascending sort keys of a query's values, see `_fill_keys`.
+        first: the place of the first key of the run.
+        end: the number of keys of values that are not missing.
+    """
     after = first + 1
-    while after < end and key[after] >> _UPPER_HALF == key[first] >> _UPPER_HALF:
+    while after < end and _value_in(sorted_keys[after]) == _value_in(sorted_keys[first]):
         after += 1
     return after
 

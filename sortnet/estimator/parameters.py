@@ -92,39 +92,49 @@ def settings_from(parameters: Mapping[str, Any], begin_with: Config | None = Non
         DataError: if a parameter has a wrong type, is no setting of this ranker, or does not fit
             the model.
     """
-    for name, types in _TYPES.items():
-        if not isinstance(parameters[name], types):
-            raise DataError(f"{name} cannot be {shown(parameters[name])}")
-    ranker = parameters["ranker"]
-    default_settings = settings_for(ranker)
-    changes = _changed_settings(parameters)
-    has_custom_comparator = callable(changes.get("comparator"))
-    if has_custom_comparator and ranker == Config.kind:
-        # A function that makes comparators is not saved in the settings; the fit gets it as an
-        # argument.
-        del changes["comparator"]
+    _refuse_wrong_types(parameters)
+    default_settings = settings_for(parameters["ranker"])
+    is_sortnet = default_settings.kind == Config.kind
+    changes = _changed_settings(parameters, is_sortnet=is_sortnet)
     random_state = parameters["random_state"]
     if begin_with is None:
-        return default_settings.changed(**changes, seed=_seed(random_state))
-    if default_settings.kind != Config.kind:
-        raise DataError(f"a ranker of kind {shown(ranker)} takes no init_model; sortnet does")
-    # A training that begins with a model has the model's seed, unless the user chooses a seed.
+        changes["seed"] = _seed(random_state)
+        return default_settings.changed(**changes)
+    if not is_sortnet:
+        ranker = shown(parameters["ranker"])
+        raise DataError(f"a ranker of kind {ranker} takes no init_model; sortnet does")
+    # Without a seed among the changes, the training has the seed of the model.
     if not _is_default("random_state", random_state):
         changes["seed"] = _seed(random_state)
     return settings_from_model(begin_with, **changes)
 
 
-def _changed_settings(parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """List the parameters that are settings and that the user has changed, by name.
+def _refuse_wrong_types(parameters: Mapping[str, Any]) -> None:
+    """Raise a DataError if a parameter that `Config` does not check has a wrong type."""
+    for name, types in _TYPES.items():
+        if not isinstance(parameters[name], types):
+            raise DataError(f"{name} cannot be {shown(parameters[name])}")
+
+
+def _changed_settings(parameters: Mapping[str, Any], *, is_sortnet: bool) -> dict[str, Any]:
+    """List the settings of the ranker that the user has changed, by name.
 
     A parameter at SortNet's default is left out, so that another kind of ranker uses its own
-    default.
+    default. A function that makes SortNet's comparators is left out, too: it is no setting that can
+    be saved, and the fit gets the function as an argument, see `custom`.
+
+    Args:
+        parameters: all parameters of the estimator.
+        is_sortnet: whether the ranker is SortNet.
     """
     changes = {}
     for name, value in parameters.items():
         is_setting = name not in OWN
         if is_setting and not _is_default(name, value):
             changes[name] = value
+    has_custom_comparator = callable(changes.get("comparator"))
+    if is_sortnet and has_custom_comparator:
+        del changes["comparator"]
     return changes
 
 

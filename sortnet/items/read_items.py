@@ -150,32 +150,54 @@ def _shown_columns(items: Items) -> set[str]:
 
 
 def _read_letor(path: Path) -> tuple[Items, Columns]:
-    """Read the documents of LETOR text as items, grouped by query; also return the roles."""
+    """Read the documents of LETOR text as items, grouped by query.
+
+    Returns:
+        The items; and the roles that the fields of a line have, as if the text were a table.
+    """
     from sortnet.tables.letor import read_letor
 
     queries = read_letor(path)
-    names = tuple(str(k + 1) for k in range(queries.n_features))
-    groups = tuple(queries.qids[queries.query_of_docs()].tolist())
-    no_content = (None,) * queries.n_docs
-    ids = _unique_docids(queries)
-    id_column = "docid"
-    if ids is None:  # the documents are named by their query and row
-        groups_and_rows = zip(groups, queries.rows.tolist(), strict=True)
-        ids = tuple(f"{group}:{row}" for group, row in groups_and_rows)
-        id_column = "qid:row"
-    for id, row in zip(ids, queries.rows.tolist(), strict=True):
-        check_id(id, f"{queries.source}, document {row + 1}")
+    qids = tuple(queries.qids[queries.query_of_docs()].tolist())  # the query of each document
+    ids, id_column = _ids_of_documents(queries, qids)
+    feature_names = tuple(str(k + 1) for k in range(queries.n_features))
+    no_content = (None,) * queries.n_docs  # LETOR text has features only
     items = Items(
         ids,
         texts=no_content,
         images=no_content,
         audio=no_content,
         features=queries.features,
-        feature_names=names,
+        feature_names=feature_names,
         source=str(path),
-        groups=groups,
+        groups=qids,
     )
-    return items, Columns(id_column, features=names, ignored=("grade",), group="qid")
+    roles = Columns(id=id_column, features=feature_names, ignored=("grade",), group="qid")
+    return items, roles
+
+
+def _ids_of_documents(queries: Queries, qids: Sequence[str]) -> tuple[tuple[str, ...], str]:
+    """Name each document by its id, or by its query and row if the ids are not unique.
+
+    Args:
+        queries: the queries of LETOR text.
+        qids: (n_docs,) the name of each document's query.
+
+    Returns:
+        The names, and in place of the name of an id column `docid` or `qid:row`.
+
+    Raises:
+        DataError: if a name cannot be the id of an item.
+    """
+    rows = queries.rows.tolist()
+    ids = _unique_docids(queries)
+    id_column = "docid"
+    if ids is None:
+        ids = tuple(f"{qid}:{row}" for qid, row in zip(qids, rows, strict=True))
+        id_column = "qid:row"
+    for id, row in zip(ids, rows, strict=True):
+        check_id(id, f"{queries.source}, document {row + 1}")
+    return ids, id_column
 
 
 def _unique_docids(queries: Queries) -> tuple[str, ...] | None:
@@ -196,7 +218,12 @@ def _check_images(items: Items, progress: Progress) -> None:
 
 
 def _read_folder(path: Path) -> tuple[Items, Columns]:
-    """Read the text, image and sound files of a folder as items; also return the roles."""
+    """Read the text, image and sound files of a folder as items.
+
+    Returns:
+        The items; and the roles `text`, `image` and `audio` of the files, as if the folder were a
+        table with the column `files`.
+    """
     suffixes = (*TEXT_FILES, *IMAGES, *AUDIO)
     with reading(path):
         root = path.resolve()

@@ -13,10 +13,10 @@ import numpy as np
 from sortnet.comparators import Make, NeuralComparator, TrainableComparator
 from sortnet.config import Config
 from sortnet.core import F32, I64, ComparedPairs, Progress, Queries
-from sortnet.core.shard import gather_rows, sum_over_processes
+from sortnet.core.shard import sum_over_processes
 from sortnet.learning.iterations import Iteration, SortResult, State
 from sortnet.learning.judges import check_can_be_learned, judged_by_data, sorted_to_check
-from sortnet.learning.pair_sinks import keys_of_all, own_keys
+from sortnet.learning.pair_sinks import gather_keys, own_keys
 from sortnet.learning.pair_weights import weights_by_quality
 from sortnet.learning.pairs_to_ask import (
     SortedPart,
@@ -102,12 +102,15 @@ class IterationSteps:
 
         Nothing is asked before the last sort, because no training follows this sort.
 
+        If several processes share the queries, each process asks about the pairs of its own
+        queries. The state has the pairs that all processes have asked about.
+
         Returns:
-            The training queries with the answers, and the state with the pairs asked about. Without
-            a judge both are unchanged.
+            The training queries with the answers, and the state with the keys of all pairs asked
+            about so far. Without a judge both are unchanged.
 
         Raises:
-            DataError: if the answers prefer no document to another.
+            DataError: if nothing can be learned, because no answer prefers a document to another.
         """
         is_last_sort = state.iteration == self.budget.iterations
         if train.judge is None or is_last_sort:
@@ -115,9 +118,7 @@ class IterationSteps:
         strategy_input = self._strategy_input(train, state)
         answered, own_asked_keys = sort_and_ask(self.config.strategy, strategy_input)
         check_can_be_learned(answered)
-        # The state has the pairs of all processes, with the document numbers of all queries.
-        asked_keys = gather_rows(answered, keys_of_all(answered, own_asked_keys))
-        return answered, replace(state, asked=asked_keys)
+        return answered, replace(state, asked=gather_keys(answered, own_asked_keys))
 
     def sort_train(self, comparator: TrainableComparator, train: Queries) -> SortResult:
         """Sort the training queries, and judge the comparisons by the data.
@@ -225,14 +226,14 @@ class IterationSteps:
             compared=ranking.compared,
             comparisons=ranking.comparisons,
         )
-        key, asked_keys = select_pairs(self.config.strategy, part)
+        key, own_asked_keys = select_pairs(self.config.strategy, part)
         if uses_sorted_pairs(self.config.strategy, train):
             pairs = pairs_to_learn(train, key, ranking.compared)
         else:  # the sort has not kept the comparisons
             pairs = answered_pairs(train, key)
         if self.config.strategy == "wrong":  # the strategy selects all compared pairs
             pairs = pairs.where(pairs.wrong)
-        return pairs, gather_rows(train, keys_of_all(train, asked_keys))
+        return pairs, gather_keys(train, own_asked_keys)
 
     def pairs_of_vali(self, ranking: SortResult) -> ComparedPairs:
         """Return the compared validation pairs; a training may choose its epoch by them."""

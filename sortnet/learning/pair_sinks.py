@@ -18,7 +18,7 @@ from sortnet.core import (
     Split,
 )
 from sortnet.core.pairs import is_in, moved
-from sortnet.core.shard import sum_over_processes
+from sortnet.core.shard import gather_rows, sum_over_processes
 from sortnet.learning.judges import judged_by_data
 
 
@@ -179,9 +179,19 @@ def own_keys(queries: Queries, key: I64) -> I64:
     return shard_key
 
 
-def keys_of_all(queries: Queries, key: I64) -> I64:
-    """Renumber the documents in keys of a shard's pairs: count from the first of all documents."""
-    return key if queries.shard is None else moved(key, queries.shard.first_doc)
+def gather_keys(queries: Queries, own_key: I64) -> I64:
+    """Join the keys of the pairs of all processes; a single process gets its own keys back.
+
+    Args:
+        queries: this process's queries.
+        own_key: (m,) keys of pairs of these queries.
+
+    Returns:
+        (n,) keys, in which documents are numbered among the queries of all processes.
+    """
+    if queries.shard is None:
+        return own_key
+    return gather_rows(queries, moved(own_key, queries.shard.first_doc))
 
 
 @dataclass(frozen=True)

@@ -81,7 +81,7 @@ def choose(
     needs_weight_decay = config.training.weight_decay is None and train.judged is not None
     # The part `missing` of a scaling marks missing values.
     missing_suffix = "+missing" if any_missing(train.features) else ""
-    if _would_spend_answers(train, vali, config):
+    if _are_answers_costly(train, vali, config):
         scaling = config.scaling or INPUTS[-1] + missing_suffix  # the last has all inputs together
         return best.changed(scaling=scaling), list(ended)
     if not needs_scaling and not needs_weight_decay:
@@ -101,10 +101,11 @@ def choose(
     return best, trials.done
 
 
-def _would_spend_answers(train: Queries, vali: Queries, config: Config) -> bool:
-    """Check whether trials would use up a judge's answers, or a limited number of answers."""
+def _are_answers_costly(train: Queries, vali: Queries, config: Config) -> bool:
+    """Check whether a judge gives the answers, or `judgements` limits the number of answers."""
     has_judge = train.judge is not None or vali.judge is not None
-    return has_judge or config.judgements is not None
+    are_limited = config.judgements is not None
+    return has_judge or are_limited
 
 
 @dataclass

@@ -115,11 +115,12 @@ class ContextSettings(Settings):
         """
         net = self.net(train.n_features)
 
-        def score(part: Queries) -> Tensor:
-            """Compute the net's scores of a part of the data, with gradients."""
-            return self.scores_of(net, part)
+        def score(queries: Queries) -> Tensor:
+            """Compute the net's scores (n_docs,) of the documents of queries, with gradients."""
+            return self.scores_of(net, queries)
 
-        return net, descend(net, train, vali, self, score, progress)
+        epochs = descend(net, train, vali, config=self, score=score, progress=progress)
+        return net, epochs
 
     def read(self, saved: Saved, n_columns: int) -> Any:
         """Make the net with the weights of a model folder."""

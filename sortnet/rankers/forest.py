@@ -30,26 +30,26 @@ class Node(NamedTuple):
         feature: number of the feature that is compared, `_LEAF` at a leaf.
         threshold: documents with values up to the threshold go left; at a leaf, its value.
         left, right: numbers of the children, where the root of the tree has the number 0.
-        missing: whether a document without a value of the feature goes left.
+        missing_goes_left: whether a document without a value of the feature goes left, not right.
     """
 
     feature: int
     threshold: float
     left: int
     right: int
-    missing: bool
+    missing_goes_left: bool
 
 
 def leaf(value: float) -> Node:
     """Make a leaf: a node with -1 in place of a feature, and with its value as the threshold."""
-    return Node(_LEAF, value, left=0, right=0, missing=False)
+    return Node(_LEAF, value, left=0, right=0, missing_goes_left=False)
 
 
 @dataclass(frozen=True, eq=False)
 class Forest:
     """Decision trees as arrays. At a node, documents with values up to the threshold go left.
 
-    >>> stump = Forest.stumps([(0, 0.5, 2.0, True)])
+    >>> stump = Forest.of_stumps([(0, 0.5, 2.0, True)])
     >>> stump(np.array([[0.5], [0.6], [np.nan]], np.float32)).tolist()
     [0.0, 2.0, 0.0]
     """
@@ -73,32 +73,34 @@ class Forest:
         for tree in trees:
             root = len(nodes)
             roots.append(root)
-            for feature, threshold, left, right, missing in tree:
-                nodes.append(Node(feature, threshold, root + left, root + right, missing))
-        features, thresholds, left_children, right_children, missing_left = zip(*nodes, strict=True)
+            for feature, threshold, left, right, missing_left in tree:
+                nodes.append(Node(feature, threshold, root + left, root + right, missing_left))
+        features, thresholds, left_children, right_children, missing_goes_left = zip(
+            *nodes, strict=True
+        )
         return cls(
             feature=np.array(features, np.int64),
             threshold=np.array(thresholds, np.float64),
             left=np.array(left_children, np.int64),
             right=np.array(right_children, np.int64),
-            missing=np.array(missing_left, np.bool_),
+            missing=np.array(missing_goes_left, np.bool_),
             roots=np.array(roots, np.int64),
         )
 
     @classmethod
-    def stumps(cls, stumps: Iterable[tuple[int, float, float, bool]]) -> Forest:
-        """Build a forest from stumps (feature, threshold, value, missing).
+    def of_stumps(cls, stumps: Iterable[tuple[int, float, float, bool]]) -> Forest:
+        """Build a forest from stumps, trees with a single threshold.
 
-        A document above `threshold` gets `value`, any other document gets 0. If `missing` is true,
-        a document without a value of the feature gets 0; if not, it gets `value`.
+        Args:
+            stumps: (feature, threshold, value, missing_gets_0) of each stump. A document above the
+                threshold gets the value, any other document gets 0. A document without a value of
+                the feature gets 0 if `missing_gets_0` is true, and the stump's value if not.
         """
         trees = []
-        for feature, threshold, value, missing in stumps:
-            left_leaf = leaf(0.0)  # for documents up to the threshold
-            right_leaf = leaf(value)
-            # The children are given by their places in the list of the tree's nodes.
-            root = Node(feature, threshold, left=1, right=2, missing=missing)
-            trees.append([root, left_leaf, right_leaf])
+        for feature, threshold, value, missing_gets_0 in stumps:
+            # The root has the number 0, the leaf of 0 the number 1, the leaf of the value 2.
+            root = Node(feature, threshold, left=1, right=2, missing_goes_left=missing_gets_0)
+            trees.append([root, leaf(0.0), leaf(value)])
         return cls.of(trees)
 
     def __call__(self, X: F32) -> F64:

@@ -29,7 +29,7 @@ from sortnet.rankers.pairwise import NetSettings
 from sortnet.threads import one_thread_an_operation
 
 _PAIRS_AT_ONCE = 1 << 22  # pairs of documents in memory, including pairs with padding
-_BYTES = 64  # memory of a pair with its gradient
+_BYTES_A_PAIR = 64  # memory of a pair of documents with its gradient
 _MOMENTUM = 0.9  # of SGD
 _RATES_OF_SGD = 10  # Adam needs a tenth of the learning rate of SGD
 EPOCHS = "Passes over the training queries."
@@ -76,7 +76,10 @@ class ListwiseSettings(NetSettings):
     def solve(
         self, train: Queries, vali: Queries, progress: Progress
     ) -> tuple[NeuralComparator, dict[str, Any]]:
-        """Train a net on the training queries; keep the epoch that ranks `vali` best.
+        """Train a net that scores documents; keep the epoch that ranks `vali` best.
+
+        The net is a DirectRanker, of which only the scores are used. Gradient descent reduces the
+        mean of `query_loss`, the loss of the scores of a whole query.
 
         Returns:
             The net, and the epoch that was kept with the number of epochs.
@@ -88,15 +91,17 @@ class ListwiseSettings(NetSettings):
         documents of each query.
         """
         longest = int(train.sizes.max())
-        refuse_too_large(_BYTES * longest**2, f"the pairs of a query of {longest} documents")
-        make_net = self.make(train.n_features)
-        net = make_net(self.seed).members[0]  # a DirectRanker is its own only member
+        n_bytes = _BYTES_A_PAIR * longest**2
+        refuse_too_large(n_bytes, f"the pairs of a query of {longest} documents")
+        net = self.random_net(train.n_features)
 
-        def score(part: Queries) -> Tensor:
-            """Compute the net's scores of a part of the data, with gradients."""
-            return net.embed(torch.from_numpy(part.features))[:, 0]
+        def score(queries: Queries) -> Tensor:
+            """Compute the net's scores (n_docs,) of the documents of queries, with gradients."""
+            embeddings = net.embed(torch.from_numpy(queries.features))
+            return net.score(embeddings)
 
-        return net, descend(net, train, vali, self, score, progress)
+        epochs = descend(net, train, vali, config=self, score=score, progress=progress)
+        return net, epochs
 
 
 def descend(

@@ -12,6 +12,7 @@ by the comparator's margins.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import pairwise
 from math import comb
@@ -20,7 +21,7 @@ from typing import Any, ClassVar
 import numpy as np
 from torch import nn
 
-from sortnet.comparators import DirectRanker, Make, TrainableComparator
+from sortnet.comparators import DirectRanker, TrainableComparator
 from sortnet.comparators.directranker import Polynomial
 from sortnet.config import COMPARATOR, RUN, TRAINING, Settings, Training, setting
 from sortnet.core import F32, I64, ComparedPairs, Progress, Queries
@@ -49,8 +50,7 @@ class NetRanker(Model):
 
     def untrained(self) -> Model:
         """Copy the ranker with random weights, with which the training began."""
-        make_net = self.config.make(self.scaler.n_columns)
-        net = make_net(self.config.seed)
+        net = self.config.random_net(self.scaler.n_columns)
         return NetRanker(self.config, self.scaler, net, feature_names=self.feature_names)
 
 
@@ -76,7 +76,7 @@ class NetSettings(Settings):
     dropout: float = setting(0.0, "Dropout rate of the hidden units.", TRAINING)
     # fmt: on
 
-    def make(self, n_columns: int) -> Make:
+    def make(self, n_columns: int) -> Callable[[int], DirectRanker]:
         """Return a function that makes the net for `n_columns` columns from a seed.
 
         A setting that is None has its default from `fixed`.
@@ -98,6 +98,11 @@ class NetSettings(Settings):
             )
 
         return make_net
+
+    def random_net(self, n_columns: int) -> DirectRanker:
+        """Make the net with random weights, which are drawn from the seed of the settings."""
+        make_net = self.make(n_columns)
+        return make_net(self.seed)
 
     def feature_part(self, n_columns: int, seed: int) -> nn.Module | None:
         """Make a module to use in place of the hidden layers; None: use the hidden layers."""
@@ -166,8 +171,7 @@ class PairwiseSettings(NetSettings):
 
         Cost: see `train_on_pairs`; 8 bytes a pair.
         """
-        make_net = self.make(train.n_features)
-        net = make_net(self.seed)
+        net = self.random_net(train.n_features)
         rng = np.random.default_rng(self.seed)
         training_pairs = chosen_pairs(train, net, self.pairs_from, rng)
         validation_pairs = ComparedPairs.empty()

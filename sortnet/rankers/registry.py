@@ -16,7 +16,7 @@ in `sortnet.rankers.sortnet` and `sortnet.rankers.model`.
 from __future__ import annotations
 
 from importlib import import_module
-from typing import Any
+from typing import Any, NamedTuple
 
 from sortnet.config import Settings
 from sortnet.errors import DataError, ModelError
@@ -37,22 +37,35 @@ KINDS: dict[str, str] = {
     "rankboost": "sortnet.rankers.stumps:StumpSettings",
     "adarank-ndcg": "sortnet.rankers.adarank:AdaRankSettings",
 }
-# Each variant is a kind of ranker together with the settings that differ from the kind's defaults.
-VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
-    "directranker-neighbours": ("directranker", {"pairs_from": "neighbours"}),
-    "directranker-random": ("directranker", {"pairs_from": "random"}),
-    "setrank": ("set-transformer", {"algorithm": "setrank"}),
-    "feta": ("fate", {"architecture": "feta"}),
-    "listnet": ("ranknet", {"algorithm": "listnet"}),
-    "listnet-star": ("ranknet", {"algorithm": "listnet-star"}),
-    "lambdarank": ("ranknet", {"algorithm": "lambdarank"}),
-    "xendcg": ("lambdamart", {"algorithm": "xendcg"}),
-    "xgboost": ("lambdamart", {"algorithm": "xgboost"}),
-    "iesr-rank": ("es-rank", {"initial": "regression"}),
-    "iesvm-rank": ("es-rank", {"initial": "ranksvm"}),
-    "cmaes-rank": ("es-rank", {"algorithm": "cma"}),
-    "frank": ("rankboost", {"algorithm": "frank"}),
-    "adarank-map": ("adarank-ndcg", {"measure": "map"}),
+
+
+class Variant(NamedTuple):
+    """A ranker with a name of its own: a kind of ranker with some settings changed.
+
+    Attributes:
+        kind: the name of the kind.
+        changes: the values that differ from the kind's default settings, by name of the setting.
+    """
+
+    kind: str
+    changes: dict[str, Any]
+
+
+VARIANTS: dict[str, Variant] = {
+    "directranker-neighbours": Variant("directranker", {"pairs_from": "neighbours"}),
+    "directranker-random": Variant("directranker", {"pairs_from": "random"}),
+    "setrank": Variant("set-transformer", {"algorithm": "setrank"}),
+    "feta": Variant("fate", {"architecture": "feta"}),
+    "listnet": Variant("ranknet", {"algorithm": "listnet"}),
+    "listnet-star": Variant("ranknet", {"algorithm": "listnet-star"}),
+    "lambdarank": Variant("ranknet", {"algorithm": "lambdarank"}),
+    "xendcg": Variant("lambdamart", {"algorithm": "xendcg"}),
+    "xgboost": Variant("lambdamart", {"algorithm": "xgboost"}),
+    "iesr-rank": Variant("es-rank", {"initial": "regression"}),
+    "iesvm-rank": Variant("es-rank", {"initial": "ranksvm"}),
+    "cmaes-rank": Variant("es-rank", {"algorithm": "cma"}),
+    "frank": Variant("rankboost", {"algorithm": "frank"}),
+    "adarank-map": Variant("adarank-ndcg", {"measure": "map"}),
 }
 
 
@@ -69,8 +82,11 @@ def kind_settings(kind: object) -> Any:
     return getattr(import_module(module), name)
 
 
-def settings_for(name: str) -> Settings:
-    """Make the default settings of the kind of ranker or the variant with a name.
+def settings_for(name: object) -> Settings:
+    """Make the default settings of the ranker with this name.
+
+    Args:
+        name: the name of a kind in `KINDS`, or of a variant in `VARIANTS`.
 
     Raises:
         ModelError: if no kind and no variant has the name.
@@ -78,8 +94,12 @@ def settings_for(name: str) -> Settings:
     >>> settings_for("frank").kind, settings_for("frank").algorithm
     ('rankboost', 'frank')
     """
-    kind, changes = kind_and_changes(name)
-    settings: Settings = kind_settings(kind)().changed(**changes)
+    settings: Settings
+    if isinstance(name, str) and name in VARIANTS:
+        variant = VARIANTS[name]
+        settings = kind_settings(variant.kind)().changed(**variant.changes)
+    else:
+        settings = kind_settings(name)()
     return settings
 
 
@@ -92,25 +112,16 @@ def kinds_of_pairs() -> list[str]:
     return [kind for kind in KINDS if settings_for(kind).takes_judged]
 
 
-def kind_and_changes(name: object) -> tuple[Any, dict[str, Any]]:
-    """Find the kind of ranker that a name belongs to, and the changes of its default settings.
-
-    Only a variant has changes. A name that is not known is returned as the kind.
-    """
-    if isinstance(name, str) and name in VARIANTS:
-        return VARIANTS[name]
-    return name, {}
-
-
 def name_of(settings: Settings) -> str:
-    """Find the name of the variant with these settings, or else the name of their kind.
+    """Find the name of the first variant with these settings, or else the name of their kind.
 
     >>> name_of(settings_for("xgboost"))
     'xgboost'
     """
     values = settings.flat()
-    for name, (kind, changes) in VARIANTS.items():
-        if kind == settings.kind and changes.items() <= values.items():
+    for name, variant in VARIANTS.items():
+        has_its_changes = variant.changes.items() <= values.items()
+        if variant.kind == settings.kind and has_its_changes:
             return name
     return settings.kind
 

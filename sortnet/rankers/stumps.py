@@ -49,7 +49,7 @@ class StumpSettings(ForestSettings):
         all pairs of different grades, and over all features of all documents.
         """
         stumps = boosted(train, _WEIGH[self.algorithm], self.rounds, progress)
-        forest, n_rounds = self.best_trees(Forest.stumps(stumps), vali)
+        forest, n_rounds = self.best_trees(Forest.of_stumps(stumps), vali)
         return forest, {"rounds": n_rounds}
 
 
@@ -107,7 +107,7 @@ def boosted(
         progress: called with a line of text in each round.
 
     Returns:
-        The stumps (feature, threshold, α, True) for `Forest.stumps`, at least one.
+        The stumps (feature, threshold, α, True) for `Forest.of_stumps`, at least one.
     """
     pairs = pairs_of_grades(train)
     better = pairs.i

@@ -25,9 +25,8 @@ from sortnet.rankers.model_folder import (
     tensors_as_bytes,
 )
 
-_ASKED = "asked"  # name of the array of pairs that the judge was asked about
-_STATE = {"iteration": int, "best_iteration": int, "best_right": float, "finished": bool}
-_OPTIMISER = "optimiser"  # prefix of the names of the optimiser's arrays
+# Types of the values of a `State` that every file has, by name.
+_VALUE_TYPES = {"iteration": int, "best_iteration": int, "best_right": float, "finished": bool}
 # Names of the arrays that torch's optimisers keep for a weight: Adam, and SGD with momentum.
 _MOMENTS = ({"step", "exp_avg", "exp_avg_sq"}, {"momentum_buffer"})
 
@@ -35,19 +34,40 @@ _MOMENTS = ({"step", "exp_avg", "exp_avg_sq"}, {"momentum_buffer"})
 def save_state(path: str | Path, state: State) -> None:
     """Write to a file the state from which a run can be resumed.
 
-    The file appears complete or not at all.
+    The file has the state's arrays by name, and its other values as JSON. It appears complete or
+    not at all.
     """
-    tensors = weights_of(state.comparator, "current") | {_ASKED: state.asked}
-    if state.best is not None:
-        tensors |= weights_of(state.best, "best")
-    for k, moments in enumerate(state.optimiser.moments):  # the moments of member k
-        for name, moment in moments.items():
-            tensors[f"{_OPTIMISER}.{k}.{name}"] = _copy_to_array(moment)
-    fields = {name: getattr(state, name) for name in (*_STATE, "best_quality")}
-    fields["has_best"] = state.best is not None
-    fields["steps"] = state.optimiser.steps
-    content = tensors_as_bytes(tensors, {"state": json.dumps(fields)})
+    values_as_json = json.dumps(_values_of_state(state))
+    content = tensors_as_bytes(_arrays_of_state(state), {"state": values_as_json})
     write_atomically(Path(path), lambda file: file.write_bytes(content))
+
+
+def _arrays_of_state(state: State) -> dict[str, Array]:
+    """Copy the arrays of a state by name: weights, pairs asked about, and the optimiser's moments.
+
+    The name of a moment is `optimiser.NUMBER_OF_NET.WEIGHT:MOMENT`.
+    """
+    arrays = weights_of(state.comparator, "current")
+    arrays["asked"] = state.asked
+    if state.best is not None:
+        arrays |= weights_of(state.best, "best")
+    for number, moments_of_net in enumerate(state.optimiser.moments):
+        for name, moment in moments_of_net.items():
+            arrays[f"optimiser.{number}.{name}"] = _copy_to_array(moment)
+    return arrays
+
+
+def _values_of_state(state: State) -> dict[str, Any]:
+    """List the values of a state that are no arrays, by name."""
+    return {
+        "iteration": state.iteration,
+        "best_iteration": state.best_iteration,
+        "best_right": state.best_right,
+        "finished": state.finished,
+        "best_quality": state.best_quality,
+        "has_best": state.best is not None,
+        "steps": state.optimiser.steps,
+    }
 
 
 def load_state(path: str | Path, make: Make, *, least: int = 0, raw: bytes | None = None) -> State:
@@ -65,42 +85,42 @@ def load_state(path: str | Path, make: Make, *, least: int = 0, raw: bytes | Non
     path = Path(path)
     raw = read_bytes(path) if raw is None else raw
     tensors = parse_tensors(raw, path)
-    fields = _state_fields(raw, path)
+    saved_values = _saved_values(raw, path)
     refuse_few(tensors, least, path)
     asked = np.empty(0, np.int64)
-    if _ASKED in tensors:
-        n_asked = tensors[_ASKED].size  # any number of pairs is allowed
-        asked = take(tensors, _ASKED, np.int64, [n_asked], path)
+    if "asked" in tensors:
+        n_asked = tensors["asked"].size  # any number of pairs is allowed
+        asked = take(tensors, "asked", np.int64, [n_asked], path)
     current = take_comparator(make, "current", tensors, path)
-    values = {name: fields[name] for name in _STATE}
+    values = {name: saved_values[name] for name in _VALUE_TYPES}
     best = None
-    if fields["has_best"]:
+    if saved_values["has_best"]:
         best = take_comparator(make, "best", tensors, path)
-        values["best_quality"] = fields["best_quality"]
-    optimiser = _take_optimiser_state(current, fields["steps"], tensors, path)
+        values["best_quality"] = saved_values["best_quality"]
+    optimiser = _take_optimiser_state(current, saved_values["steps"], tensors, path)
     refuse_rest(tensors, path)
     return State(comparator=current, best=best, asked=asked, optimiser=optimiser, **values)
 
 
-def _state_fields(raw: bytes, path: Path) -> dict[str, Any]:
-    """Read the fields of a state that are no arrays, from the header of the safetensors file."""
+def _saved_values(raw: bytes, path: Path) -> dict[str, Any]:
+    """Read the values of a state that are no arrays, from the header of the safetensors file."""
     # The file begins with the length of the header in 8 bytes, and continues with the header, in
     # which `__metadata__` has the texts that were saved with the arrays.
     length = int.from_bytes(raw[:8], "little")
     header = json.loads(raw[8 : 8 + length])
     metadata = header.get("__metadata__") or {}
-    fields = parse_json(metadata.get("state", "null"), path)
-    if not isinstance(fields, dict):
+    values = parse_json(metadata.get("state", "null"), path)
+    if not isinstance(values, dict):
         raise ModelError(f"{path}: not the state of a run")
     # A state that version 0.3 wrote has no `steps`.
-    fields = {"steps": 0, **fields}
-    check_fields(fields, {**_STATE, "has_best": bool, "steps": int}, path)
-    if fields["has_best"]:
-        check_fields(fields, {"best_quality": float}, path)
+    values = {"steps": 0, **values}
+    check_fields(values, {**_VALUE_TYPES, "has_best": bool, "steps": int}, path)
+    if values["has_best"]:
+        check_fields(values, {"best_quality": float}, path)
     # Before the first iteration, the best iteration is -1.
-    if not -1 <= fields["best_iteration"] <= fields["iteration"]:
-        raise ModelError(f"{path}: iteration cannot be {shown(fields['iteration'])}")
-    return fields
+    if not -1 <= values["best_iteration"] <= values["iteration"]:
+        raise ModelError(f"{path}: iteration cannot be {shown(values['iteration'])}")
+    return values
 
 
 def _take_optimiser_state(
@@ -116,10 +136,11 @@ def _take_optimiser_state(
     """
     if steps < 0:
         raise ModelError(f"{path}: steps cannot be {shown(steps)}")
-    if not any(name.startswith(f"{_OPTIMISER}.") for name in tensors):
+    has_moments = any(name.startswith("optimiser.") for name in tensors)
+    if not has_moments:
         return OptimiserState(steps)
     moments = [
-        _take_moments(member, f"{_OPTIMISER}.{number}.", tensors, path)
+        _take_moments(member, f"optimiser.{number}.", tensors, path)
         for number, member in enumerate(comparator.members)
     ]
     return OptimiserState(steps, tuple(moments))

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -310,23 +310,23 @@ class _Block:
             fault = "is infinite in float32"
         raise self.fault(start, f"feature {column + 1}: {self.shown(start, end)} {fault}")
 
-    def refuse_cut(self, fewest_before: int, largest: int) -> None:
+    def refuse_cut(self, fewest_before: int, n_features: int) -> None:
         """Raise DataError if the unfinished last line seems to be cut, because it lacks features.
 
-        If the file is dense, so that all earlier lines have all features, a last line with fewer
-        features is refused. If the file is sparse, only a last line without features is refused.
+        In a dense file, in which all earlier lines have all features, the last line must have all
+        features, too. In a sparse file it must have at least one feature.
 
         Args:
             fewest_before: least number of features in a line of the file's earlier blocks.
-            largest: largest feature index in the file up to the end of this block.
+            n_features: number of features of the file: the largest index of a feature so far.
         """
-        n_in_last_line = self.fields[-1, kernel.FEATURES]
-        fewest_in_block = int(self.fields[:-1, kernel.FEATURES].min(initial=MAX_FEATURES))
-        fewest = min(fewest_before, fewest_in_block)
-        is_dense = fewest == largest
-        lacks_some = is_dense and n_in_last_line < fewest
-        lacks_all = n_in_last_line == 0 and largest > 0
-        if lacks_some or lacks_all:
+        *n_in_earlier_lines, n_in_last_line = self.fields[:, kernel.FEATURES].tolist()
+        fewest_in_earlier_line = min([fewest_before, *n_in_earlier_lines])
+        if _is_dense(fewest_in_earlier_line, n_features):
+            is_cut = n_in_last_line < n_features
+        else:
+            is_cut = n_in_last_line == 0 and n_features > 0
+        if is_cut:
             raise self.fault(self.newlines[-1], f"{n_in_last_line} features")
 
     def docids(self) -> NDArray[np.bytes_] | Str | None:
@@ -343,6 +343,25 @@ class _Block:
         return np.array([self.name(start, end) for start, end in spans.tolist()])
 
 
+def _is_dense(fewest: int, n_features: int) -> bool:
+    """Check whether every line of a file has all features, given the least number in a line."""
+    return fewest == n_features
+
+
+class _FileWidth(NamedTuple):
+    """Numbers of features of a file that has been read.
+
+    Attributes:
+        path: the file.
+        fewest: least number of features in a line.
+        n_features: number of features of the file: the largest index of a feature.
+    """
+
+    path: Path
+    fewest: int
+    n_features: int
+
+
 class _Documents:
     """Collects the documents of one file or several files, block by block.
 
@@ -353,9 +372,9 @@ class _Documents:
         codes: the number of the query of each document, for each block.
         docids: for each block with document ids, its first document and its ids.
         number_of_qid: {name of a query: its number}, in the order in which queries appear.
-        largest: largest feature index in the current file.
+        n_in_file: number of features of the current file: the largest index of a feature so far.
         fewest: least number of features in a line of the current file.
-        widths: path, `fewest` and `largest` of each file that has been read.
+        widths: the numbers of features of each file that has been read.
         unfinished: file and line of each last line that lacks its newline.
     """
 
@@ -376,9 +395,9 @@ class _Documents:
         self.codes: list[I32] = []
         self.docids: list[tuple[int, NDArray[np.bytes_] | Str]] = []
         self.number_of_qid: dict[str, int] = {}
-        self.largest = 0
+        self.n_in_file = 0
         self.fewest = _NO_LINE_YET
-        self.widths: list[tuple[Path, int, int]] = []
+        self.widths: list[_FileWidth] = []
         self.unfinished: list[str] = []
 
     def add(self, block: _Block) -> None:
@@ -391,10 +410,9 @@ class _Documents:
         self.n_bytes += len(block.buf)
         if not len(block):
             return
-        largest = self._parse(block)
-        self.largest = max(self.largest, largest)
+        self.n_in_file = max(self.n_in_file, self._parse(block))
         if block.ends_in_data:
-            block.refuse_cut(self.fewest, self.largest)
+            block.refuse_cut(self.fewest, self.n_in_file)
             self.unfinished.append(block.place(len(block.lines) - 1))
         self.fewest = min(self.fewest, int(block.fields[:, kernel.FEATURES].min()))
         self.codes.append(self._query_numbers(block))
@@ -454,8 +472,8 @@ class _Documents:
         A file without data lines is left out.
         """
         if self.fewest < _NO_LINE_YET:
-            self.widths.append((path, self.fewest, self.largest))
-        self.largest = 0
+            self.widths.append(_FileWidth(path, self.fewest, self.n_in_file))
+        self.n_in_file = 0
         self.fewest = _NO_LINE_YET
 
     def finish(self) -> Queries:
@@ -481,14 +499,14 @@ class _Documents:
 
         Sparse files are accepted, because their lines leave out zeros.
         """
-        is_any_sparse = any(fewest < largest for _, fewest, largest in self.widths)
-        if is_any_sparse:
+        are_dense = all(_is_dense(file.fewest, file.n_features) for file in self.widths)
+        if not are_dense:
             return
-        expected = self.n_features or max(largest for _, _, largest in self.widths)
-        for path, n_features, _ in self.widths:
-            if n_features != expected:
-                fault = f"every line has {n_features} features, but {expected} are expected"
-                raise DataError(f"{path}: {fault}")
+        expected = self.n_features or max(file.n_features for file in self.widths)
+        for file in self.widths:
+            if file.n_features != expected:
+                fault = f"every line has {file.n_features} features, but {expected} are expected"
+                raise DataError(f"{file.path}: {fault}")
 
     def _all_docids(self) -> Str | None:
         """Join the document ids of all blocks; None if no document has an id."""
