@@ -114,6 +114,7 @@ def on_pages() -> set[str]:
     return {name for name in COMMANDS if any(f"{line} ".startswith(f"{name} ") for line in typed)}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(COMMANDS.keys() - on_pages()))
 def test_every_example_of_a_command_that_no_page_runs_runs(name, home, quick_training, request):
     found = [typed for typed in examples(COMMANDS[name]) if typed not in NOT_RUN]
@@ -237,8 +238,8 @@ def test_the_readme_s_python_runs(home, quick_training):
             text = block.text.replace("http://localhost:8000", url).replace("qwen3", "judge")
             run_python(replace(block, text=text), README, names)
     assert names["scores"].shape == (60,)
-    assert names["found"].items[0] == names["texts"][-1]
-    assert names["found"].ranker.rank(names["new_texts"])["item"].tolist()[0].startswith("long")
+    assert names["result"].items[0] == names["texts"][-1]
+    assert names["result"].ranker.rank(names["new_texts"])["item"].tolist()[0].startswith("long")
 
 
 @pytest.mark.parametrize("name", COMMANDS)

@@ -536,6 +536,7 @@ def by_number(*items: str) -> object:
     return scores.index(max(scores)), scores.index(min(scores))
 
 
+@pytest.mark.slow
 def test_a_function_of_items_sorts_by_sets():
     calls: list[tuple[str, ...]] = []
 

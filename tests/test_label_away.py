@@ -87,6 +87,7 @@ def killed(own_server: Server, monkeypatch: pytest.MonkeyPatch) -> Iterator[Serv
         yield own_server
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("workers", [1, 3])
 @pytest.mark.parametrize("by", ["program", "model"])
 def test_answers_are_kept_while_the_server_of_the_store_is_away(

@@ -59,6 +59,7 @@ def test_no_more_are_given_than_there_are():
     assert len(question_set(few, "m", 50, rng=np.random.default_rng(0))) == 6
 
 
+@pytest.mark.slow
 def test_sets_find_the_order_sooner_than_the_best_questions_one_by_one():
     def spearman(seed: int, *, together: bool) -> float:
         rng = np.random.default_rng(seed)

@@ -59,6 +59,7 @@ def test_a_page_never_replaces_the_store_that_it_is_about(tmp_path):
     assert again.answered == 0 and again.items == BY_LENGTH
 
 
+@pytest.mark.slow
 def test_the_page_of_a_run_is_written_from_another_folder_and_says_what_is_missing(
     own_trained, monkeypatch, tmp_path_factory
 ):

@@ -170,6 +170,7 @@ def test_every_strategy_meets_the_same_truths_and_improves_with_questions():
         assert mean_of(results, name, 60, "rmse").mean() < mean_of(results, name, 8, "rmse").mean()
 
 
+@pytest.mark.slow
 def test_a_seed_gives_the_same_figures_again_in_one_process_or_two():
     def figures(**options):
         found = simulate(["bald", "merge-sort"], [6, 12], n=5, seeds=3, **options)

@@ -470,6 +470,7 @@ def test_nothing_is_stored_or_asked_by_an_estimate():
     assert expected.prompt is None and not list(Path().iterdir())
 
 
+@pytest.mark.slow
 def test_a_ranker_ranks_new_texts_without_a_call():
     rng = np.random.default_rng(0)
     words = ["fine", "bad", "so"]

@@ -179,6 +179,7 @@ def test_the_admin_changes_what_is_asked(driver, replies):
         driver.execute_cdp_cmd("Emulation.setTimezoneOverride", {"timezoneId": ""})
 
 
+@pytest.mark.slow
 def test_the_curve_is_drawn_and_without_its_goal_for_a_top(driver, store, monkeypatch):
     collection = store.add_items("essays", made_items(6, d=1))
     points = [{"answers": n, "expected": 0.5 + n / 40, "holdout": n / 20} for n in (5, 10, 15)]

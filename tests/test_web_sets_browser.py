@@ -292,6 +292,7 @@ def test_markup_is_text_and_a_click_on_what_is_in_a_card_chooses_nothing(driver,
         assert page.complaints() == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("scheme", "width"), [("dark", 1200), ("light", 360)])
 def test_axe_finds_no_violation_on_a_set(driver, store, tmp_path, scheme, width):
     texts = ("# A `plan`\n\n- one\n- [two](https://e.example)", "שלום " * 90) * 6
