@@ -15,7 +15,12 @@ from scipy.stats import norm
 from sortnet.lab.simulated_probabilities import MILD, PROBABILITIES, answered
 from sortnet.preference import Judgement, problem
 from sortnet.preference.laplace import choose_scales, fit
-from sortnet.preference.likelihood import MOST_PROBIT, answers, measured, squared_error
+from sortnet.preference.likelihood import (
+    MOST_PROBIT,
+    measurement_likelihood,
+    pair_likelihood,
+    squared_error,
+)
 from sortnet.preference.posterior import information_of_measurement
 from sortnet.preference.problem import Problem
 from sortnet.preference.session import Session
@@ -32,7 +37,9 @@ PROBITS = st.one_of(
 
 
 def at(z: float, probit: float, scale: float) -> tuple[float, float, float]:
-    log_p, slope, weight = measured(np.array([z]), np.array([probit]), np.array([scale]))
+    log_p, slope, weight = measurement_likelihood(
+        np.array([z]), np.array([probit]), np.array([scale])
+    )
     return float(log_p[0]), float(slope[0]), float(weight[0])
 
 
@@ -51,7 +58,7 @@ def test_slope_and_curvature_are_derivatives_of_the_log_likelihood(z, probit, sc
 def test_the_probabilities_of_all_measurements_sum_to_one(z, scale):
     inside = np.linspace(-MOST_PROBIT, MOST_PROBIT, 20_001)[1:-1]
     some = np.full(len(inside), z)
-    density = np.exp(measured(some, inside, np.full(len(inside), scale)).log_p)
+    density = np.exp(measurement_likelihood(some, inside, np.full(len(inside), scale)).log_p)
     beyond = sum(np.exp(at(z, end, scale)[0]) for end in (-MOST_PROBIT, MOST_PROBIT))
     assert beyond + density.sum() * (inside[1] - inside[0]) == pytest.approx(1, abs=5e-3)
 
@@ -88,7 +95,7 @@ def votes_of(m: int, seed: int, *, scale: float = 0.5, n_items: int = 12) -> Vot
 def test_the_gradient_of_words_and_measurements_together():
     votes = votes_of(60, 0)
     problem = Problem(np.empty((12, 0)), votes, 2, choose_scales(np.empty((12, 0)), votes, 2))
-    assert 0 < len(problem.measured) < 60
+    assert 0 < len(problem.measurement_rows) < 60
     theta = np.random.default_rng(1).standard_normal(problem.n_unknowns)
     seen = problem.likelihood(theta)
     numeric = approx_fprime(theta, lambda t: float(problem.likelihood(t).log_p.sum()), 1e-6)
@@ -242,8 +249,8 @@ def test_a_word_is_the_sign_of_what_a_measurement_says():
     """The probability of a word is that of all measurements on its side."""
     z, scale = np.array([0.7]), np.array([0.3])
     side = np.linspace(0, MOST_PROBIT, 20_001)[:-1] + MOST_PROBIT / 40_000
-    log_p = measured(np.repeat(z, len(side)), side, np.repeat(scale, len(side))).log_p
+    log_p = measurement_likelihood(np.repeat(z, len(side)), side, np.repeat(scale, len(side))).log_p
     inside = np.exp(log_p).sum() * MOST_PROBIT / 20_000
     beyond = np.exp(log_ndtr(z[0] - MOST_PROBIT / scale[0]))
-    word = np.exp(answers(z, np.ones(1), 0.0, np.zeros(1), 0.0).log_p[0])
+    word = np.exp(pair_likelihood(z, np.ones(1), 0.0, np.zeros(1), 0.0).log_p[0])
     assert inside + beyond == pytest.approx(word, abs=1e-6)

@@ -14,7 +14,7 @@ from scipy.stats import norm, spearmanr
 from sortnet.preference.design import design
 from sortnet.preference.fitted_model import _compared_pairs, learned_features
 from sortnet.preference.laplace import choose_scales, fit
-from sortnet.preference.likelihood import answers
+from sortnet.preference.likelihood import pair_likelihood
 from sortnet.preference.posterior import information
 from sortnet.preference.problem import Problem
 from sortnet.preference.reliability import Annotators
@@ -76,7 +76,7 @@ def test_the_likelihoods_slope_and_weight_are_its_derivatives(tie, blind):
     shares = np.full(300, blind)
 
     def at(z):
-        return answers(z, target, tie, shares, 0.2)
+        return pair_likelihood(z, target, tie, shares, 0.2)
 
     h = 1e-5
     slope = (at(z + h).log_p - at(z - h).log_p) / (2 * h)
@@ -88,7 +88,9 @@ def test_the_likelihoods_slope_and_weight_are_its_derivatives(tie, blind):
 @pytest.mark.parametrize("z", [-8.0, -0.3, 0.0, 2.0, 30.0])
 @pytest.mark.parametrize("tie", [0.05, 1.0, 12.0])
 def test_the_three_answers_have_probability_one_together(z, tie):
-    p = np.exp(answers(np.full(3, z), np.array([0, 0.5, 1]), tie, np.full(3, 0.1), 0.3).log_p)
+    p = np.exp(
+        pair_likelihood(np.full(3, z), np.array([0, 0.5, 1]), tie, np.full(3, 0.1), 0.3).log_p
+    )
     assert p.sum() == pytest.approx(1)
 
 

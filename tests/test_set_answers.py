@@ -13,7 +13,7 @@ from scipy.special import softmax
 from sortnet.preference.base import Judgement
 from sortnet.preference.history import History
 from sortnet.preference.laplace import choose_scales, fit
-from sortnet.preference.likelihood import answers
+from sortnet.preference.likelihood import pair_likelihood
 from sortnet.preference.posterior_precision import Dense
 from sortnet.preference.problem import Problem
 from sortnet.preference.reliability import Annotators
@@ -184,7 +184,9 @@ def test_two_items_have_the_likelihood_of_a_pair():
     together = Problem(X, votes_of([*pairs, *sets], 4), 2, scales)
     z = alone.z(theta)
     blind = scales.annotators.blind[alone.votes.annotator]
-    expected = answers(z, alone.votes.target, scales.tie, blind, scales.ties)
+    expected = pair_likelihood(
+        z, alone.votes.target, scales.tie_threshold, blind, scales.share_of_ties
+    )
     for problem in (alone, together):
         seen = problem.likelihood(theta)
         for column, values in zip(expected, seen, strict=True):

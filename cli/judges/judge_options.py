@@ -138,7 +138,8 @@ def each_judge(values: Mapping[str, Any], annotator: str | None) -> list[dict[st
     There is a dict for each model, or one dict for a program or a person.
 
     Args:
-        values: values of the options by parameter; models, servers and keys are sequences.
+        values: {parameter of the command: value of its option}. Models, servers and keys are
+            sequences here; in the dict of a judge each is one text or None.
         annotator: value of `--as`.
 
     Raises:
@@ -150,28 +151,38 @@ def each_judge(values: Mapping[str, Any], annotator: str | None) -> list[dict[st
         raise click.UsageError("--as is for one --model: several answer under their own names")
     if len({*models}) < len(models):
         raise click.UsageError("a --model is given twice: give each once")
-    judges = []
-    for number in range(max(len(models), 1)):
-        judge_values = dict(values)
-        for option in _OPTIONS_OF_EACH_MODEL:
-            name = option.removeprefix("--")
-            judge_values[name] = _value_for(number, values[name], len(models), option)
-        judges.append(judge_values)
+    n_judges = max(len(models), 1)  # without a model, the only judge is a program or a person
+    judges = [dict(values) for _ in range(n_judges)]
+    for option in _OPTIONS_OF_EACH_MODEL:
+        parameter = option.removeprefix("--")
+        value_of_judge = _one_value_for_each(n_judges, values[parameter], option)
+        for judge, value in zip(judges, value_of_judge, strict=True):
+            judge[parameter] = value
     return judges
 
 
-def _value_for(number: int, option_values: Sequence[str], n_models: int, option: str) -> str | None:
-    """Select the value of an option for the model with the given number.
+def _one_value_for_each(
+    n_judges: int, option_values: Sequence[str], option: str
+) -> Sequence[str | None]:
+    """Return the value of an option for each judge.
 
-    The models share the value if it was given once. It is None if it was not given.
+    All judges share a value that is given once. Their values are None if no value is given.
+
+    Args:
+        n_judges: number of judges.
+        option_values: the values that the user gave, none, one or several.
+        option: name of the option, for messages.
+
+    Raises:
+        click.UsageError: if there are several values, but not one for each judge.
     """
     if not option_values:
-        return None
+        return [None] * n_judges
     if len(option_values) == 1:
-        return option_values[0]
-    if len(option_values) != n_models:
+        return [option_values[0]] * n_judges
+    if len(option_values) != n_judges:
         raise click.UsageError(f"give one {option} for all models, or one for each")
-    return option_values[number]
+    return option_values
 
 
 def judge_from_options(values: Mapping[str, Any]) -> LanguageModel | Program | None:
@@ -265,9 +276,11 @@ def refuse_together(values: Mapping[str, Any]) -> None:
     asks_server = not only_shows(values) and values.get("write_batch") is None
     if values["model"] and not values["server"] and asks_server:
         raise click.UsageError("--model needs --server URL")
-    for option in _MODEL_PARAMETERS:
-        if values[option] and not values["model"] and not only_shows(values):
-            raise click.UsageError(f"--{option.replace('_', '-')} is for --model")
+    needs_model = not values["model"] and not only_shows(values)
+    for parameter in _MODEL_PARAMETERS:
+        if needs_model and values[parameter]:
+            option = f"--{parameter.replace('_', '-')}"
+            raise click.UsageError(f"{option} is for --model")
     if values["max_cost"] is None:
         return
     price = _price_from_options(values).looked_up(values["model"] or "")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from math import isnan
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,18 +18,19 @@ if TYPE_CHECKING:
     from sortnet.lab.summaries import Spread
 
 
+@dataclass(frozen=True, eq=False)
 class Comparison:
     """Figures of a comparison of rankers, and tests of the differences between rankers.
 
-    Args:
-        results: results of the cells of the comparison.
-        measures: names of the measures; the first measure decides the order of the rankers.
-        convention: name of the convention of the figures.
-        data: path or name of the data, by which published figures are found.
-        cache: cache folder for the data; None for no cache.
-        spread: the kind of spread beside a mean in the summary.
+    A part is a fold of the data, or another division of them into training and test queries.
 
     Attributes:
+        results: results of the cells of the comparison. A cell is one ranker on one part.
+        measures: names of the measures; the first measure decides the order of the rankers.
+        convention: name of the convention of the figures, for instance how a query without a
+            relevant document counts.
+        data: path or name of the data, by which published figures are found.
+        spread: the kind of spread beside a mean in the summary.
         convention_line: a line of text that describes the convention.
         figures: a frame with a row for each query, ranker and part of the data.
         summary: a frame with a row for each ranker, the best first, see `sortnet.lab.summaries`;
@@ -36,57 +38,19 @@ class Comparison:
         published: figures of papers on the same data.
         by_query: tests of each two rankers over queries, see `sortnet.lab.significance`.
         by_part: tests of each two rankers over parts, see `sortnet.lab.significance`.
-
-    Raises:
-        SortNetError: if no cell has a result.
     """
 
-    def __init__(
-        self,
-        results: Results,
-        measures: list[str],
-        convention: str,
-        data: str,
-        cache: Path | None,
-        spread: Spread = "error",
-    ) -> None:
-        """Measure the results, summarise the figures, and test the differences between rankers.
-
-        Args:
-            results: the cells with their results.
-            measures: names of the measures; the first sorts the summary and is tested.
-            convention: name of the convention of the figures.
-            data: path or name of the data.
-            cache: cache folder for the data; None for no cache.
-            spread: the kind of spread beside a mean.
-
-        Raises:
-            SortNetError: if no cell has a result.
-        """
-        from sortnet.lab.measured import figures_of
-        from sortnet.lab.published import published_for
-        from sortnet.lab.significance import paired_by_part, paired_by_query
-        from sortnet.lab.summaries import summary
-        from sortnet.lab.tool_conventions import convention_line
-
-        if not results.results:
-            raise SortNetError(f"no ranker could be fitted: {results.failed[0][1]}")
-        self.results = results
-        self.measures = measures
-        self.convention = convention
-        self.data = data
-        self.spread = spread
-        self.figures = figures_of(results.results, measures, convention, cache=cache)
-        counts = self.figures.attrs
-        self.convention_line = convention_line(
-            convention, measures, counts["n_empty"], counts["n_queries"]
-        )
-        self.summary = summary(self.figures, measures, spread)
-        self.summary["seconds"] = self.summary["ranker"].map(_mean_seconds(results))
-        self.published = published_for(data, measures)
-        rankers = list(self.summary["ranker"])
-        self.by_query = paired_by_query(self.figures, measures[0], rankers)
-        self.by_part = paired_by_part(self.figures, measures[0], counts["ratio"], rankers)
+    results: Results
+    measures: list[str]
+    convention: str
+    data: str
+    spread: Spread
+    convention_line: str
+    figures: pd.DataFrame
+    summary: pd.DataFrame
+    published: pd.DataFrame
+    by_query: pd.DataFrame
+    by_part: pd.DataFrame
 
     def rows(self) -> list[list[str]]:
         """Write the rows of the printed summary: figures with spread, the best with a star."""
@@ -124,6 +88,71 @@ class Comparison:
             "queries, Holm's correction for all pairs of rankers"
         )
         return [marks, p]
+
+
+def compare(
+    results: Results,
+    measures: list[str],
+    convention: str,
+    data: str,
+    cache: Path | None,
+    spread: Spread = "error",
+) -> Comparison:
+    """Measure the results, summarise the figures, and test the differences between rankers.
+
+    Args:
+        results: the cells with their results. A cell is one ranker on one part of the data.
+        measures: names of the measures; the first sorts the summary and is tested.
+        convention: name of the convention of the figures, for instance how a query without a
+            relevant document counts.
+        data: path or name of the data.
+        cache: cache folder for the data; None for no cache.
+        spread: the kind of spread beside a mean.
+
+    Raises:
+        SortNetError: if no cell has a result.
+    """
+    from sortnet.lab.measured import figures_of
+    from sortnet.lab.published import published_for
+    from sortnet.lab.significance import paired_by_part, paired_by_query
+    from sortnet.lab.tool_conventions import convention_line
+
+    if not results.results:
+        _, first_reason = results.failed[0]
+        raise SortNetError(f"no ranker could be fitted: {first_reason}")
+    figures = figures_of(results.results, measures, convention, cache=cache)
+    n_queries = figures.attrs["n_queries"]
+    n_without_relevant_document = figures.attrs["n_empty"]
+    test_queries_per_training_query = figures.attrs["ratio"]
+    summary = _summarise(figures, results, measures, spread)
+    rankers = list(summary["ranker"])  # the best first
+    first_measure = measures[0]
+    return Comparison(
+        results=results,
+        measures=measures,
+        convention=convention,
+        data=data,
+        spread=spread,
+        convention_line=convention_line(
+            convention, measures, n_without_relevant_document, n_queries
+        ),
+        figures=figures,
+        summary=summary,
+        published=published_for(data, measures),
+        by_query=paired_by_query(figures, first_measure, rankers),
+        by_part=paired_by_part(figures, first_measure, test_queries_per_training_query, rankers),
+    )
+
+
+def _summarise(
+    figures: pd.DataFrame, results: Results, measures: list[str], spread: Spread
+) -> pd.DataFrame:
+    """Summarise the figures, a row for each ranker, with the mean CPU seconds of its cells."""
+    from sortnet.lab.summaries import summary
+
+    frame = summary(figures, measures, spread)
+    frame["seconds"] = frame["ranker"].map(_mean_seconds(results))
+    return frame
 
 
 def published_rows(published: pd.DataFrame) -> tuple[list[str], list[list[str]]]:

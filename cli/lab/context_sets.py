@@ -1,4 +1,4 @@
-"""`sortnet experiment context`: rankers on sets whose ranking depends on the whole set."""
+"""`sortnet experiment context`: compare rankers where an item's rank depends on all other items."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import click
 
 from cli.console import progress, put, say, write_output
-from cli.lab.comparison import Comparison, published_rows
+from cli.lab.comparison import Comparison, compare, published_rows
 from cli.lab.work import RunOptions, results_of
 from cli.options import command_line
 from cli.printing.results import Result, Table, print_result, table_of_cells
@@ -69,7 +69,7 @@ def run_comparison(
     with progress() as status:
         results = results_of(cells, run_options, status)
         status("measuring")
-        comparison = Comparison(results, measures, convention, data, run_options.cache, spread)
+        comparison = compare(results, measures, convention, data, run_options.cache, spread)
     if output.out is not None:
         _write(comparison, output.out)
     if output.latex:

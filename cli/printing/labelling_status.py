@@ -26,7 +26,7 @@ def short_status(service: LabellingService) -> str:
     )
 
 
-def who_answered(service: LabellingService) -> str:
+def answers_in_words(service: LabellingService) -> str:
     """Tell the number of answers, and how many people and models gave them.
 
     The text is empty if nobody has answered.
@@ -79,8 +79,8 @@ def _lines_about_group(service: LabellingService, group: str) -> list[str]:
     group_names = list(dict.fromkeys(groups_of_items))  # in the order of the standings
     standing = standings[group_names.index(group)]
     counts = f"{count(standing.items, 'item')}, {count(standing.answers, 'answer')}"
-    wrong = service.session.goal.expected(standing.wrong)
-    return [f"{printable(group)}: {counts}; {wrong}"]
+    expected_errors = service.session.goal.expected(standing.wrong)
+    return [f"{printable(group)}: {counts}; {expected_errors}"]
 
 
 def _note_on_shares_of_votes(service: LabellingService) -> str:
@@ -101,20 +101,27 @@ def _note_on_shares_of_votes(service: LabellingService) -> str:
 
 
 def _status_lines(service: LabellingService, *, verbose: bool) -> list[str]:
-    """Tell the number of answers in the collection and the distance to the goal, then notes."""
-    answers = who_answered(service)
+    """Write the lines about a collection: its number of answers, the distance to the goal, notes.
+
+    Args:
+        service: the labelling service of the collection.
+        verbose: whether to add details of the distance, and how well the model predicts answers.
+    """
+    answers = answers_in_words(service)  # such as "9 answers by 2 people"
     if not answers:
         return [f"no judgements yet: sortnet label {shlex.quote(service.collection.name)}"]
     remaining = service.remaining
     lines = [f"{len(service.items)} items, {answers}; {short_status(service)}"]
-    if remaining.apart:
-        lines.append(remaining.apart)
-    note = _note_on_shares_of_votes(service)
-    if note:
-        lines.append(note)
+    note_on_uncompared_items = remaining.apart
+    note_on_shares_of_votes = _note_on_shares_of_votes(service)
+    for note in (note_on_uncompared_items, note_on_shares_of_votes):
+        if note:
+            lines.append(note)
     if not verbose:
         return lines
     set_size = service.study.set_size
     if set_size > 2:
         lines.append(f"questions are about {set_size} items")
-    return [*lines, *remaining.details, remaining.checked]
+    sentences_on_distance = remaining.details
+    sentence_on_model_check = remaining.checked
+    return [*lines, *sentences_on_distance, sentence_on_model_check]

@@ -26,7 +26,7 @@ class Bold(str):
 
 @dataclass(frozen=True)
 class Column:
-    """A column of a table for people.
+    """A column of a printed table.
 
     Args:
         title: title of the column.
@@ -42,7 +42,7 @@ class Column:
 
 @dataclass(frozen=True)
 class Table:
-    """A table for people to read.
+    """A table to print, with a line for each row.
 
     Args:
         columns: the columns, which convert a row to the texts of its cells.
@@ -159,7 +159,7 @@ class Result:
     Args:
         name: key of the value in the JSON document.
         value: rows, or one record.
-        text: lines and tables for people.
+        text: the lines and tables that are printed if JSON is not requested.
         notes: sentences about the value, each of which is a line.
         next: the command to run next, if there is one.
         is_noted_in_text: whether the text contains the notes, so that no notes are printed on

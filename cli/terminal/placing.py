@@ -55,7 +55,8 @@ def place_item(
         raise SortNetError(f"collection {collection.name!r} has no item {id!r}")
     if items.ids.index(id) in service.study.retired:
         raise SortNetError(f"item {id!r} is retired: sortnet items restore brings it back")
-    # A killed run of this annotator may have left reserved pairs, which are taken over and freed.
+    # An earlier run of the same annotator may have been killed while it had pairs reserved. This
+    # process takes over these reservations, and then cancels them.
     service.held(asking.annotator)
     service.release(asking.annotator)
     search = _Search(asking, front, items.ids.index(id), number)

@@ -15,7 +15,8 @@ from cli.web.pages import Pages, People
 from cli.web.replies import render_page, render_tables
 from cli.web.request_values import criterion_in, decision_in, text_in, view_in
 from cli.web.token_routes import Handler, LinkRequest, routes_behind_token
-from sortnet.preference.study import ABOUT_ONE
+from sortnet.preference.study import ABOUT_ONE, Decision
+from store.collections.collection import Collection
 from store.collections.collection_rows import LONGEST_NAME, is_name
 
 
@@ -79,22 +80,37 @@ class AdminHandlers:
         return JSONResponse({"name": name, "path": f"/a/{self._people.add(name)}"}, 201)
 
     def _decide(self, request: LinkRequest) -> Response:
-        """Store a decision about one criterion, or about all criteria; reply with its number.
+        """Store the admin's decision, and reply with its number.
 
-        The number is None if the same decision was stored before.
+        The number is None if nothing was stored, because the decision was stored before. A decision
+        that is stored for several criteria has a number in each; the reply has the first number.
         """
         criterion = criterion_in(request.body)
         decision = decision_in(request.body, self._people.tokens)
-        is_about_all_criteria = criterion is None and decision.kind not in ABOUT_ONE
-        if is_about_all_criteria:
-            collection = self._pages.collection
-        else:
-            collection = self._state_of(criterion).service.collection
+        collection = self._collection_to_decide_for(criterion, decision)
         stored_decisions = collection.decide(decision)
-        self._pages.sync()
-        self._people.read()
+        self._show_stored_decisions()
         number = stored_decisions[0].number if stored_decisions else None
         return JSONResponse({"number": number}, 201)
+
+    def _collection_to_decide_for(self, criterion: str | None, decision: Decision) -> Collection:
+        """Return the criterion that a decision is about, or the collection with all its criteria.
+
+        Args:
+            criterion: name of the criterion that the request names; None if it names none. Then the
+                decision is about all criteria. But a kind of decision that must be about a single
+                criterion is about the first criterion.
+            decision: the decision.
+        """
+        must_be_about_one = decision.kind in ABOUT_ONE
+        if criterion is None and not must_be_about_one:
+            return self._pages.collection
+        return self._state_of(criterion).service.collection
+
+    def _show_stored_decisions(self) -> None:
+        """Read the stored decisions and the links again, so that all pages follow them at once."""
+        self._pages.sync()
+        self._people.read()
 
     def _file_of_item(self, request: LinkRequest) -> Response:
         """Reply with the image or sound of an item."""

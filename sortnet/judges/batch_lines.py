@@ -39,6 +39,11 @@ class RequestId(NamedTuple):
     lease: str
     order: int  # 1; 2 if the items of the question are in the reverse order
 
+    @property
+    def has_order_of_lease(self) -> bool:
+        """Whether the request shows the items in the order of the leased question."""
+        return self.order == 1
+
     def __str__(self) -> str:
         return f"{self.batch}-{self.lease}-{self.order}"
 

@@ -209,18 +209,19 @@ class SessionAsking:
         Random pairs are called `uniform` in the question, because `random` is the name of the
         hold-out.
         """
-        view = self.view(request.annotator, request.free, request.taken)
+        annotator = request.annotator
+        view = self.view(annotator, request.free, request.taken)
         for strategy in self._strategies:
             pair = strategy(view, request.rng)
             if pair is None:
                 continue
             items = grown_set(view, pair, request.set_size, request.rng)
             if strategy is random_pair:
-                probability = 1 / self._pairs.count  # the same for all pairs
-                return self._question(request, items, "uniform", probability)
+                p_of_pair = 1 / self._pairs.count  # the same for all pairs
+                return self._shuffled_question(annotator, items, "uniform", probability=p_of_pair)
             # The question names the function without its suffix, such as `merge` for `merge_pass`.
             name = strategy.__name__.removesuffix("_pass").removesuffix("_pair")
-            return self._question(request, items, name)
+            return self._shuffled_question(annotator, items, name)
         return None
 
     def _choose_holdout(self, request: _Request) -> Question | None:
@@ -230,18 +231,19 @@ class SessionAsking:
         a pair is free. The other questions are about any free pair.
         """
         rng = request.rng
-        pairs_of_others = self._history.holdout_pairs(request.annotator)
+        annotator = request.annotator
+        pairs_of_others = self._history.holdout_pairs(annotator)
         shared_pairs = [pair for pair in pairs_of_others if request.free(*pair)]
         p_shared = _SHARED if shared_pairs else 0.0
         if rng.random() < p_shared:
             shared_pair = shared_pairs[rng.integers(len(shared_pairs))]
             p_of_pair = p_shared / len(shared_pairs)
-            return self._question(request, shared_pair, HOLDOUT, p_of_pair)
-        any_pair = random_pair(self.view(request.annotator, request.free), rng)
+            return self._shuffled_question(annotator, shared_pair, HOLDOUT, probability=p_of_pair)
+        any_pair = random_pair(self.view(annotator, request.free), rng)
         if any_pair is None:
             return None
         p_of_pair = (1 - p_shared) / self._pairs.count
-        return self._question(request, any_pair, HOLDOUT, p_of_pair)
+        return self._shuffled_question(annotator, any_pair, HOLDOUT, probability=p_of_pair)
 
     def _choose_repeat(self, request: _Request) -> Question | None:
         """Repeat a question that this annotator answered before, each item in another place.
@@ -255,13 +257,13 @@ class SessionAsking:
         if not self._may_be_asked(earlier, request.taken):
             return None
         first, *later = earlier.items  # the first item moves to the last place
-        return self._question_in_places([*later, first], "repeat", 1 / n_choices)
+        return self._ordered_question([*later, first], "repeat", probability=1 / n_choices)
 
     def _choose_skipped(self, request: _Request) -> Question | None:
         """Repeat the oldest question that the annotator skipped, when nothing else is left."""
         for judgement in self._history.skipped(request.annotator):
             if self._may_be_asked(judgement, request.taken):
-                return self._question(request, judgement.items, "skipped")
+                return self._shuffled_question(request.annotator, judgement.items, "skipped")
         return None
 
     def _choose_gold(self, request: _Request) -> Question | None:
@@ -274,7 +276,8 @@ class SessionAsking:
         if request.set_size > 2:
             view = self.view(request.annotator, request.free, request.taken)
             items = grown_set(view, gold_pair, request.set_size, request.rng)
-        return self._question(request, items, "gold", 1 / len(gold_pairs))
+        p_of_pair = 1 / len(gold_pairs)
+        return self._shuffled_question(request.annotator, items, "gold", probability=p_of_pair)
 
     def _choose_overlap(self, request: _Request) -> Question | None:
         """Choose the oldest question that fewer annotators have answered than the study wants."""
@@ -282,25 +285,28 @@ class SessionAsking:
             return None
         for items in self._history.answered_by_few(self._study.overlap):
             if are_free(items, request.free):
-                return self._question(request, items, "overlap")
+                return self._shuffled_question(request.annotator, items, "overlap")
         return None
 
-    def _question(
-        self, request: _Request, items: Sequence[int], strategy: str, probability: float = 1.0
+    def _shuffled_question(
+        self, annotator: str, items: Sequence[int], strategy: str, *, probability: float = 1.0
     ) -> Question:
-        """Make a question about the items, in an order drawn at random for this annotator.
+        """Make a question for an annotator that shows the items in a random order.
+
+        The order is random, so that no item profits from annotators who prefer one side.
 
         Args:
-            request: has the annotator.
+            annotator: the name of the annotator.
             items: the items in any order.
             strategy: the name of the strategy that chose the items.
-            probability: the probability with which the strategy chose the items; 1 without chance.
+            probability: the probability with which the strategy chose the items; 1 if the choice
+                was not random.
         """
-        shuffled_items = self._shuffled(request.annotator, items)
-        return self._question_in_places(shuffled_items, strategy, probability)
+        shuffled_items = self._shuffled(annotator, items)
+        return self._ordered_question(shuffled_items, strategy, probability=probability)
 
-    def _question_in_places(
-        self, items: Sequence[int], strategy: str, probability: float
+    def _ordered_question(
+        self, items: Sequence[int], strategy: str, *, probability: float
     ) -> Question:
         """Make a question that shows the items in the given order.
 

@@ -352,10 +352,20 @@ def check_undo(undo: Judgement, earlier: Judgement | None, *, undone: bool = Fal
     """
     number = undo.undoes
     if earlier is None:
-        raise JudgementError(f"an undo of judgement {number}, which is not there")
+        raise undo_of_unknown_judgement(undo)
     if earlier.annotator != undo.annotator:
-        raise JudgementError(f"judgement {number} is not {undo.annotator!r}'s to undo")
+        raise undo_by_another_annotator(undo)
     if earlier.answer == "undo":
         raise JudgementError(f"judgement {number} is an undo, which cannot be undone")
     if undone:
         raise JudgementError(f"judgement {number} is undone already")
+
+
+def undo_of_unknown_judgement(undo: Judgement) -> JudgementError:
+    """Make the error for an undo of a judgement that does not exist."""
+    return JudgementError(f"an undo of judgement {undo.undoes}, which is not there")
+
+
+def undo_by_another_annotator(undo: Judgement) -> JudgementError:
+    """Make the error for an undo of a judgement that another annotator gave."""
+    return JudgementError(f"judgement {undo.undoes} is not {undo.annotator!r}'s to undo")

@@ -226,15 +226,16 @@ def _select_prefix(prefix: str, arrays: Arrays) -> Arrays:
 
 
 def predicted_better_without(number: int, basis: Basis, votes: Votes, *, seed: int = 0) -> bool:
-    """Tell whether other annotators' answers are predicted better if an annotator is left out.
+    """Tell whether the answers of all other annotators are predicted better without an annotator.
 
-    Each answer of another annotator is predicted from all other answers, with and without the
-    answers of this annotator. The mean log-likelihood must improve by more than a standard error.
-    All annotators count as equally reliable, as in an export of the answers: a fit with estimated
-    reliabilities hardly ever improves if an annotator is left out.
+    Each answer of the other annotators is predicted twice, from all answers but itself: with and
+    without the answers of the left-out annotator. Without them, the mean log-likelihood must be
+    higher by more than a standard error. All annotators count as equally reliable, as in an export
+    of the answers: a fit with estimated reliabilities hardly ever improves if an annotator is left
+    out.
 
     Args:
-        number: the number of the annotator.
+        number: the number of the annotator who is left out.
         basis: the features and scales of the fits.
         votes: all votes.
         seed: the seed of the sample of votes and of the draws.
@@ -246,11 +247,16 @@ def predicted_better_without(number: int, basis: Basis, votes: Votes, *, seed: i
     if is_own.all() or not is_own.any():
         return False
     all_votes = replace(votes, annotator=np.zeros(len(votes), np.int64), weight=None)
-    other_votes = all_votes.where(~is_own)
+    votes_of_others = all_votes.where(~is_own)
     scales = replace(basis.scales, annotators=Annotators.average(1))
 
     def log_likelihoods(fitted_votes: Votes) -> F64:
-        """Fit the scores to votes; return the log-likelihood of each other annotator's answer."""
+        """Fit the scores to the given votes, and predict all votes but the left-out annotator's.
+
+        Returns:
+            The log-likelihood of each predicted vote. If the scores are fitted to a vote, its
+            effect on its own prediction is taken back.
+        """
         fitted = fit(
             basis.features,
             fitted_votes,
@@ -259,11 +265,12 @@ def predicted_better_without(number: int, basis: Basis, votes: Votes, *, seed: i
             seed=seed,
             draws=_DRAWS_TO_COMPARE,
         )
-        p = fitted.posterior.predicted(other_votes, left_out=True)
-        log_p: F64 = xlogy(other_votes.target, p) + xlogy(1 - other_votes.target, 1 - p)
+        p = fitted.posterior.predicted(votes_of_others, left_out=True)
+        target = votes_of_others.target
+        log_p: F64 = xlogy(target, p) + xlogy(1 - target, 1 - p)
         return log_p
 
-    gain = log_likelihoods(other_votes) - log_likelihoods(all_votes)
+    gain = log_likelihoods(votes_of_others) - log_likelihoods(all_votes)
     return is_gain(gain, _STANDARD_ERRORS, ddof=0)
 
 

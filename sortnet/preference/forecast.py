@@ -12,7 +12,7 @@ from scipy.special import ndtr, ndtri
 from sortnet.core import F64, I64, Bool
 from sortnet.preference.goal import SURE, Goal, above_edge, among_top, wrong_of_top
 from sortnet.preference.groups import Groups
-from sortnet.preference.likelihood import MOST_PROBIT, answers, measured
+from sortnet.preference.likelihood import MOST_PROBIT, measurement_likelihood, pair_likelihood
 from sortnet.preference.posterior import (
     Draws,
     Measuring,
@@ -604,11 +604,11 @@ class _Sessions:
         if self._measuring is None:
             target = self._target(noisy_z)
             blind = np.zeros(SIMULATIONS)  # simulated annotators give no answer blindly
-            likelihood = answers(mean / noise_sd, target, self._tie / noise_sd, blind, 0.0)
+            likelihood = pair_likelihood(mean / noise_sd, target, self._tie / noise_sd, blind, 0.0)
         else:
             _, scale = self._measuring
             probit = np.clip(scale * noisy_z, -MOST_PROBIT, MOST_PROBIT)
-            likelihood = measured(mean / noise_sd, probit, scale * noise_sd)
+            likelihood = measurement_likelihood(mean / noise_sd, probit, scale * noise_sd)
         return likelihood.slope / noise_sd, likelihood.weight / noise_sd**2
 
     def _target(self, noisy_z: F64) -> F64:

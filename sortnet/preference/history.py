@@ -22,7 +22,8 @@ from sortnet.preference.base import (
     Judgement,
     Pair,
     Probabilities,
-    check_undo,
+    undo_by_another_annotator,
+    undo_of_unknown_judgement,
 )
 from sortnet.preference.judgement_table import ABOUT_ORDER, TARGET, UNDO, Judgements
 from sortnet.preference.likelihood import MOST_PROBIT
@@ -109,9 +110,7 @@ class History:
         Undone judgements at the end of the annotator's log are dropped from it.
         """
         rows = self._log_of(annotator).rows
-        undone = self.events.undone  # not `live`, which would look at all events
-        n_events = len(undone)
-        while rows and undone[rows[-1]] <= n_events:
+        while rows and self.events.is_undone(rows[-1]):
             rows.pop()
         return self.events[rows[-1]] if rows else None
 
@@ -219,8 +218,7 @@ class History:
         """
         rows = np.arange(after, upto)
         is_wanted = self._is_vote(rows) if holdout else self._is_usable(rows)
-        # The column `undone` has the number of events up to and including the first undo.
-        is_live = self.events.undone[after:upto] > upto
+        is_live = self.events.are_live_after(upto, rows)
         return self._votes(rows[is_wanted & is_live])
 
     def soft_votes(self) -> Votes:
@@ -376,24 +374,32 @@ class History:
             undone_rows: (u,) the row of the judgement that each undo takes back; -1 for an unknown
                 judgement.
         """
-        events = self.events
-        # An unknown judgement has the row -1. Its checks below read the last event, which does not
-        # matter, because `is_earlier` is false.
-        is_earlier = (undone_rows >= 0) & (undone_rows < undo_rows)
-        is_answer = events.answer[undone_rows] != UNDO
-        # The column `undone` has the number of events up to and including the first undo.
-        is_first_undo = events.undone[undone_rows] == undo_rows + 1
-        can_be_undone = is_earlier & is_answer & is_first_undo
-        is_own = events.annotator[undone_rows] == events.annotator[undo_rows]
-        is_valid = can_be_undone & is_own
-        if is_valid.all():
+        undos = _Undos(undo_rows, undone_rows)
+        undos_of_known = undos.where(undone_rows >= 0)
+        first_undos = undos_of_known.where(self._are_first_undos_of_answers(undos_of_known))
+        valid_undos = first_undos.where(self._are_by_same_annotator(first_undos))
+        invalid_rows = np.setdiff1d(undo_rows, valid_undos.undo_rows)  # ascending
+        if not len(invalid_rows):
             return
-        first_invalid = int(is_valid.argmin())
-        # A judgement that cannot be undone counts as unknown, which `check_undo` refuses.
-        earlier: Judgement | None = None
-        if can_be_undone[first_invalid]:
-            earlier = events[int(undone_rows[first_invalid])]
-        check_undo(events[int(undo_rows[first_invalid])], earlier)
+        first_invalid_row = int(invalid_rows[0])
+        undo = self.events[first_invalid_row]
+        if first_invalid_row in first_undos.undo_rows:
+            raise undo_by_another_annotator(undo)
+        raise undo_of_unknown_judgement(undo)  # also if the judgement is undone already
+
+    def _are_first_undos_of_answers(self, undos: _Undos) -> Bool:
+        """Tell for each undo whether it is the first undo of an earlier answer."""
+        is_earlier = undos.undone_rows < undos.undo_rows
+        is_answer = self.events.answer[undos.undone_rows] != UNDO
+        is_first_undo = self.events.rows_of_first_undos(undos.undone_rows) == undos.undo_rows
+        is_first_undo_of_answer: Bool = is_earlier & is_answer & is_first_undo
+        return is_first_undo_of_answer
+
+    def _are_by_same_annotator(self, undos: _Undos) -> Bool:
+        """Tell for each undo whether its annotator gave the undone judgement."""
+        annotator = self.events.annotator
+        is_by_same: Bool = annotator[undos.undo_rows] == annotator[undos.undone_rows]
+        return is_by_same
 
     def _remember_unjoined_pairs(self, usable_rows: I64) -> None:
         """Remember the pairs of new votes, so that `components` can join the items later.
@@ -628,6 +634,23 @@ class History:
             counts[pair] = counts.get(pair, 0) + change
             if not counts[pair]:
                 del counts[pair]
+
+
+class _Undos(NamedTuple):
+    """Undos, as rows in the table of events.
+
+    Attributes:
+        undo_rows: (u,) the rows of the undos.
+        undone_rows: (u,) the row of the judgement that each undo takes back; -1 for an unknown
+            judgement.
+    """
+
+    undo_rows: I64
+    undone_rows: I64
+
+    def where(self, mask: Bool) -> _Undos:
+        """Select undos by a mask."""
+        return _Undos(self.undo_rows[mask], self.undone_rows[mask])
 
 
 class _PairsOfRows(NamedTuple):

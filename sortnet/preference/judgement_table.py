@@ -53,6 +53,7 @@ _DTYPES = {
 _DTYPES |= {"undone": np.int64, "further": np.int32, "best": np.int32, "worst": np.int32}
 _WIDTHS = {"further": MOST_ITEMS - 2}  # columns that have several numbers in a row
 _FLAGS = {-1: None, 0: False, 1: True}
+_NO_NUMBER = 0  # the number of a judgement that has not got its number yet
 _NOT_UNDONE = 1 << 62  # the value of `undone` for a judgement that is not undone
 _BLOCK = 4096  # judgements that are converted at once
 
@@ -200,7 +201,7 @@ class Judgements(Sequence[Judgement]):
             else:
                 table._columns[name] = table._encoded(name, values)
         table._columns["undone"] = _empty_column("undone", len(rows))
-        table._mark_undone(start=0)  # sets the values of the column
+        table._update_undone(from_row=0)  # sets the values of the column
         return table
 
     def __len__(self) -> int:
@@ -232,6 +233,20 @@ class Judgements(Sequence[Judgement]):
     def live(self) -> Bool:
         """Mask (m,) of the events that are not undone; it is true for undos, too."""
         return self.undone > self._n
+
+    def are_live_after(self, n_events: int, rows: I64) -> Bool:
+        """Tell which of the given rows were not undone by the first `n_events` events."""
+        is_live: Bool = self.undone[rows] > n_events
+        return is_live
+
+    def is_undone(self, row: int) -> bool:
+        """Tell whether the event in the given row is undone, without a look at other events."""
+        return bool(self.undone[row] <= self._n)
+
+    def rows_of_first_undos(self, rows: I64) -> I64:
+        """Return the row of the first undo of each of the given judgements, which are undone."""
+        n_events_with_undo = self.undone[rows]
+        return n_events_with_undo - 1
 
     @property
     def is_set(self) -> Bool:
@@ -318,21 +333,27 @@ class Judgements(Sequence[Judgement]):
         return table
 
     def where(self, rows: I64 | Bool) -> Judgements:
-        """Select judgements by their rows, or by a mask.
+        """Select judgements by row numbers, or by a mask with an entry for each row.
 
-        An undo that is not selected undoes nothing in the new table: the column `undone` is
-        recomputed from the selected judgements only.
+        An undo that is not selected undoes nothing in the new table.
         """
-        selected_columns = {name: self._column(name)[rows] for name in self._columns}
-        table = self._with_columns(selected_columns)
-        has_texts = any(self.texts.values())
-        if has_texts:
-            selected_rows = np.arange(self._n)[rows].tolist()  # row numbers, even from a mask
-            for name, text_by_row in self.texts.items():
-                selected_texts = [text_by_row.get(row) for row in selected_rows]
-                table.texts[name] = _text_by_row(selected_texts)
-        table._mark_undone(start=0)
+        all_rows = np.arange(self._n)
+        selected_rows = all_rows[rows]
+        columns = {name: self._column(name)[selected_rows] for name in self._columns}
+        table = self._with_columns(columns)
+        table.texts = self._texts_in(selected_rows)
+        # The selected values of `undone` refer to rows of the old table, so they are recomputed.
+        table._update_undone(from_row=0)
         return table
+
+    def _texts_in(self, rows: I64) -> dict[str, dict[int, str]]:
+        """Return the texts in the given rows as {field: {place in `rows`: text}}."""
+        has_texts = any(self.texts.values())
+        rows_to_look_up = rows.tolist() if has_texts else []
+        return {
+            name: _text_by_row([text_of_row.get(row) for row in rows_to_look_up])
+            for name, text_of_row in self.texts.items()
+        }
 
     def rows_of_numbers(self, numbers: I64) -> I64:
         """Find the rows of the judgements with these numbers; -1 for an unknown number.
@@ -410,7 +431,7 @@ class Judgements(Sequence[Judgement]):
             self.texts[name].update({start + row: text for row, text in texts.items()})
         self._n = end
         self._number_rows(start)
-        self._mark_undone(start)
+        self._update_undone(from_row=start)
 
     def _allocate_rows(self, name: str, n: int) -> None:
         """Make a column at least n rows long.
@@ -428,7 +449,7 @@ class Judgements(Sequence[Judgement]):
     def _number_rows(self, start: int) -> None:
         """Give the next number to each judgement from row `start` on that has no number."""
         number = self.number
-        unnumbered_rows = start + np.flatnonzero(number[start:] == 0)
+        unnumbered_rows = start + np.flatnonzero(number[start:] == _NO_NUMBER)
         for row in unnumbered_rows.tolist():
             number_before = number[row - 1] if row else 0
             number[row] = number_before + 1
@@ -545,14 +566,17 @@ class Judgements(Sequence[Judgement]):
             is_valid &= (chosen < 0) | (items == chosen[:, None]).any(axis=1)
         return is_valid
 
-    def _mark_undone(self, start: int) -> None:
-        """Set the column `undone` in the rows from `start` on, and in earlier rows that they undo.
+    def _update_undone(self, *, from_row: int) -> None:
+        """Set the column `undone` in the new rows, and in earlier rows that the new rows undo.
 
         If a judgement is undone several times, the first undo counts.
+
+        Args:
+            from_row: the first new row.
         """
-        self._update_numbers_ascend(start)
-        self.undone[start:] = _NOT_UNDONE
-        undo_rows = start + np.flatnonzero(self.answer[start:] == UNDO)
+        self._update_numbers_ascend(from_row)
+        self.undone[from_row:] = _NOT_UNDONE
+        undo_rows = from_row + np.flatnonzero(self.answer[from_row:] == UNDO)
         if not len(undo_rows):
             return
         undone_rows = self.rows_of_numbers(self.undoes[undo_rows])

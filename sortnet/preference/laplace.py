@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import log_ndtr
 
-from sortnet.core import F32, F64, I64
+from sortnet.core import F32, F64, I64, Bool
 from sortnet.metrics import is_gain
 from sortnet.preference.likelihood import MOST_PROBIT
 from sortnet.preference.matching import (
@@ -116,8 +116,14 @@ class Fitted:
         # `theta` has the weights, n residuals, and a side bias for each annotator.
         n_annotators = len(arrays["theta"]) - len(arrays["weights"]) - n
         scales = scales.padded(n_annotators)
-        covariance = arrays.get("covariance")
-        posterior = _posterior(arrays["mean"], covariance, arrays["draws"], n, rng, scales)
+        posterior = _posterior(
+            mean=arrays["mean"],
+            covariance=arrays.get("covariance"),
+            draws=arrays["draws"],
+            n_items=n,
+            scales=scales,
+            rng=rng,
+        )
         weights = Weights(arrays["weights"], arrays["weight_draws"], scales.residual)
         return cls(posterior, arrays["theta"], weights)
 
@@ -136,8 +142,8 @@ def fit(
     """Compute the posterior of the items' scores given all answers.
 
     The scores are s = Φw + u, with the features Φ, weights w ~ N(0, α²) and residuals
-    u ~ N(0, υ²). An answer has the probability of `answers` at z = c (s_left - s_right) + b, with
-    the reliability c and the side bias b of its annotator. For an answer of a model,
+    u ~ N(0, υ²). The likelihood of an answer is `pair_likelihood` at z = c (s_left - s_right) + b,
+    with the reliability c and the side bias b of its annotator. For an answer of a model,
     e_left - e_right is added to z; the errors e, which models share, have the same prior as the
     scores, times a factor. Newton's method finds the mode. The posterior is Laplace's approximation
     around the mode, averaged over the likely priors and widened by the uncertainty of the
@@ -173,8 +179,8 @@ def fit(
     start_of_judged = None if start is None else _unknowns_of_judged(start, judged, n, d)
     if draws is None:
         draws = DRAWS  # even if few items are judged, because the draws are extended to all items
-    fit_of_judged, weight_shifts = _fit(problem, start_of_judged, draws, rng)
-    return _extend_to_all_items(fit_of_judged, weight_shifts, features, judged, scales, rng)
+    fit_of_judged, drawn_weights = _fit(problem, start_of_judged, draws, rng)
+    return _extend_to_all_items(fit_of_judged, drawn_weights, features, judged, scales, rng)
 
 
 def _fit(
@@ -190,8 +196,8 @@ def _fit(
         rng: the generator of the draws.
 
     Returns:
-        The fit; and (k, d) the shifts of the k drawn weight vectors that the uncertainty of the
-        reliabilities adds.
+        The fit; and (k, d) k draws of the weights that include the uncertainty of the
+        reliabilities, unlike the draws in the fit.
     """
     scales = problem.scales
     theta = np.zeros(problem.n_unknowns)
@@ -214,7 +220,8 @@ def _fit(
     # The next fit may start from this mode: under the likeliest prior, without shared errors.
     likeliest_mode = fits[0].theta[: unknowns.biases.stop]
     fitted = Fitted(_mix(problem, fits, rng), likeliest_mode, weights)
-    return fitted, np.concatenate([fit.weight_shifts for fit in fits])
+    weight_shifts = np.concatenate([fit.weight_shifts for fit in fits])
+    return fitted, weights.draws + weight_shifts
 
 
 def _divide_draws(n_draws: int, odds: F64) -> list[int]:
@@ -253,7 +260,7 @@ def _items_to_estimate(n: int, votes: Votes) -> I64:
 
 def _extend_to_all_items(
     fit_of_judged: Fitted,
-    weight_shifts: F64,
+    drawn_weights: F64,
     features: F64,
     judged: I64,
     scales: Scales,
@@ -261,55 +268,74 @@ def _extend_to_all_items(
 ) -> Fitted:
     """Extend a fit of the judged items, which have answers, to all items.
 
-    The score of an unjudged item is s = Φw + u, with the features Φ, the fitted weights w, and a
-    residual u that is drawn from the prior. No answer depends on this residual, so a fit of all
-    items would have the same posterior.
-
-    Variances are computed from 48 draws, as in all fits above a thousand unknowns, with a standard
-    error of 20 %. So single precision is enough for the draws, which take most of the memory of a
-    session.
+    An unjudged item gets the score that its features predict, plus a residual that is drawn from
+    the prior. No answer depends on this residual, so a fit of all items would have the same
+    posterior.
 
     Args:
         fit_of_judged: the fit of the judged items.
-        weight_shifts: (k, d) what the uncertainty of the reliabilities adds to the k drawn weight
-            vectors.
+        drawn_weights: (k, d) k draws of the weights of the features.
         features: (n, d) features of all items.
-        judged: the judged items, in ascending order.
+        judged: the numbers of the judged items, in ascending order.
         scales: the hyperparameters of the fit.
         rng: the generator of the residuals.
     """
     n, d = features.shape
-    posterior = fit_of_judged.posterior
+    posterior_of_judged = fit_of_judged.posterior
     weights = fit_of_judged.weights
-    n_annotators = len(scales.annotators.side)
-    has_shared_errors = posterior.errors is not None
-    slices = slice_values(n, n_annotators, has_shared_errors=has_shared_errors)
-
-    # A mask of the fitted values among the values of all items: the scores of the judged items, all
-    # side biases, and the shared errors of the judged items.
-    is_judged = np.zeros(n, np.bool_)
-    is_judged[judged] = True
-    fitted_parts = [is_judged, np.ones(n_annotators, np.bool_)]
-    if has_shared_errors:
-        fitted_parts.append(is_judged)
-    is_fitted = np.concatenate(fitted_parts)
+    # The values of a posterior are scores of items, side biases of annotators, and errors of items
+    # that models share, if models have answered.
+    slices = slice_values(
+        n,
+        n_annotators=len(scales.annotators.side),
+        has_shared_errors=posterior_of_judged.errors is not None,
+    )
+    is_fitted = _mask_of_fitted_values(judged, slices)
 
     # All items get predicted values. Then the fitted values overwrite the values of judged items.
-    drawn_weights = weights.draws + weight_shifts
-    draws = _draw_predictions(features, drawn_weights, scales, slices, rng)
-    draws[:, is_fitted] = posterior.draws
-    mean = np.zeros(len(is_fitted))
+    mean = np.zeros(slices.n_values)
     mean[slices.scores] = features @ weights.mean
-    mean[is_fitted] = posterior.mean
+    mean[is_fitted] = posterior_of_judged.mean
+    draws = _draw_predictions(features, drawn_weights, scales, slices, rng)
+    draws[:, is_fitted] = posterior_of_judged.draws
 
-    theta = _unknowns_of_all(fit_of_judged.theta, judged, n, d)
-    return Fitted(_posterior(mean, None, draws, n, rng, scales), theta, weights)
+    posterior = _posterior(
+        mean=mean,
+        covariance=None,  # too large for so many items
+        draws=draws,
+        n_items=n,
+        scales=scales,
+        rng=rng,
+    )
+    start_of_next_fit = _unknowns_of_all(fit_of_judged.theta, judged, n, d)
+    return Fitted(posterior, start_of_next_fit, weights)
+
+
+def _mask_of_fitted_values(judged: I64, slices: ValueSlices) -> Bool:
+    """Mark the values of a posterior of all items that a fit of the judged items estimates.
+
+    They are the scores and the shared errors of the judged items, and all side biases.
+
+    Args:
+        judged: the numbers of the judged items.
+        slices: the slices of scores, side biases and shared errors in the values.
+    """
+    is_fitted = np.zeros(slices.n_values, np.bool_)
+    is_fitted[slices.scores.start + judged] = True
+    is_fitted[slices.biases] = True
+    if slices.n_errors:
+        is_fitted[slices.errors.start + judged] = True
+    return is_fitted
 
 
 def _draw_predictions(
     features: F64, drawn_weights: F64, scales: Scales, slices: ValueSlices, rng: np.random.Generator
 ) -> F32:
     """Draw scores and shared errors as if no item had answers, once for each draw of weights.
+
+    Variances are computed from 48 draws, as in all fits above a thousand unknowns, with a standard
+    error of 20 %. So single precision is enough for the draws, which take most of the memory of a
+    session.
 
     Args:
         features: (n, d) the features of the items.
@@ -322,9 +348,7 @@ def _draw_predictions(
         (k, values) the draws. The side biases are not set.
     """
     n, d = features.shape
-    n_values = slices.errors.stop
-    n_errors = n_values - slices.errors.start
-    draws = np.empty((len(drawn_weights), n_values), np.float32)
+    draws = np.empty((len(drawn_weights), slices.n_values), np.float32)
     n_draws_by_prior = _divide_draws(len(draws), scales.odds)
     prior_of_draw: list[Prior] = []
     for prior, n_draws_of_prior in zip(scales.priors, n_draws_by_prior, strict=True):
@@ -333,7 +357,7 @@ def _draw_predictions(
         residuals = np.sqrt(prior.residual) * rng.standard_normal(n)
         draw[slices.scores] = features @ weights + residuals
         sd_of_errors = np.sqrt(scales.shared * prior.total(d))
-        draw[slices.errors] = sd_of_errors * rng.standard_normal(n_errors)
+        draw[slices.errors] = sd_of_errors * rng.standard_normal(slices.n_errors)
     return draws
 
 
@@ -356,7 +380,11 @@ def _unknowns_of_judged(theta: F64, judged: I64, n: int, d: int) -> F64:
 def _unknowns_of_all(theta: F64, judged: I64, n: int, d: int) -> F64:
     """Extend the unknowns of a fit of the judged items, with 0 as residuals of the other items.
 
-    This undoes `_unknowns_of_judged`, where the arguments are described.
+    Args:
+        theta: (d + j + a,) d weights, the residuals of the j judged items, and a side biases.
+        judged: the judged items.
+        n: the number of items.
+        d: the number of features.
 
     Returns:
         (d + n + a,) the weights, the residuals of all n items, and the side biases.
@@ -374,9 +402,14 @@ def _mix(problem: Problem, fits: Sequence[PriorFit], rng: np.random.Generator) -
     """
     scales = problem.scales
     mean = scales.odds @ np.stack([fit.mean for fit in fits])
-    covariance = _mixture_covariance(fits, scales.odds, mean)
-    draws = np.concatenate([fit.draws for fit in fits])
-    return _posterior(mean, covariance, draws, len(problem.features), rng, scales)
+    return _posterior(
+        mean=mean,
+        covariance=_mixture_covariance(fits, scales.odds, mean),
+        draws=np.concatenate([fit.draws for fit in fits]),
+        n_items=len(problem.features),
+        scales=scales,
+        rng=rng,
+    )
 
 
 def _mixture_covariance(fits: Sequence[PriorFit], odds: F64, mean: F64) -> F64 | None:
@@ -404,15 +437,19 @@ def _mixture_covariance(fits: Sequence[PriorFit], odds: F64, mean: F64) -> F64 |
 
 
 def _posterior(
+    *,
     mean: F64,
     covariance: F64 | None,
     draws: Draws,
-    n: int,
-    rng: np.random.Generator,
+    n_items: int,
     scales: Scales,
+    rng: np.random.Generator,
 ) -> Posterior:
-    """Make the posterior of n items, with the mean and standard deviation of each side bias."""
-    biases = slice(n, n + len(scales.annotators.side))
+    """Make a posterior from its mean, its draws, and its covariance, if that is not too large.
+
+    The mean and the standard deviation of each side bias become parameters of the annotators.
+    """
+    biases = slice(n_items, n_items + len(scales.annotators.side))
     if covariance is None:
         variance = draws[:, biases].var(axis=0, dtype=np.float64)
     else:
@@ -423,10 +460,10 @@ def _posterior(
         covariance,
         draws,
         annotators,
-        n_items=n,
+        n_items=n_items,
         rng=rng,
-        tie=scales.tie,
-        ties=scales.ties,
+        tie=scales.tie_threshold,
+        ties=scales.share_of_ties,
     )
 
 
@@ -456,7 +493,7 @@ def choose_scales(features: F64, votes: Votes, n_annotators: int, *, seed: int =
 
     mode = match(votes)
     in_words: list[int] = []  # the numbers of annotators whose answers count as words
-    if len(mode.problem.measured):
+    if len(mode.problem.measurement_rows):
         in_words = _annotators_in_words(mode, match(votes.in_words()))
     if in_words:
         mode = match(votes.in_words(in_words))
@@ -519,7 +556,7 @@ def _match(
     for n_rounds in range(1, _ROUNDS + 1):
         score_variance_before = mode.prior.total(d)
         mode = _match_prior_and_scales(mode, shared, rng)
-        if len(mode.problem.measured):
+        if len(mode.problem.measurement_rows):
             mode = _match_measurements(mode)
         is_check_due = n_rounds % _CHECK_EVERY == 0
         if not is_check_due:
@@ -553,8 +590,8 @@ def _first_mode(features: F64, votes: Votes, n_annotators: int, shared: float) -
         priors=(prior,),
         odds=np.ones(1),
         annotators=Annotators.average(n_annotators),
-        tie=tie_threshold,
-        ties=share_of_ties,
+        tie_threshold=tie_threshold,
+        share_of_ties=share_of_ties,
         shared=shared,
     )
     problem = Problem(features, votes, n_annotators, scales)
@@ -598,7 +635,7 @@ def _match_measurements(mode: Mode) -> Mode:
     problem = mode.problem
     annotators = matched_measurements(mode)
     if measures_alone(problem):
-        number = problem.votes.annotator[problem.measured[0]]  # the only annotator
+        number = problem.votes.annotator[problem.measurement_rows[0]]  # the only annotator
         present_error = problem.scales.annotators.scale[number]
         new_error = annotators.scale[number]
         mode = _convert_unit(mode, float(present_error / new_error))
@@ -621,7 +658,7 @@ def _match_reliabilities(mode: Mode, rng: np.random.Generator) -> Mode:
         mode: the mode with the present reliabilities.
         rng: the generator of random estimates of variances.
     """
-    if len(mode.problem.measured):
+    if len(mode.problem.measurement_rows):
         # The scales of measurements have just changed, and with them the slopes and weights of the
         # answers. The next step leaves answers out of the mode and the covariance, so both are
         # computed again with the new slopes and weights.
@@ -700,7 +737,7 @@ def _annotators_in_words(mode: Mode, mode_in_words: Mode) -> list[int]:
         mode_in_words: the mode that is matched to the same answers as words.
     """
     votes = mode.problem.votes
-    rows = mode.problem.measured
+    rows = mode.problem.measurement_rows
     gain = _left_out_log_p(mode_in_words, rows) - _left_out_log_p(mode, rows)
     annotator = votes.annotator[rows]
     assert votes.probit is not None

@@ -3,7 +3,7 @@
 Throughout, z is the difference of two scores in units of the noise of an answer, Φ the normal
 distribution function, φ its density, τ the tie threshold, and m the number of answers. An annotator
 may also answer with a probability p that the left item is better. This answer is a measurement, see
-`measured`.
+`measurement_likelihood`.
 """
 
 from __future__ import annotations
@@ -39,6 +39,10 @@ class Likelihood(NamedTuple):
     def where(self, rows: Bool | I64) -> Likelihood:
         """Select answers by a mask or by row numbers."""
         return Likelihood(self.log_p[rows], self.slope[rows], self.weight[rows])
+
+    def times(self, n_answers: F64) -> Likelihood:
+        """Count each answer as several answers, (m,), or as a fraction of an answer."""
+        return Likelihood(n_answers * self.log_p, n_answers * self.slope, n_answers * self.weight)
 
     def replace_rows(self, rows: Bool | I64, likelihood: Likelihood) -> None:
         """Replace the values of the answers that `rows` selects, in place."""
@@ -82,8 +86,10 @@ def genuine(z: F64, target: F64, tie: float | F64) -> Likelihood:
     return likelihood
 
 
-def answers(z: F64, target: F64, tie: float, blind: F64, ties: float) -> Likelihood:
-    """Compute the likelihood of answers, a share of which is blind: independent of the items.
+def pair_likelihood(z: F64, target: F64, tie: float, blind: F64, ties: float) -> Likelihood:
+    """Compute the likelihood of answers about two items: left, right, tie, or a share of votes.
+
+    A share of each annotator's answers is blind: independent of the items.
 
     With p_genuine from `genuine` and p_blind from `chance`, the likelihood p, and the share of p
     that is due to genuine answers, are
@@ -115,7 +121,7 @@ def answers(z: F64, target: F64, tie: float, blind: F64, ties: float) -> Likelih
     return Likelihood(mixed_log_p, share * slope, np.maximum(curvature, 0))
 
 
-def measured(z: F64, probit: F64, scale: F64) -> Likelihood:
+def measurement_likelihood(z: F64, probit: F64, scale: F64) -> Likelihood:
     """Compute the likelihood of answers that state a probability p that the left item is better.
 
     Such an answer is a measurement of z: probit(p) = scale (z + error), with a standard normal
@@ -128,7 +134,8 @@ def measured(z: F64, probit: F64, scale: F64) -> Likelihood:
         probit: (m,) the probit of each probability.
         scale: (m,) the scale of each answer's annotator, above 0.
 
-    >>> measured(np.array([1.0]), np.array([0.8]), np.array([2.0])).slope  # 0.8 / 2 - 1
+    >>> z, probit, scale = np.array([1.0]), np.array([0.8]), np.array([2.0])
+    >>> measurement_likelihood(z, probit, scale).slope  # 0.8 / 2 - 1
     array([-0.6])
     """
     error = probit / scale - z

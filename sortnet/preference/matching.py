@@ -214,8 +214,8 @@ def matched_scales(mode: Mode) -> Scales:
     """Match the tie threshold and the prior spreads of the side biases; return the new scales."""
     problem = mode.problem
     scales = problem.scales
-    if scales.tie:  # without ties the threshold is 0
-        scales = replace(scales, tie=_likeliest_tie(problem, mode.theta))
+    if scales.tie_threshold:  # without ties the threshold is 0
+        scales = replace(scales, tie_threshold=_likeliest_tie(problem, mode.theta))
     biases = problem.unknown_slices.biases
     expected_squares = mode.theta[biases] ** 2 + mode.variance[biases]
     annotators = replace(scales.annotators, side_sd=side_spread(expected_squares))
@@ -227,7 +227,7 @@ def _likeliest_tie(problem: Problem, theta: F64) -> float:
     # Only annotators' words (left, right, tie) about pairs tell the threshold. Probabilities,
     # answers about sets and known answers are left out.
     is_word = (problem.by_annotator > 0) & problem.votes.of_pairs
-    is_word[problem.measured] = False
+    is_word[problem.measurement_rows] = False
     z = problem.z(theta)[is_word]
     target = problem.votes.target[is_word]
     likeliest = minimize_scalar(
@@ -304,15 +304,19 @@ def matched_annotators(mode: Mode, rng: np.random.Generator) -> Annotators:
     # Known answers to gold pairs are left out, because they have no annotator.
     is_used = by_person | (by_model & (votes.target != 0.5))
     scales = problem.scales
-    tie = np.where(by_model, 0.0, scales.tie)
+    tie = np.where(by_model, 0.0, scales.tie_threshold)
     return reliabilities(
-        scales.annotators, gaps.where(is_used), votes.where(is_used), tie[is_used], scales.ties
+        scales.annotators,
+        gaps.where(is_used),
+        votes.where(is_used),
+        tie[is_used],
+        scales.share_of_ties,
     )
 
 
 def measures_alone(problem: Problem) -> bool:
     """Tell whether the measurement errors of a single annotator define the unit of the scores."""
-    return not problem.compares_annotators and bool(len(problem.measured))
+    return not problem.compares_annotators and bool(len(problem.measurement_rows))
 
 
 def matched_measurements(mode: Mode) -> Annotators:
@@ -326,7 +330,7 @@ def matched_measurements(mode: Mode) -> Annotators:
     problem = mode.problem
     votes = problem.votes
     annotators = problem.scales.annotators
-    rows = problem.measured
+    rows = problem.measurement_rows
     if problem.compares_annotators:  # then the rows of people are left out
         rows = rows[votes.of_kind(MODEL)[rows]]
     if votes.probit is None or not len(rows):

@@ -10,7 +10,7 @@ import numpy as np
 from scipy.special import ndtr
 
 from sortnet.core import F32, F64, I64
-from sortnet.preference.likelihood import MOST_PROBIT, answers, measured
+from sortnet.preference.likelihood import MOST_PROBIT, measurement_likelihood, pair_likelihood
 from sortnet.preference.reliability import Annotators
 from sortnet.preference.set_answers import observed_set
 from sortnet.preference.vote_arrays import MODEL, PERSON, Votes, unseen
@@ -43,7 +43,7 @@ class Posterior:
 
     A higher score is better. An answer `left` of an annotator with reliability c has the
     probability Φ(c (s_left - s_right) + b - τ). This is Thurstone's case V, where the unit of the
-    scores is the noise of one answer. See `answers` for ties and for answers given blindly.
+    scores is the noise of one answer. See `pair_likelihood` for ties and for answers given blindly.
 
     Attributes:
         mean: (n + a,) the expected scores, then the expected biases. If models share errors, the n
@@ -158,10 +158,12 @@ class Posterior:
             blind: (m,) the share of blind answers of each vote's annotator.
             scale: (m,) the scale of measurements of each vote's annotator.
         """
-        likelihood = answers(z, votes.target, self.tie, blind, self.ties)
+        likelihood = pair_likelihood(z, votes.target, self.tie, blind, self.ties)
         rows = np.flatnonzero(votes.is_measured & (scale > 0))
         if votes.probit is not None and len(rows):
-            likelihood.replace_rows(rows, measured(z[rows], votes.probit[rows], scale[rows]))
+            likelihood.replace_rows(
+                rows, measurement_likelihood(z[rows], votes.probit[rows], scale[rows])
+            )
         return likelihood.slope, likelihood.weight
 
     def _z_without_bias(self, votes: Votes, reliability: F64) -> tuple[F64, F64]:
@@ -294,10 +296,10 @@ class Posterior:
         scale = float(self.annotators.scale[annotator])
         is_measurement = scale > 0 and not np.isnan(probit)
         if is_measurement:
-            likelihood = measured(z, np.array([probit]), np.array([scale * spread]))
+            likelihood = measurement_likelihood(z, np.array([probit]), np.array([scale * spread]))
         else:
             blind = np.array([self.annotators.blind[annotator]])
-            likelihood = answers(z, np.array([target]), self.tie / spread, blind, self.ties)
+            likelihood = pair_likelihood(z, np.array([target]), self.tie / spread, blind, self.ties)
         return float(likelihood.slope[0] / spread), float(likelihood.weight[0] / spread**2)
 
     def observe_set(self, votes: Votes) -> None:
@@ -424,9 +426,9 @@ def information(mean: F64, variance: F64) -> F64:
 def information_of_measurement(mean: F64, variance: F64, scale: float) -> F64:
     """Compute the expected information, in bits, of an answer that is a measurement.
 
-    A measurement is z plus a standard normal error, see `measured`, with the argument z of the
-    likelihood. The information is log2(1 + variance) / 2, with the variance of z. A measurement
-    beyond the largest or the smallest probability counts as no information.
+    A measurement is z plus a standard normal error, with the argument z of the likelihood, see
+    `measurement_likelihood`. The information is log2(1 + variance) / 2, with the variance of z. A
+    measurement beyond the largest or the smallest probability counts as no information.
 
     Args:
         mean, variance: (m,) the mean and the variance of z.

@@ -139,11 +139,18 @@ class Large:
         prior_noise = rng.standard_normal((k, len(self._precision))) * np.sqrt(self._precision)
         return self._solve_rows(answer_noise + prior_noise)
 
-    def _times(self, x: F64) -> F64:
-        """Multiply the precision by each row of the (k, d + n + a) matrix x."""
-        scores = self._problem.to_scores(x)
+    def _multiply_precision(self, vectors: F64) -> F64:
+        """Multiply the precision matrix of the posterior by each of the given vectors.
+
+        Args:
+            vectors: (k, d + n + a) k vectors, each with a number for each unknown.
+
+        Returns:
+            (k, d + n + a) the product with each vector.
+        """
+        scores = self._problem.to_scores(vectors)
         product: F64 = self._problem.pull_back((self._curvature @ scores.T).T)
-        return product + x * self._precision
+        return product + vectors * self._precision
 
     def _solve_rows(self, rhs: F64) -> F64:
         """Solve the linear system precision x = rhs by conjugate gradients, for each row of `rhs`.
@@ -166,7 +173,7 @@ class Large:
         for _ in range(_MOST_STEPS):
             if np.sqrt(_products_of_rows(r, r).max()) <= small_enough:
                 break
-            Ap = self._times(p)
+            Ap = self._multiply_precision(p)
             alpha = ry / np.maximum(_products_of_rows(p, Ap), _LEAST_DIVISOR)
             x += alpha * p
             r -= alpha * Ap

@@ -19,7 +19,7 @@ import numpy as np
 from scipy import sparse
 
 from sortnet.core import F64, I64
-from sortnet.preference.likelihood import Likelihood, answers, measured
+from sortnet.preference.likelihood import Likelihood, measurement_likelihood, pair_likelihood
 from sortnet.preference.posterior_precision import Dense, Large, Precision
 from sortnet.preference.scales import Prior, Scales
 from sortnet.preference.set_answers import SetRows, set_likelihood
@@ -98,6 +98,16 @@ class ValueSlices(NamedTuple):
     scores: slice
     biases: slice
     errors: slice
+
+    @property
+    def n_values(self) -> int:
+        """Number of values: scores, side biases and shared errors."""
+        return int(self.errors.stop)
+
+    @property
+    def n_errors(self) -> int:
+        """Number of shared errors; 0 if no models have answered."""
+        return int(self.errors.stop - self.errors.start)
 
 
 def slice_values(n: int, n_annotators: int, *, has_shared_errors: bool) -> ValueSlices:
@@ -213,7 +223,7 @@ class Problem:
     @property
     def size(self) -> int:
         """Length of the array of scores, side biases and shared errors that `to_scores` returns."""
-        return int(self.value_slices.errors.stop)
+        return self.value_slices.n_values
 
     @property
     def n_unknowns(self) -> int:
@@ -328,7 +338,7 @@ class Problem:
         return self.votes.of_kind(MODEL).astype(np.float64)
 
     @cached_property
-    def blind(self) -> F64:
+    def blind_share(self) -> F64:
         """Probability that each answer is independent of the items, (m,); 0 for a known answer."""
         return self.scales.annotators.blind[self.votes.annotator] * self.by_annotator
 
@@ -345,7 +355,7 @@ class Problem:
         return self.by_annotator * self.votes.bias
 
     @cached_property
-    def measured(self) -> I64:
+    def measurement_rows(self) -> I64:
         """Rows of the answers that are probabilities, and count as measurements of z.
 
         The probabilities of an annotator whose scale of measurements is 0 count as words only.
@@ -380,45 +390,61 @@ class Problem:
     def likelihood(self, theta: F64) -> Likelihood:
         """Compute the log-likelihood of every answer, and its derivatives in z.
 
-        z is the difference of the two scores, in units of the noise and with the side bias.
+        z is the difference of two items' scores in units of the noise, plus a side bias; see the
+        method `z`.
 
-        The log-likelihood of an answer about a set is in the first row of the answer, and 0 in its
-        other rows.
+        An answer about two items has one row. An answer about a set of items has a row for each
+        pair of its items: the first row has the log-likelihood of the whole answer, the others 0.
         """
         z = self.z(theta)
-        # Most rows are words about pairs (left, right, tie), so `answers` first treats all rows as
-        # such. Then the rows of other kinds of answers get their own likelihood.
-        likelihood = answers(z, self.votes.target, self.scales.tie, self.blind, self.scales.ties)
-        self._replace_measurements(likelihood, z)
-        self._replace_answers_about_sets(likelihood, z)
-        n_answers = self.votes.weight  # the number of answers that each row counts for
-        if n_answers is None:
-            return likelihood
-        return Likelihood(*(n_answers * column for column in likelihood))
-
-    def _replace_measurements(self, likelihood: Likelihood, z: F64) -> None:
-        """Replace the likelihood of the answers that are measurements of z, in place."""
-        votes = self.votes
-        rows = self.measured
-        if votes.probit is None or not len(rows):
-            return
-        scale = self.scales.annotators.scale[votes.annotator[rows]]
-        likelihood.replace_rows(rows, measured(z[rows], votes.probit[rows], scale))
-
-    def _replace_answers_about_sets(self, likelihood: Likelihood, z: F64) -> None:
-        """Replace the likelihood of the answers about sets of items, in place.
-
-        The first row of an answer gets the log-likelihood of the whole answer, its other rows 0.
-        """
+        # Most answers are words about two items: left, right or tie. So all rows are first treated
+        # as words. Then the rows of measurements and of answers about sets are overwritten.
+        likelihood = self._likelihood_of_words(z)
+        if len(self.measurement_rows):
+            likelihood.replace_rows(self.measurement_rows, self._likelihood_of_measurements(z))
         for sets in self.sets:
-            first = sets.first
-            likelihood_of_sets = set_likelihood(
-                sets.layout, z[sets.rows], self.blind[first], self.scales.ties
-            )
-            likelihood.log_p[sets.rows] = 0
-            likelihood.log_p[first] = likelihood_of_sets.log_p
-            likelihood.slope[sets.rows] = likelihood_of_sets.slope
-            likelihood.weight[sets.rows] = likelihood_of_sets.weight
+            likelihood.replace_rows(sets.rows, self._likelihood_of_sets(sets, z))
+        n_answers = self.votes.weight  # the number of answers that each row counts for
+        return likelihood if n_answers is None else likelihood.times(n_answers)
+
+    def _likelihood_of_words(self, z: F64) -> Likelihood:
+        """Compute the likelihood of all rows as if every answer were left, right or tie.
+
+        Some answers are blind: given without a look at the items. A share of them are ties.
+        """
+        return pair_likelihood(
+            z,
+            self.votes.target,
+            tie=self.scales.tie_threshold,
+            blind=self.blind_share,
+            ties=self.scales.share_of_ties,
+        )
+
+    def _likelihood_of_measurements(self, z: F64) -> Likelihood:
+        """Compute the likelihood of the answers that are measurements of z, in their order."""
+        rows = self.measurement_rows
+        probit = self.votes.probit
+        assert probit is not None
+        scale = self.scales.annotators.scale[self.votes.annotator[rows]]
+        return measurement_likelihood(z[rows], probit[rows], scale)
+
+    def _likelihood_of_sets(self, sets: SetRows, z: F64) -> Likelihood:
+        """Compute the likelihood of the answers about sets with the same layout.
+
+        Args:
+            sets: the q answers, with r rows each.
+            z: (m,) the argument of the likelihood in all rows.
+
+        Returns:
+            (q, r) the likelihood of each row. The first row of an answer has the log-likelihood of
+            the whole answer, and the other rows have 0.
+        """
+        likelihood = set_likelihood(
+            sets.layout, z[sets.rows], self.blind_share[sets.first], self.scales.share_of_ties
+        )
+        log_p = np.zeros(sets.rows.shape)
+        log_p[:, 0] = likelihood.log_p
+        return likelihood._replace(log_p=log_p)
 
     def newton(self, theta: F64, prior: Prior, *, steps: int) -> F64:
         """Take Newton steps from the unknowns `theta` towards the mode of the posterior.

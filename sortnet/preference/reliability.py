@@ -51,7 +51,8 @@ class Annotators:
         side, side_sd: (a,) the bias b towards the left side, in units of an answer's noise.
         blind, blind_sd: (a,) the share of answers that do not depend on the items.
         scale: (a,) if answers are probabilities, the standard deviation of the errors of their
-            probits, see `measured`; 0 if an annotator's probabilities say no more than the words.
+            probits, see `measurement_likelihood`; 0 if an annotator's probabilities say no more
+            than the words.
     """
 
     reliability: F64
@@ -90,7 +91,7 @@ def side_spread(square: F64) -> F64:
 
 
 class AnswerGaps(NamedTuple):
-    """Estimated score difference of each answer, from the answers of the other annotators.
+    """Estimated score difference of each answer's items, without the answers of its annotator.
 
     Given the gap s_left - s_right, the argument of the likelihood of an answer is
     z = c gap + bias + noise, with the annotator's reliability c.
@@ -131,9 +132,16 @@ class AnswerGaps(NamedTuple):
         return AnswerGaps(*(column[rows] for column in self))
 
     def z(self, c: F64) -> tuple[F64, F64]:
-        """Return the mean and standard deviation of z, for each candidate reliability c.
+        """Compute the mean and the standard deviation of the argument of each answer's likelihood.
 
-        Both are (candidates, m).
+        The argument is z = c gap + bias + noise, for each candidate c for the reliability of the
+        answer's annotator.
+
+        Args:
+            c: (candidates,) the candidate reliabilities.
+
+        Returns:
+            (candidates, m) the means, and (candidates, m) the standard deviations.
         """
         mean = c[:, None] * self.mean + self.bias
         spread = np.sqrt(self.noise + c[:, None] ** 2 * self.variance)
@@ -199,7 +207,7 @@ def reliabilities(
 def _odds_on_grid(log_posterior: F64) -> F64:
     """Turn log-probabilities on the grid into probabilities, which add up to 1 for each annotator.
 
-    Both are (blind shares, candidate reliabilities, annotators).
+    Both arrays have the shape (blind shares, candidate reliabilities, annotators).
     """
     # The maximum of each annotator is subtracted, so that exp does not overflow.
     odds: F64 = np.exp(log_posterior - log_posterior.max(axis=(0, 1)))
@@ -210,7 +218,13 @@ def _odds_on_grid(log_posterior: F64) -> F64:
 def _log_prior(c: F64) -> F64:
     """Compute the prior log-probability of each pair of a blind share and a reliability.
 
-    The two are independent. The result is (blind shares, candidate reliabilities c).
+    A blind share and a reliability are independent under the prior.
+
+    Args:
+        c: the candidate reliabilities.
+
+    Returns:
+        (blind shares, candidate reliabilities) the log-probabilities.
     """
     log_prior_of_blind = _BLIND_POWER * np.log1p(-BLIND)
     log_prior: F64 = _log_prior_of_reliability(c) + log_prior_of_blind[:, None]

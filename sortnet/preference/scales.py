@@ -55,8 +55,8 @@ class Scales:
         odds: the probability of each prior.
         annotators: the reliabilities and blind shares of the annotators, and the prior spread of
             each side bias.
-        tie: the tie threshold.
-        ties: the share of ties among the answers.
+        tie_threshold: the tie threshold τ, see `pair_likelihood`; 0 if no answer is a tie.
+        share_of_ties: the share of ties among the answers.
         shared: the variance of the errors that models share, relative to the variance of the
             scores; `UNKNOWN` if no answers counted as answers of models.
     """
@@ -64,8 +64,8 @@ class Scales:
     priors: tuple[Prior, ...]
     odds: F64
     annotators: Annotators
-    tie: float = 0.0
-    ties: float = 0.0
+    tie_threshold: float = 0.0
+    share_of_ties: float = 0.0
     shared: float = SHARED
 
     @property
@@ -83,7 +83,7 @@ class Scales:
             "priors": np.array([(prior.weight, prior.residual) for prior in self.priors]),
             "odds": self.odds,
             "annotators": np.array(list(vars(self.annotators).values())),
-            "others": np.array([self.tie, self.ties, self.shared]),
+            "others": np.array([self.tie_threshold, self.share_of_ties, self.shared]),
         }
 
     @classmethod

@@ -53,7 +53,8 @@ class Votes:
             pair. If None, all answers are about pairs.
         bias: (m,) the factor of the annotator's side bias for the left item. If None, it is 1.
         probit: (m,) the probit of the probability that the left item is better if the answer is a
-            measurement, see `measured`; else NaN. If None, no answer is a measurement.
+            measurement, see `measurement_likelihood`; else NaN. If None, no answer is a
+            measurement.
     """
 
     left: I64

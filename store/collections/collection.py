@@ -221,7 +221,7 @@ class Collection(DecisionRows, JudgementRows, ServerRows, BatchRows):
         with self.transaction():
             return Changes(
                 self._judgements(after),
-                self._next_item(),
+                self._count_items(),
                 self._live_leases(self.clock()),
                 self.decisions(decided),
             )
@@ -394,20 +394,25 @@ class Collection(DecisionRows, JudgementRows, ServerRows, BatchRows):
                 id is stored already are left out. If None, new ids are made.
 
         Raises:
+            StoreError: if the collection has criteria, because a judgement is about one criterion.
             JudgementError: on an unknown item, or an undo of an unknown judgement.
         """
         with self.locked():
-            n_items = self._next_item()
             self.check_one_question()
-            for judgement in judgements:
-                lowest, highest = min(judgement.items), max(judgement.items)
-                if not 0 <= lowest <= highest < n_items:
-                    raise JudgementError(
-                        f"collection {self.name!r} has no item {highest}: "
-                        f"there are {n_items}, numbered from 0"
-                    )
+            self._check_items_exist(judgements)
             keys = self._annotator_keys(judgement.annotator for judgement in judgements)
             return self._insert_judgements(judgements, keys, ids=ids)
+
+    def _check_items_exist(self, judgements: Sequence[Judgement]) -> None:
+        """Raise a JudgementError if a judgement is about an item that is not in the collection."""
+        n_items = self._count_items()
+        for judgement in judgements:
+            lowest, highest = min(judgement.items), max(judgement.items)
+            if not 0 <= lowest <= highest < n_items:
+                raise JudgementError(
+                    f"collection {self.name!r} has no item {highest}: "
+                    f"there are {n_items}, numbered from 0"
+                )
 
     def setting(self, name: str, default: Any) -> Any:
         """Return a setting; if it is not set, store `default` first.

@@ -128,8 +128,8 @@ class ItemRows(CollectionRows):
             rows = connection.execute(query.order_by(ItemRow.number)).all()
         return {row.id: row.group_name for row in rows}
 
-    def _next_item(self) -> int:
-        """Return the number that the next new item gets, which is the present number of items."""
+    def _count_items(self) -> int:
+        """Count the items, which are numbered from 0; the next new item gets this number."""
         with self.transaction() as connection:
             last = connection.execute(_LAST, {"of": self.items_of}).scalar()
         return 0 if last is None else int(last) + 1

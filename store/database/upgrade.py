@@ -177,10 +177,11 @@ def _columns_to_make_nullable(connection: Connection) -> dict[Table, list[str]]:
     """Return {table: its columns that may be NULL in the schema, but not in the database}."""
     columns_of_table: dict[Table, list[str]] = {}
     for schema_table, may_be_null in _stored_columns(connection):
+        not_null = {name for name, is_nullable in may_be_null.items() if not is_nullable}
         names = [
             column.name
             for column in schema_table.columns
-            if column.nullable and not may_be_null.get(column.name, True)
+            if column.nullable and column.name in not_null
         ]
         if names:
             columns_of_table[schema_table] = names
@@ -230,7 +231,10 @@ def revision(connection: Connection) -> str | None:
 
 
 def _unused_path(path: Path) -> Path:
-    """Return a path; if it exists, the first path that does not exist of `path`-1, `path`-2, ..."""
+    """Return a path at which no file exists yet.
+
+    This is the given path; if a file exists there, the first free path of PATH-1, PATH-2, ...
+    """
     unused = path
     number = 0
     while unused.exists():

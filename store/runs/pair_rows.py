@@ -139,7 +139,8 @@ def read_table(
 
     A table has a row for each pair, and six columns: winner, loser, the iteration that added the
     pair, the first and the last iteration in which the pair was wrong, and the number of these
-    iterations. Each statement starts after the last pair of the statement before.
+    iterations. The first wrong iteration is NOT_COUNTED if an old version of SortNet stored the
+    pair.
 
     Args:
         connection: an open transaction.
@@ -148,12 +149,13 @@ def read_table(
         chunk: the maximum number of rows of a table.
         conditions: conditions that all yielded pairs meet.
     """
-    rows = (
+    first_wrong = func.coalesce(PairRow.first_wrong, NOT_COUNTED).label("first_wrong")
+    first_pairs = (
         select(
             PairRow.winner,
             PairRow.loser,
             PairRow.first_iteration,
-            func.coalesce(PairRow.first_wrong, NOT_COUNTED).label("first_wrong"),
+            first_wrong,
             PairRow.last_wrong,
             PairRow.times,
         )
@@ -161,21 +163,36 @@ def read_table(
         .order_by(PairRow.winner, PairRow.loser)
         .limit(chunk)
     )
-    last_pair = (-1, -1)  # is before all pairs
+    last_yielded = (-1, -1)  # no pair is yielded yet; all pairs are greater
     while True:
-        is_later = tuple_(PairRow.winner, PairRow.loser) > tuple_(*last_pair)
-        query = _as_one_text(rows.where(is_later))
-        text = connection.execute(query).scalar()
-        if not text:
+        is_next = tuple_(PairRow.winner, PairRow.loser) > tuple_(*last_yielded)
+        table = _fetch_table(connection, first_pairs.where(is_next))
+        if not len(table):
             return
-        table = np.fromstring(text, np.int64, sep=",").reshape(-1, N_COLUMNS)
-        key = packed(table[:, _WINNER], table[:, _LOSER])
-        if np.any(np.diff(key) < 0):  # a database may join rows in any order
-            table = table[np.argsort(key)]
         yield table
         if len(table) < chunk:
             return
-        last_pair = (int(table[-1, _WINNER]), int(table[-1, _LOSER]))
+        last_yielded = (int(table[-1, _WINNER]), int(table[-1, _LOSER]))
+
+
+def _fetch_table(connection: Connection, pairs: Any) -> I64:
+    """Fetch a table (n_pairs, 6), sorted by winner and loser.
+
+    The database joins all numbers to one text with commas, because numpy parses this text faster
+    than a database driver makes rows.
+
+    Args:
+        connection: an open transaction.
+        pairs: a query that selects six numbers for each pair, first the winner and the loser.
+    """
+    text = connection.execute(_as_one_text(pairs)).scalar()
+    if not text:
+        return np.empty((0, N_COLUMNS), np.int64)
+    table: I64 = np.fromstring(text, np.int64, sep=",").reshape(-1, N_COLUMNS)
+    # A database may join rows in any order, whatever the order of the query is.
+    key = packed(table[:, _WINNER], table[:, _LOSER])
+    is_sorted = not np.any(np.diff(key) < 0)
+    return table if is_sorted else table[np.argsort(key)]
 
 
 def without_older_counts(table: I64, *, has_mistakes_only: bool) -> I64:
@@ -202,10 +219,7 @@ def without_older_counts(table: I64, *, has_mistakes_only: bool) -> I64:
 
 
 def _as_one_text(rows: Any) -> Any:
-    """Make a statement that joins all rows of a query to one text of numbers and commas.
-
-    numpy parses this text faster than a database driver makes rows.
-    """
+    """Make a statement that joins all rows of a query to one text of numbers and commas."""
     first, *further = (cast(column, Text) for column in rows.subquery().c)
     text_of_row: ColumnElement[str] = first
     for column in further:

@@ -53,6 +53,7 @@ _RELEASED_TOGETHER = 10_000  # leases released in one statement: databases limit
 # HTTP status codes with which servers refuse a prompt that is too long.
 _STATUS_OF_TOO_LONG = (400, 413, 422)
 _MOST_NOTES = 20  # most messages about single answers of a file
+_TOKENS_NOT_COUNTED = 0  # stands for the mean tokens of a prompt until all prompts are written
 
 
 @dataclass(frozen=True)
@@ -126,14 +127,23 @@ def write_batch(
 def _describe_batch(
     service: LabellingService, judge: LanguageModel, price: Price
 ) -> dict[str, Any]:
-    """Collect the facts about a batch that are needed when its answers are read."""
+    """Describe a batch that is about to be written, for the later reading of its answers.
+
+    The dict is stored with the batch. Its keys:
+        model: name of the model.
+        facts: what is stored with each answer: the hash of the prompt, and what else is known.
+        structured: whether the model is asked for answers that fit a JSON schema.
+        price_in, price_out: prices of a million tokens in prompts and in replies.
+        tokens: mean number of tokens in a prompt.
+        worst: whether questions about a set ask for the worst item, too.
+    """
     return {
         "model": judge.model,
         "facts": judge.facts(),
         "structured": judge.structured,
         "price_in": price.price_in,
         "price_out": price.price_out,
-        "tokens": 0,  # mean number of tokens in a prompt, known after the requests are written
+        "tokens": _TOKENS_NOT_COUNTED,
         "worst": service.study.worst,
     }
 
@@ -148,7 +158,7 @@ def _complete_batch(
     Args:
         requests: the requests, which were written to `file`.
         annotator: name under which the model's answers are stored.
-        about: facts about the batch that are needed when its answers are read.
+        about: the description of the batch, see `_describe_batch`.
         file: path of the requests; the file is removed if it has none.
     """
     service = requests.service
@@ -240,7 +250,7 @@ def _store_verdict(
     """Store the answer to a request, and return whether the answer is new."""
     collection = service.collection
     mark_model(service, annotator)
-    if id.order == 1:
+    if id.has_order_of_lease:
         return service.answer(id.lease, verdict.judgement(question, annotator)).new
     judgement = verdict.judgement(question.turned, annotator)
     judgement = replace(judgement, at=collection.clock())
@@ -419,14 +429,14 @@ class BatchAnswers:
         """Count and note a request without an answer; its question will be released."""
         self.failed += 1
         self._note(f"line {line.number}: {fault}")
-        if id.order == 1:  # the second request about a question has no lease to release
+        if id.has_order_of_lease:  # a request in the reverse order has no lease to release
             self._unanswered.setdefault(id.batch, set()).add(id.lease)
 
     def _count_answer(
         self, id: RequestId, line: AnswerLine, annotator: str, *, is_new: bool
     ) -> None:
         """Count an answer that is stored now, or note that it had been stored before."""
-        if id.order == 1:
+        if id.has_order_of_lease:
             # An earlier line of the file may have had no answer to the same request.
             self._unanswered.get(id.batch, set()).discard(id.lease)
         if is_new:
@@ -494,7 +504,7 @@ def _lease_questions(
     The name is empty if there is no question: then no batch is made.
 
     Args:
-        about: facts about the batch that are needed when its answers are read.
+        about: the description of the batch, see `_describe_batch`.
     """
     collection = service.collection
     leases: list[Lease] = []
@@ -564,7 +574,7 @@ def _read_verdict(line: AnswerLine, batch: Batch, form: AnswerForm) -> Verdict:
     Raises:
         Fault: if the request has no answer.
     """
-    about = batch.about
+    about = batch.about  # see `_describe_batch` for the keys
     meta: dict[str, Any] = {"model": about["model"], "batch": batch.name, **about["facts"]}
     is_prompt_too_long = line.status in _STATUS_OF_TOO_LONG and TOO_LONG.search(line.error)
     if is_prompt_too_long:

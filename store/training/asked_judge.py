@@ -84,8 +84,8 @@ class AskedJudge:
         """Return the name of an argument in messages: its option on the command line, if known."""
         return self.names.get(argument, argument)
 
-    def is_asked(self, record: Mapping[str, Any] | None) -> bool:
-        """Whether the run asks a judge about its documents.
+    def judges_run(self, record: Mapping[str, Any] | None) -> bool:
+        """Whether a run asks a judge about its documents, instead of reading grades.
 
         Args:
             record: the record of a resumed run; None for a new run.
@@ -115,7 +115,7 @@ class AskedJudge:
                 raise _other_than_before("judge")
         elif judged_by == JUDGED_BY["function"] and record["phase"] != DONE:
             # A function is not stored, and the rest of the run must ask it.
-            raise _not_stored("a function", folder)
+            raise _must_be_passed_again("a function", folder)
 
     def _refuse_arguments_of_judges(self) -> None:
         """Raise a SortNetError if an argument was passed that only a run with a judge can have."""
@@ -145,7 +145,7 @@ class AskedJudge:
         if config.judgements < LEAST:
             raise SortNetError(f"{name}: a judge has to give {LEAST} answers at least")
 
-    def check(self) -> None:
+    def check_connection(self) -> None:
         """Raise an error if the judge's program does not exist, or its key or server is invalid."""
         if isinstance(self.judge, Program):
             refuse_missing_program(self.judge.command)
@@ -251,16 +251,18 @@ class AskedJudge:
                     f"the store does not say who judges the run: pass {self._name('judge')}"
                 )
             return self.judge, self.question or QUESTION
-        judge, question = self._resumed(stored)
+        judge, question = self._resumed_judge_and_question(stored)
         is_changed = bool(self._passed_names())
         if training.finished and not is_changed:
             return judge, question  # a finished run asks nothing, so that nothing is checked
         record = record_of(judge, question)
         self._refuse_other_judge(record, stored)
-        if not training.finished:
-            self._check_passed_again(judge, stored, training.folder, is_own_store)
-            if is_changed:
-                training.run.set_judge(record)
+        if training.finished:
+            return judge, question
+        if not self.is_judge_passed:
+            self._check_stored_judge(judge, stored, training.folder, is_own_store=is_own_store)
+        if is_changed:
+            training.run.set_judge(record)
         return judge, question
 
     def _refuse_other_judge(self, record: Mapping[str, Any], stored: Mapping[str, Any]) -> None:
@@ -272,34 +274,49 @@ class AskedJudge:
         name = "judge" if argument == "judge" else self._name(argument)
         raise _other_than_before(name)
 
-    def _check_passed_again(
+    def _check_stored_judge(
         self,
         judge: MachineJudge,
-        stored: Mapping[str, Any],
+        record: Mapping[str, Any],
         folder: Folder,
+        *,
         is_own_store: bool,
     ) -> None:
-        """Raise a SortNetError if the judge must be passed again before it is asked.
+        """Raise a SortNetError if a judge that was read from the store must not be asked.
 
-        It must be passed again if it is not stored completely, or if only another user's store
-        names it.
+        Args:
+            judge: the judge to ask, read from the store and changed by `changes`.
+            record: the record of the judge in the store.
+            folder: the folder of the run.
+            is_own_store: whether the user chose the store, so that its judge can be trusted.
         """
-        if self.is_judge_passed:
-            return
-        if not is_stored_whole(stored):
-            raise _not_stored("a judge whose key comes from a function", folder.path)
-        if is_own_store:
-            return
-        # Another user's store could name a harmful program, or a server that collects keys.
-        argument = "judge" if isinstance(judge, Program) else "server"
-        is_given_again = self.changes is not None and argument in self.changes
-        if not is_given_again:
-            raise SortNetError(
-                f"{folder} names a store that is not yours by default: give "
-                f"{self.names.get(argument, 'judge')} again, or {self._name('store')}"
-            )
+        # A function is not stored. `check_resumed` has refused a judge that is a function, but the
+        # key of a model may come from a function, too.
+        is_key_missing = not is_stored_whole(record)
+        if is_key_missing:
+            raise _must_be_passed_again("a judge whose key comes from a function", folder.path)
+        if not is_own_store:
+            self._check_address_is_given(judge, folder)
 
-    def _resumed(self, stored: Mapping[str, Any]) -> tuple[MachineJudge, str]:
+    def _check_address_is_given(self, judge: MachineJudge, folder: Folder) -> None:
+        """Raise a SortNetError if only the store names the judge's program or server, not the user.
+
+        The store may be another user's, and name a harmful program or a server that collects keys.
+
+        Args:
+            judge: the judge to ask, read from the store and changed by `changes`.
+            folder: the folder of the run, which names the store.
+        """
+        argument = "judge" if isinstance(judge, Program) else "server"
+        is_given_by_user = self.changes is not None and argument in self.changes
+        if is_given_by_user:
+            return
+        raise SortNetError(
+            f"{folder} names a store that is not yours by default: give "
+            f"{self.names.get(argument, 'judge')} again, or {self._name('store')}"
+        )
+
+    def _resumed_judge_and_question(self, stored: Mapping[str, Any]) -> tuple[MachineJudge, str]:
         """Return the judge and question of a resumed run, after the changes the caller passed.
 
         Args:
@@ -334,8 +351,13 @@ def _other_than_before(name: str) -> SortNetError:
     )
 
 
-def _not_stored(judge: str, folder: Path) -> SortNetError:
-    """Make the error that a judge must be passed again; `judge` describes it in words."""
+def _must_be_passed_again(judge: str, folder: Path) -> SortNetError:
+    """Make the error for resuming a run without its judge, which is not stored.
+
+    Args:
+        judge: a description of the judge in words.
+        folder: the folder of the run.
+    """
     call = resume_call(str(folder))
     return SortNetError(f"the run asks {judge}, which is not stored: pass it again, {call}")
 

@@ -245,7 +245,7 @@ def prepare(
     options: RunOptions,
     settings: Mapping[str, Any],
     *,
-    is_asked_now: bool = True,
+    is_estimate: bool = False,
 ) -> PreparedRun:
     """Read and check the settings, the data and the judge of a run, and write nothing.
 
@@ -255,22 +255,26 @@ def prepare(
         record: the record of the run to resume; None for a new run.
         options: the options of the run.
         settings: {name: value} given by the user.
-        is_asked_now: whether the judge is about to be asked, so that its budget is checked.
+        is_estimate: whether the run is only estimated. An estimate asks no judge, so the budget and
+            the connection of the run's judge are not checked.
     """
     progress = options.watcher.progress
     judge = options.judge
+    has_judge = judge.judges_run(record)
+    will_ask_judge = has_judge and not is_estimate
+
+    # The origin is the model that the run begins with; None if it begins with random weights.
     origin = find_origin(options.from_model, folder, record, progress)
-    config = _requested_config(settings, record, origin)
-    if not options.trials:
-        config = config.with_defaults
+    config = _requested_config(settings, record, origin, has_trials=options.trials)
     paths, columns = _paths_and_columns(data, options.columns, record, folder)
     url, recorded_url = store_url(options.store, record)
+
+    # These faults are found before the data are read, which may take long.
     if record is not None:
         judge.check_resumed(record, folder.path)
-    has_judge = judge.is_asked(record)
-    checks_judge = has_judge and is_asked_now
-    if checks_judge:
-        judge.check_budget(config)  # before the data are read, which may take long
+    if will_ask_judge:
+        judge.check_budget(config)
+
     job = read_job(
         paths,
         config,
@@ -282,8 +286,8 @@ def prepare(
         like=None if origin is None else origin.model,
     )
     check_processes(job, options.group)
-    if checks_judge:
-        judge.check()
+    if will_ask_judge:
+        judge.check_connection()
     documents = judge.documents(job, progress)
     return PreparedRun(job, folder, record, origin, documents, url, recorded_url)
 
@@ -306,24 +310,44 @@ def _paths_and_columns(
 
 
 def _requested_config(
-    settings: Mapping[str, Any], record: Mapping[str, Any] | None, origin: Origin | None
+    settings: Mapping[str, Any],
+    record: Mapping[str, Any] | None,
+    origin: Origin | None,
+    *,
+    has_trials: bool,
 ) -> Config:
-    """Make the settings of a run from the given settings and the settings that they change.
+    """Make all settings of a run from the settings that the user has given.
 
-    The given settings change the settings of the run to resume; for a new run, the settings of the
-    model to begin with; and without such a model, the defaults.
+    A resumed run has all other settings as before. A new run takes them from the model that it
+    begins with, or from the defaults if it begins without a model.
+
+    Args:
+        settings: {name: value} given by the user.
+        record: the record of the run to resume; None for a new run.
+        origin: the model that the run begins with; None if it begins with random weights.
+        has_trials: whether trials will choose the settings that are left open (None). If not, these
+            settings get their defaults.
     """
     if record is not None:
-        return Config.from_json(record["asked"]).changed(**settings)
-    if origin is not None:
-        return settings_from_model(origin.model.config, **settings)
-    return Config().changed(**settings)
+        config = Config.from_json(record["asked"]).changed(**settings)
+    elif origin is not None:
+        config = settings_from_model(origin.model.config, **settings)
+    else:
+        config = Config().changed(**settings)
+    return config if has_trials else config.with_defaults
 
 
 def _run(
     prepared: PreparedRun, options: RunOptions, command: str, *, clear: bool
 ) -> TrainedRun | None:
-    """Train a prepared run; the first process alone writes to the folder and the store."""
+    """Train a prepared run; the first process alone writes to the folder and the store.
+
+    Args:
+        prepared: the run.
+        options: the options of the run.
+        command: the command to record.
+        clear: whether a new run removes the record of an earlier run in the folder.
+    """
     record = prepared.record
     group = options.group
     options.watcher.progress("starting")

@@ -56,7 +56,7 @@ def estimate(
     options = with_judge(options or RunOptions(), judge, question)
     paths = [data] if isinstance(data, str) else list(data)
     folder = Folder("model")  # any name will do: nothing is read from the folder or written to it
-    prepared = prepare(folder, paths, None, options, settings, is_asked_now=False)
+    prepared = prepare(folder, paths, None, options, settings, is_estimate=True)
     job = prepared.job
     question_about = partial(
         asked_question,
