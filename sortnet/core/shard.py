@@ -112,13 +112,14 @@ def _ends_of_shares(sizes: NDArray[np.int64], n_shares: int) -> list[int]:
     n_queries = len(sizes)
     if n_queries == 0:
         return [0] * n_shares
+    # log2 1 is 0, but even a single document is some work.
     work_so_far = np.cumsum(sizes * np.log2(np.maximum(sizes, 2)))
     total_work = work_so_far[-1]
     ends = []
     for k in range(1, n_shares):
         work_to_reach = total_work * k / n_shares
         n_queries_before = int(np.count_nonzero(work_so_far < work_to_reach))
-        ends.append(n_queries_before + 1)  # the next query reaches it
+        ends.append(n_queries_before + 1)  # the run includes the query that reaches `work_to_reach`
     return [*ends, n_queries]
 
 

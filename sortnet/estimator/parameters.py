@@ -86,7 +86,8 @@ def settings_from(parameters: Mapping[str, Any], begin_with: Config | None = Non
     Args:
         parameters: all parameters of the estimator. Parameters of SortNet that this ranker does not
             have must be left at their defaults.
-        begin_with: the settings of a model, if the training begins with its weights.
+        begin_with: the settings of a SortNet model, if the training begins with the model's
+            weights; None: the training begins with random weights.
 
     Raises:
         DataError: if a parameter has a wrong type, is no setting of this ranker, or does not fit
@@ -103,8 +104,8 @@ def settings_from(parameters: Mapping[str, Any], begin_with: Config | None = Non
     if not is_sortnet:
         ranker = shown(parameters["ranker"])
         raise DataError(f"a ranker of kind {ranker} takes no init_model; sortnet does")
-    # Without a seed among the changes, the training has the seed of the model.
-    if not _is_default("random_state", random_state):
+    has_own_seed = not _is_default("random_state", random_state)
+    if has_own_seed:  # otherwise the training has the model's seed
         changes["seed"] = _seed(random_state)
     return settings_from_model(begin_with, **changes)
 

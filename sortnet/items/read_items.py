@@ -99,7 +99,7 @@ def read_with_roles(
     path = Path(path)
     named = named or Columns()
     is_letor = path.name.lower().removesuffix(".gz").endswith(LETOR)
-    names_columns = named != Columns() or ignore or features is not None
+    names_columns = named != Columns() or bool(ignore) or features is not None
     if names_columns and (path.is_dir() or is_letor):
         kind = "a folder" if path.is_dir() else "LETOR text"
         raise DataError(f"{path}: is {kind}, which has no columns to name")
