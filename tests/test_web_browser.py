@@ -214,6 +214,7 @@ def in_fast_motion(driver) -> Iterator[None]:
         yield
     finally:
         driver.execute_cdp_cmd("Page.removeScriptToEvaluateOnNewDocument", script)
+        driver.get("about:blank")  # a page left open would go on asking a server that has ended
 
 
 def test_who_finds_nothing_to_do_waits_until_there_is(driver, store):
