@@ -12,6 +12,9 @@ from sortnet.rankers.fit_ranker import fit_ranker
 from sortnet.rankers.model import Model
 from sortnet.rankers.posterior_ranker import PosteriorSettings
 
+# The last digits of equal figures may differ, because their terms are added in different orders.
+_DECIMALS = 9
+
 
 def better_ranker(train: Queries, vali: Queries, config: Config) -> Ranker:
     """Fit a comparator and a posterior to judged pairs; return the better predictor.
@@ -47,7 +50,7 @@ def better_than_posterior(net: Model, train: Queries, vali: Queries) -> Ranker:
     if has_judged_pairs:
         rankers.append(fit_ranker(train, vali, PosteriorSettings(seed=net.config.seed)))
     figures = {ranker.config.kind: float(ranker.info["quality"]) for ranker in rankers}
-    best = max(rankers, key=lambda ranker: figures[ranker.config.kind])
+    best = max(rankers, key=lambda ranker: round(figures[ranker.config.kind], _DECIMALS))
     choice = {
         "kind": best.config.kind,
         "measure": net.config.rank_quality.name,
@@ -62,6 +65,6 @@ def _reason(figures: Mapping[str, float], n_iterations: int, *, has_judged_pairs
     """Tell the reason for keeping the ranker with the highest figure, in words for a report."""
     if not has_judged_pairs:
         return f"best on the validation queries of iterations 0 to {n_iterations - 1}"
-    if len(set(figures.values())) == 1:
+    if len({round(figure, _DECIMALS) for figure in figures.values()}) == 1:
         return "as good as the other one on the judgements held out, and the one that comes first"
     return "better on the judgements held out"
