@@ -585,7 +585,7 @@ class Problem:
 
     @cached_property
     def _places_of_curvature(self) -> tuple[I64, list[Term]]:
-        """For each product in `_curvature_values`, the position in the flattened matrix.
+        """List the position in the flattened matrix of each product in `_curvature_values`.
 
         The terms of z are returned, too. Both are the same in every step of Newton's method, so
         they are computed once.
