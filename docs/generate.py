@@ -213,7 +213,7 @@ def provenance(rows: Iterable[Mapping[str, Any]]) -> str:
     listed = list(rows)
     commands = dict.fromkeys(f"`make bench ARGS={row['benchmark']}`" for row in listed)
     days = sorted({(row["version"], row["date"]) for row in listed})
-    return f"{' and '.join(commands)}, {', '.join(_measured_on(*day) for day in days)}"
+    return f"{' and '.join(commands)}, {'; '.join(_measured_on(*day) for day in days)}"
 
 
 def _measured_on(version: str, day: str) -> str:

@@ -71,32 +71,46 @@ class AdminState:
         self._next_computation = 0.0
 
     def state(self, view: View) -> dict[str, Any]:
-        """Return the facts that the page draws, with the rows of the ranking that are in view."""
+        """Collect all facts that the page draws, as JSON; the page's script reads them by key.
+
+        Args:
+            view: the rows of the ranking that the page shows, and their order.
+
+        Returns:
+            The rows of the ranking; counts and statistics of the answers; the goal, and how far it
+            is; the annotators; and the gold pairs. Before the first fit there is no distance from
+            the goal, no curve and no group.
+        """
         service = self.service
         session = service.session
         statistics = self._current_statistics()
         study = service.study
         is_fitted = service.is_fitted
-        state = ranking_rows(service, view)
-        state["items"] = len(service.items)
-        state["answers"] = session.n_votes
+        facts = ranking_rows(service, view)
+
+        facts["items"] = len(service.items)
+        facts["answers"] = session.n_votes
         for name in ("per_hour", "agreement", "sizes", "disputed", "comments"):
-            state[name] = statistics[name]
-        state["enough"] = ENOUGH_SHARED
-        state["remaining"] = _remaining(service) if is_fitted else None
-        state["curve"] = _curve(statistics["recorded"], service) if is_fitted else []
-        state["goal"] = session.goal.wrong
-        state["top"] = session.goal.top
-        state["wanted"] = str(session.goal)
-        state["groups"] = _groups(service) if is_fitted else []
-        state["people"] = [
+            facts[name] = statistics[name]
+        facts["enough"] = ENOUGH_SHARED  # agreement on fewer pairs says nothing
+
+        facts["remaining"] = _remaining(service) if is_fitted else None
+        facts["curve"] = _curve(statistics["recorded"], service) if is_fitted else []
+        facts["goal"] = session.goal.wrong  # share of pairs
+        facts["top"] = session.goal.top  # number of items
+        facts["wanted"] = str(session.goal)  # the goal in words
+        facts["groups"] = _groups(service) if is_fitted else []
+
+        facts["people"] = [
             self._annotator_state(name, token, statistics)
             for name, token in self._people.tokens.items()
         ]
-        state["paused"] = None in study.paused
-        state["gold_rate"] = study.gold_rate
-        state["gold"] = self._gold_pairs()
-        return state
+        everybody = None  # in the place of an annotator's name
+        facts["paused"] = everybody in study.paused
+
+        facts["gold_rate"] = study.gold_rate
+        facts["gold"] = self._gold_pairs()
+        return facts
 
     def template_variables(self, view: View) -> dict[str, Any]:
         """Return the variables for the template of the tables.
@@ -345,9 +359,10 @@ def _by_annotator(judgements: Judgements, rows: I64) -> list[I64]:
 
 
 def pace(times: Sequence[float]) -> float | None:
-    """Compute the answers a minute between the last 30 answers; breaks do not count as time.
+    """Compute how many answers a minute were given lately, by the times of the last 30 answers.
 
-    None if there are too few answers.
+    Breaks of more than two minutes do not count as time. None if no two answers in a row are at
+    most two minutes apart.
 
     >>> pace([0, 10, 20, 1000, 1010])
     6.0

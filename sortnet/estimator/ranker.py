@@ -1059,7 +1059,10 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         return queries, np.arange(0, len(rows), 2), np.arange(1, len(rows), 2)
 
     def _tune_settings(self, train: Queries, vali: Queries, config: Settings) -> Settings:
-        """Choose settings by RankQuality on the validation part if the parameter `tune` is set."""
+        """Choose settings by RankQuality on the validation part, and list the trials in `tuned_`.
+
+        The parameter `tune` is False (nothing is chosen), True, or the grid of values to try.
+        """
         if self.tune is False:
             return config
         if callable(self.comparator):

@@ -84,19 +84,23 @@ def on_made_data(
     learners: Iterable[str] = ("RankNet*",),
     **fixed: Any,
 ) -> list[Point]:
-    """List cells on synthetic data that differ in one field of `MadeClasses`.
+    """List the points of curves over one property of synthetic data, such as its noise.
+
+    A point is the result of one training: its x is the value of the property, and its curve is that
+    of the kind of net.
 
     Args:
-        plan: the plan of the study.
-        field: name of the field, such as `classes` or `noise`.
-        values: values of the field, which are the x of the points.
+        plan: the plan of the study, which draws the data several times.
+        field: name of the property, a field of `MadeClasses`, such as `classes` or `noise`.
+        values: values of the property.
         learners: names of kinds of nets, from `_LEARNERS`; each is a curve.
-        fixed: values of other fields, the same in all cells.
+        fixed: values of other properties, the same for all points.
     """
     points = []
     for learner in learners:
         for value in values:
-            for split in plan.made(**{**fixed, field: value}):
+            properties = {**fixed, field: value}
+            for split in plan.made(**properties):
                 net = _net(learner, split.classes)
                 cell = Cell(net, split, split.seed, quality="ndcg@20")
                 points.append(Point(cell, learner, value))

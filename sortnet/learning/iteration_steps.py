@@ -100,13 +100,12 @@ class IterationSteps:
     def ask(self, train: Queries, state: State) -> tuple[Queries, State]:
         """Ask the judge of the training queries about the pairs selected in this iteration.
 
-        Nothing is asked before the last sort, because no training follows this sort. If several
+        The last iteration asks nothing, because it only sorts and no training follows. If several
         processes share the queries, each process asks about the pairs of its own queries.
 
         Returns:
-            The training queries with the answers; and the state with the keys, numbers that stand
-            for pairs of documents, of all pairs that any process has asked about so far. Without a
-            judge both are unchanged.
+            The training queries with the answers; and the state, whose `asked` lists all pairs that
+            any process has asked about so far. Without a judge both are unchanged.
 
         Raises:
             DataError: if nothing can be learned, because no answer prefers a document to another.

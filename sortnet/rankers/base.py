@@ -144,6 +144,8 @@ class Ranker(ABC):
     def differentiable(self) -> Margin:
         """Return the margin as a torch function of two scaled documents.
 
+        Rankers whose margin has gradients override this method, which raises here.
+
         Raises:
             ModelError: if the ranker has no such function.
         """
