@@ -21,7 +21,7 @@ from sortnet.learning.mini_batches import pairs_in_epoch
 STEPS = 16  # least number of steps of an epoch, if the settings name no batch size
 LARGEST_BATCH = 8192  # largest default batch size, in pairs
 SMALLEST_BATCH = 32  # smallest default batch size, in pairs
-# By default, a run has so many epochs that it makes at least `_ALL_STEPS` steps and embeds at least
+# By default, a run has enough epochs to make at least `_ALL_STEPS` steps and to embed at least
 # `_VISITS` documents, each document once an epoch. It has at least `_FEWEST_EPOCHS` epochs.
 _VISITS = 300_000
 _ALL_STEPS = 320

@@ -305,7 +305,7 @@ def _train(
 
     The best epoch has the highest RankQuality; without `score`, the lowest loss on the validation
     pairs; without validation pairs, the last epoch is kept. The training ends early if the settings
-    have a `patience`, and no better epoch has come for so many epochs.
+    have a `patience`, and no better epoch has come for this number of epochs.
 
     Args:
         net: the net, which is trained in place.

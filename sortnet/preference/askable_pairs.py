@@ -13,7 +13,7 @@ from sortnet.preference.base import Pair
 from sortnet.preference.groups import Groups
 
 # Up to this number of pairs, all pairs are listed and considered for each question; 200 items have
-# so many pairs. From more pairs, a sample is drawn for each question.
+# this number of pairs. From more pairs, a sample is drawn for each question.
 FEW = 20_000
 
 

@@ -185,7 +185,7 @@ class SessionFitting:
         if posterior.covariance is None:
             return  # with many items, only a fit changes the posterior
         if n_new == 0 or n_new > _MOST_OBSERVED:
-            return  # the next fit takes account of so many events
+            return  # there is nothing to learn, or so much that the next fit does it
         votes = self._history.votes(n_events, after=self._n_observed, holdout=False)
         is_annotator_known = votes.annotator < len(posterior.reliability)
         self._observe(posterior, votes.where(is_annotator_known).marked(self.models()))

@@ -301,7 +301,7 @@ def _extend_to_all_items(
 
     posterior = _posterior(
         mean=mean,
-        covariance=None,  # too large for so many items
+        covariance=None,  # too large for this many items
         draws=draws,
         n_items=n,
         scales=scales,
