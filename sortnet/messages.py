@@ -5,9 +5,11 @@ from __future__ import annotations
 import logging
 import re
 
-# Control characters, line and paragraph separators, bidirectional overrides, and lone surrogates,
-# which a terminal must not get from data.
-_UNSAFE = re.compile("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+# Control characters, marks, overrides and isolates of the writing direction, line and paragraph
+# separators, and lone surrogates, which a terminal must not get from data.
+_UNSAFE = re.compile(
+    "[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
+)
 
 ANSWERED = "that pair was already answered elsewhere: this answer does not count"
 
@@ -39,6 +41,15 @@ def printable(line: str) -> str:
     return _UNSAFE.sub("\ufffd", line)
 
 
+def printable_lines(text: str) -> str:
+    """Make each line of a text printable; line feeds are kept.
+
+    >>> printable_lines("a\\x1b[2J\\nb")
+    'a\ufffd[2J\\nb'
+    """
+    return "\n".join(map(printable, text.split("\n")))
+
+
 def note(text: str) -> None:
     """Log a note in the log `sortnet`, which the commands print on stderr."""
-    logging.getLogger("sortnet").warning("%s", text)
+    logging.getLogger("sortnet").warning("%s", printable(text))

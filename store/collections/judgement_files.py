@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
@@ -18,8 +17,8 @@ from sortnet.preference.base import SET_FIELDS, Probabilities
 from sortnet.preference.study import Decision, questions_at, study_of
 from store.collections.collection import Collection
 from store.collections.formats.chosen import preference_records
-from store.collections.formula_escapes import ESCAPED_COLUMN, escape_formulas, is_formula
 from store.collections.judgement_lines import Form, Line, read_lines
+from store.csv_file import ESCAPED_COLUMN, is_formula, write_csv
 
 ExportForm: TypeAlias = Literal["jsonl", "csv", "chosen", "conversational"]
 _JUDGEMENT_FIELDS = [field.name for field in fields(Judgement) if field.name not in SET_FIELDS]
@@ -93,12 +92,12 @@ def export_judgements(
         names, lines = _judgement_lines(collection, items)
     if form == "csv" and for_spreadsheets and _have_formulas(lines):
         names.append(ESCAPED_COLUMN)
-        lines = [escape_formulas(line) for line in lines]
+        lines = [{**line, ESCAPED_COLUMN: True} for line in lines]
     if isinstance(to, str | Path):
-        write = partial(_write_file, lines=lines, form=form, names=names)
+        write = partial(_write_file, lines=lines, form=form, names=names, raw=not for_spreadsheets)
         write_atomically(Path(to).resolve(), write)
     else:
-        _write_lines(to, lines, form, names)
+        _write_lines(to, lines, form, names, raw=not for_spreadsheets)
     return len(lines)
 
 
@@ -184,28 +183,38 @@ def _cells(judgement: Judgement, id: str, items: Items) -> dict[str, Any]:
 
 
 def _write_file(
-    path: Path, lines: Sequence[dict[str, Any]], form: ExportForm, names: Sequence[str]
+    path: Path,
+    lines: Sequence[dict[str, Any]],
+    form: ExportForm,
+    names: Sequence[str],
+    *,
+    raw: bool,
 ) -> None:
     """Write lines to a new file, as CSV or as JSON lines."""
     with path.open("w", encoding="utf-8", newline="") as file:
-        _write_lines(file, lines, form, names)
+        _write_lines(file, lines, form, names, raw=raw)
 
 
 def _write_lines(
-    file: IO[str], lines: Sequence[dict[str, Any]], form: ExportForm, names: Sequence[str]
+    file: IO[str],
+    lines: Sequence[dict[str, Any]],
+    form: ExportForm,
+    names: Sequence[str],
+    *,
+    raw: bool,
 ) -> None:
     """Write lines as CSV with the columns `names`, or in any other format as JSON lines."""
     if form != "csv":
         for line in lines:
             file.write(json.dumps(line, ensure_ascii=False) + "\n")
         return
-    writer = csv.DictWriter(file, names, lineterminator="\n")
-    writer.writeheader()
+    rows: list[list[Any]] = []
     for line in lines:
         cells = dict(line)
         if "items" in line:
             cells["items"] = json.dumps(line["items"], ensure_ascii=False)
-        writer.writerow(cells)
+        rows.append([cells.get(name) for name in names])
+    write_csv(file, names, rows, raw=raw)
 
 
 def import_judgements(
