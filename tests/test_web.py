@@ -402,7 +402,9 @@ def pictures(tmp_path_factory):
     tmp_path = tmp_path_factory.mktemp("pictures")
     root = tmp_path / "things"
     root.mkdir()
-    Image.new("RGB", (4, 3), "red").save(root / "a.png")
+    exif = Image.Exif()
+    exif.get_ifd(0x8825)[29] = "at home"  # GPS
+    Image.new("RGB", (4, 3), "red").save(root / "a.png", exif=exif)
     (root / "b.wav").write_bytes(b"RIFF0000WAVE")
     (root / "c.svg").write_text(f"<svg xmlns='http://www.w3.org/2000/svg'>{SCRIPT}</svg>")
     Image.new("RGB", (4, 3)).save(tmp_path / "outside.png")
@@ -426,7 +428,7 @@ def test_pictures_and_sounds_come_with_their_type_and_can_do_nothing(pictures):
     image, sound = pictures.client.get(f"{ana}/image/0"), pictures.client.get(f"{ana}/sound/0")
     assert (image.status, image.headers["Content-Type"]) == (200, "image/png")
     assert (sound.status, sound.headers["Content-Type"]) == (200, "audio/wav")
-    assert image.body.startswith(b"\x89PNG")
+    assert image.body.startswith(b"\x89PNG") and b"at home" not in image.body
     for reply in (image, sound):
         assert reply.headers["X-Content-Type-Options"] == "nosniff"
         assert "sandbox" in reply.headers["Content-Security-Policy"]
