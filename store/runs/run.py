@@ -288,7 +288,7 @@ class Run:
         The status `running` means that this process continues the run.
         """
         if status not in STATUSES:
-            raise StoreError(f"status {status!r} is none of {', '.join(STATUSES)}")
+            raise StoreError(f"status {str(status)!r} is none of {', '.join(STATUSES)}")
         values: dict[str, Any] = {"status": status}
         if status == "running":
             values.update(finished=None, **this_process())
@@ -414,7 +414,7 @@ class Run:
             StoreError: if no split has the query.
         """
         if qid is not None and all(qid not in table.qids for table in self._queries.values()):
-            raise StoreError(f"run {self.id} has no query {qid!r}")
+            raise StoreError(f"run {self.id} has no query {str(qid)!r}")
         common: list[ColumnElement[bool]] = []
         if iteration is not None:
             common.append(PairRow.first_iteration == iteration)
@@ -499,7 +499,7 @@ def _check_columns(iteration: Mapping[str, object]) -> None:
     """Raise StoreError on a name that is no column of an iteration, or without `iteration`."""
     unknown = sorted(set(iteration) - set(MEASURED))
     if unknown:
-        fault = f"no column {unknown[0]!r}"
+        fault = f"no column {str(unknown[0])!r}"
     elif "iteration" not in iteration:
         fault = "'iteration' is missing"
     else:
