@@ -33,8 +33,8 @@ def find_both(queries: Queries, a: str, b: str, qid: str | None) -> tuple[Querie
         qid_of_a = queries.qids[query_of_docs[docs_of_a[0]]]
         qid_of_b = queries.qids[query_of_docs[docs_of_b[0]]]
         raise DataError(
-            f"{queries.source}: {str(a)!r} is in query {qid_of_a}, {str(b)!r} in query {qid_of_b}: only "
-            "documents of one query are compared"
+            f"{queries.source}: {str(a)!r} is in query {qid_of_a}, {str(b)!r} in query "
+            f"{qid_of_b}: only documents of one query are compared"
         )
     if len(shared) > 1:
         several = ", ".join(queries.qids[shared[:5]])

@@ -194,10 +194,10 @@ def names_of(rows: Rows, column: str, *, needed: bool) -> list[str]:
     names = rows.texts(column)
     for row, name in enumerate(names):
         if needed and not name:
-            raise DataError(f"{rows.place(row)}: there is no {str(column)!r}")
+            raise DataError(f"{rows.place(row)}: there is no {column!r}")
         if len(name) > _LONGEST_NAME:
             raise DataError(
-                f"{rows.place(row)}: column {str(column)!r}: a name of {len(name)} characters is too "
+                f"{rows.place(row)}: column {column!r}: a name of {len(name)} characters is too "
                 "long"
             )
     return names
