@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import re
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from terminal_helpers import Terminal
 
 from sortnet.core import Queries
 from sortnet.core.named_columns import NamedColumns
+from sortnet.data.find_documents import find_both
 from sortnet.data.read import read_fold
 from sortnet.errors import DataError, SortNetError
 from sortnet.files import refuse_folder, shown
@@ -65,6 +67,7 @@ COMMANDS = [
 ]  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda command: " ".join(command)[:24].strip())
 def test_no_command_sends_a_control_character_of_the_data_to_a_terminal(
     folder, monkeypatch, command
@@ -109,15 +112,11 @@ def test_messages_about_names_and_choices_from_arrays_have_no_numpy_in_them():
     queries = Queries.from_arrays(
         np.eye(2, dtype=np.float32), [0, 1], docids=("x", "y"), feature_names=tuple(names)
     )
-    from sortnet.data.find_documents import find_pair
-
     with pytest.raises(DataError, match="no document 'z'"):
-        find_pair(queries, np.str_("x"), np.str_("z"), None)
+        find_both(queries, np.str_("x"), np.str_("z"), None)
 
 
 def test_a_pipe_is_called_a_pipe_where_a_folder_is_wanted(tmp_path):
-    import os
-
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(SortNetError, match="that is a pipe, not a folder"):
         refuse_folder(str(tmp_path / "pipe"))
