@@ -140,7 +140,7 @@ def test_the_name_of_the_output_says_the_format_unless_it_is_typed():
     firsts = {
         ("judgements", "export", "bad"): {"j.csv": "id,", "j.jsonl": "{", "j.NDJSON": "{"},
         ("ranking", "bad"): {"r.csv": "group,", "r.json": "{", "r.txt": "rank"},
-        ("rank", "m", "t.csv"): {"d.csv": "qid,", "d.jsonl": "{", "d.trec": "=q", "d": "qid,"},
+        ("rank", "m", "t.csv"): {"d.csv": "qid,", "d.jsonl": "{", "d.trec": "=q"},
         ("pairs", "last"): {"p.csv": "split,", "p.jsonl": "{", "p": "split,", "p.parquet": "PAR1"},
     }  # fmt: skip
     for command, names in firsts.items():

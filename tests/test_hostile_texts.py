@@ -63,7 +63,7 @@ COMMANDS = [
     ("importance", "m", "t.csv", "--repeats", "1"), ("evaluate", "m", "t.csv"),
     ("evaluate", "m", "t.csv", "--per-query", "-"), ("show", "m"), ("show", "last"),
     ("pairs", "last"), ("pairs", "last", "--format", "jsonl"), ("report", "bad", "-o", "-"),
-    ("report", "last", "-o", "-"), ("doctor", "m"),
+    ("report", "last", "-o", "-"),
 ]  # fmt: skip
 
 
