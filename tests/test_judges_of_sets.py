@@ -31,7 +31,6 @@ from sortnet.judges.verdicts import Fault, Refused, Verdict, parse_verdict
 from sortnet.preference import Judgement
 from store import open_store
 from store.service.judge_as_annotator import EndReason
-from store.service.sort_by_asking import _process_store
 
 N = 12
 TEXTS = [f"text number {k}" for k in range(N)]
@@ -43,7 +42,6 @@ def folder(tmp_path, monkeypatch) -> Path:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("SORTNET_STORE", "s.db")
     monkeypatch.delenv("SORTNET_KEY", raising=False)
-    _process_store.cache_clear()
     rows = ["id,text", *(f"t{k},{text}" for k, text in enumerate(TEXTS))]
     Path("t.csv").write_text("\n".join(rows) + "\n")
     done("items", "add", "c", "t.csv")
@@ -531,8 +529,6 @@ def test_a_program_that_ends_at_a_question_about_four_is_told_what_its_line_has(
 
 def by_number(*items: str) -> object:
     scores = [score(item) for item in items]
-    if len(items) == 2:
-        return "left" if scores[0] > scores[1] else "right"
     return scores.index(max(scores)), scores.index(min(scores))
 
 
@@ -562,6 +558,20 @@ def test_a_function_that_names_the_best_alone_is_kept_so():
 
     sortnet.sort(TEXTS, judge=judge, set_size=3, max_calls=8, store="f.db", name="f")
     assert_right(judgements("f.db", "f"), worst=False)
+
+
+@pytest.mark.parametrize("set_size", [2, 4])
+def test_the_number_of_a_place_means_the_same_about_two_items(set_size, caplog):
+    def judge(*items: str) -> int:
+        return max(range(len(items)), key=lambda place: score(items[place]))
+
+    found = sortnet.sort(
+        TEXTS, judge=judge, set_size=set_size, max_calls=16, store="f.db", name="f", progress=False
+    )
+    assert found.answered == 16
+    assert_right(judgements("f.db", "f"), worst=False)
+    # Version 0.4 read the number about two items as a probability.
+    assert ("0 is the left one, 1 the right one" in caplog.text) == (set_size == 2)
 
 
 def test_a_function_that_fails_in_between_is_gone_on_with():
@@ -605,6 +615,7 @@ def test_answers_of_a_function_about_four():
     ("judge", "why"),
     [
         (lambda left, right: "left", "answers about two items, not about 4: set the size to 2"),
+        (lambda a, b, c=None, d=None: 0, "answers about two items, not about 4"),
         (lambda a, b, c, d: 0, "that two items cannot be passed to"),
     ],
 )

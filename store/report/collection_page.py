@@ -190,7 +190,7 @@ def _size_row(size: dict[str, Any]) -> list[str]:
         "-" if size["seconds"] is None else f"{size['seconds']:.1f}",
         f"{size['calls']:,}" if size["calls"] else "-",
         f"{tokens_per_comparison:,.0f}" if size["calls"] else "-",
-        "-" if cost is None else f"{cost:.2g}",
+        "-" if cost is None else amount(cost, None),
         "-" if size["accuracy"] is None else f"{size['accuracy']:.0%} of {size['checked']:,}",
     ]
 
