@@ -295,9 +295,12 @@ def test_a_call_that_waits_says_so_and_can_be_interrupted():
         if "waiting for another sort of the collection 'mine'" in text:
             raise KeyboardInterrupt
 
-    with open_store("s.db") as store, turn_to_sort(store.database, "mine", lambda text: None):
-        with pytest.raises(KeyboardInterrupt):
-            sortnet.sort(TEXTS, judge=longer, store="s.db", name="mine", progress=interrupt)
+    with (
+        open_store("s.db") as store,
+        turn_to_sort(store.database, "mine", lambda text: None),
+        pytest.raises(KeyboardInterrupt),
+    ):
+        sortnet.sort(TEXTS, judge=longer, store="s.db", name="mine", progress=interrupt)
     assert sort(store="s.db", name="mine").items == TEXTS[::-1]
 
 
