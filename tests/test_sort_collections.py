@@ -33,8 +33,16 @@ TEXTS = ["a", "bb", "ccc", "dddd"]
 @pytest.fixture(autouse=True)
 def folder(tmp_path, monkeypatch) -> Path:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     return tmp_path
+
+
+@pytest.fixture
+def temporary(tmp_path, monkeypatch) -> Path:
+    """The folder in which temporary stores are made."""
+    folder = tmp_path / "temporary"
+    folder.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(folder))
+    return folder
 
 
 def longer(left: str, right: str) -> str:
@@ -49,23 +57,23 @@ def sort(judge=longer, items=TEXTS, **named):
     return sortnet.sort(items, judge=judge, progress=False, **named)
 
 
-def test_without_a_store_nothing_is_remembered_and_no_file_stays(folder):
+def test_without_a_store_nothing_is_remembered_and_no_file_stays(temporary):
     found = sort(longer)
     assert found.items == TEXTS[::-1]
-    report = folder / "report.html"
-    found.report(report)  # the result has its own store
+    found.report("report.html")  # the result has its own store
     again = sort(longer)
     assert again.answered == found.answered == again.answered_in_all
     assert sort(sortnet.Function(shorter, name="longer")).items == TEXTS
     del found, again
-    assert [*folder.iterdir()] == [report]
+    assert not [*temporary.iterdir()]
+    assert {path.name for path in Path().iterdir()} == {"temporary", "report.html"}
 
 
-def test_after_an_error_without_a_store_no_file_stays_and_the_loss_is_told(folder):
+def test_after_an_error_without_a_store_no_file_stays_and_the_loss_is_told(temporary):
     answers = iter(["left", "right", "nonsense"])
     with pytest.raises(SortNetError, match='0 answers are kept, 2 are lost: store="FILE" keeps'):
         sort(lambda left, right: next(answers))
-    assert not [*folder.iterdir()]
+    assert not [*temporary.iterdir()]
 
 
 def test_with_a_store_a_corrected_function_is_asked_anew_and_the_same_one_is_not():
@@ -265,7 +273,7 @@ def test_processes_that_sort_the_same_at_once_on_a_new_store_wait_for_each_other
     assert not list(Path().glob("s.db-sort*"))
 
 
-def test_threads_that_sort_at_once_wait_for_each_other_and_other_collections_do_not():
+def test_threads_that_sort_at_once_wait_for_each_other_and_other_collections_do_not(url):
     results: list[sortnet.SortedItems] = []
     is_asked = threading.Event()
     may_answer = threading.Event()
@@ -276,13 +284,13 @@ def test_threads_that_sort_at_once_wait_for_each_other_and_other_collections_do_
         return longer(left, right)
 
     def run() -> None:
-        results.append(sort(slow, store="s.db"))
+        results.append(sort(slow, store=url))
 
     threads = [threading.Thread(target=run) for _ in range(2)]
     for thread in threads:
         thread.start()
     assert is_asked.wait(60)
-    assert sort(longer, store="s.db").items == TEXTS[::-1]  # another judge, another collection
+    assert sort(longer, store=url).items == TEXTS[::-1]  # another judge, another collection
     may_answer.set()
     for thread in threads:
         thread.join()

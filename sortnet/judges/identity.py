@@ -103,7 +103,10 @@ class _Description:
         """Describe a function, or an object that can be called."""
         function = inspect.unwrap(judge)  # of a wrapper such as a cache
         named = function if isinstance(function, FunctionType) else type(judge)
-        return cls(named.__module__).of(judge)
+        try:
+            return cls(named.__module__).of(judge)
+        except RecursionError:  # the judge holds a long chain of objects
+            return [named.__module__, named.__qualname__]
 
     def of(self, value: Any) -> Any:
         """Describe a value; an object that was described before is described by its number."""

@@ -192,11 +192,11 @@ def _ask_and_rank(
         progress: called with the progress in words.
         is_temporary: whether the store is removed if the call ends with an error.
     """
-    progress("fitting the answers so far")
-    service.settle()
-    n_answers_before = service.session.n_votes
-    _note_other_annotators(service, connections)
     try:
+        progress("fitting the answers so far")
+        service.settle()
+        n_answers_before = service.session.n_votes
+        _note_other_annotators(service, connections)
         end = ask_in_turn(service, connections, max_calls, progress, is_temporary=is_temporary)
     except KeyboardInterrupt as error:
         n_kept = service.session.n_votes
