@@ -69,7 +69,12 @@ def test_the_signature_tells_whether_a_function_is_of_two_or_of_items(function, 
     assert bool(connection.why_not_about(4)) == (answer == "left")
 
 
-def test_a_function_without_a_signature_is_of_two():
-    assert "answers about two items, not about 4" in sortnet.Function(max).connect().why_not_about(
-        4
-    )
+@pytest.mark.parametrize("function", [lambda a, b, c=None, d=None: 1, max])
+def test_only_items_with_a_star_make_a_number_about_two_items_a_place(function):
+    connection = sortnet.Function(function).connect(originals={"a": 0, "b": 1, "c": 0, "d": 0})
+    (worker,) = connection.make_workers()
+    items = [{"id": id} for id in "abcd"]
+    (verdict,) = worker.ask([{"items": items, "worst": False}])
+    assert verdict.best == 1 and not connection.why_not_about(4)
+    with pytest.raises(Refused, match="a function of two items returns"):
+        worker.ask([{"left": items[0], "right": items[1]}])

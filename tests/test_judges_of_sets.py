@@ -615,7 +615,6 @@ def test_answers_of_a_function_about_four():
     ("judge", "why"),
     [
         (lambda left, right: "left", "answers about two items, not about 4: set the size to 2"),
-        (lambda a, b, c=None, d=None: 0, "answers about two items, not about 4"),
         (lambda a, b, c, d: 0, "that two items cannot be passed to"),
     ],
 )
@@ -636,6 +635,8 @@ def test_an_estimate_refuses_what_sort_refuses_and_shows_a_prompt_of_four():
 
 def test_a_function_with_defaults_can_be_called_with_four():
     def judge(a: str, b: str, c: str | None = None, d: str | None = None) -> object:
+        if c is None:  # about two items it answers as any function of two
+            return "left" if score(a) > score(b) else "right"
         return by_number(*(text for text in (a, b, c, d) if text is not None))
 
     found = sortnet.sort(TEXTS, judge=judge, set_size=4, max_calls=4, store="f.db")

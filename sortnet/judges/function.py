@@ -104,9 +104,11 @@ class Function:
         Some questions of a set are about two items.
         """
         signature = _signature(self.function)
-        if signature is not None and not _takes_two(signature):
+        if signature is None:
+            return ""
+        if not _takes(signature, 2):
             return "has a function that two items cannot be passed to: give one of *items"
-        if n_items > 2 and not _is_of_items(signature):
+        if not _takes(signature, n_items):
             return (
                 f"answers about two items, not about {n_items}: set the size to 2, or give a "
                 "function of *items"
@@ -122,17 +124,20 @@ def _signature(function: Callable[..., object]) -> inspect.Signature | None:
         return None
 
 
-def _takes_two(signature: inspect.Signature) -> bool:
-    """Whether a function with the signature can be called with two items."""
+def _takes(signature: inspect.Signature, n_arguments: int) -> bool:
+    """Whether a function with the signature can be called with `n_arguments`."""
     try:
-        signature.bind("left", "right")
+        signature.bind(*range(n_arguments))  # any values will do
     except TypeError:
         return False
     return True
 
 
 def _is_of_items(signature: inspect.Signature | None) -> bool:
-    """Whether a function has a parameter such as `*items`; a further parameter is no item."""
+    """Whether a function has a parameter such as `*items`.
+
+    A third parameter with a default may be no item, so it makes no function of `*items`.
+    """
     if signature is None:
         return False
     kinds = [parameter.kind for parameter in signature.parameters.values()]
@@ -156,7 +161,8 @@ class FunctionWorker:
     Args:
         function: function that judges.
         items: {id: item} with the items as the function takes them.
-        by_place: whether the function is of `*items`, so that it answers by the items' places.
+        by_place: whether the function is of `*items`, so that it answers by the items' places about
+            two items, too.
     """
 
     def __init__(
@@ -184,7 +190,7 @@ class FunctionWorker:
                 answer = self._function(*items)
             except Exception as error:
                 raise Fault(f"{type(error).__name__}: {one_line(error)}", verdicts) from error
-            if self._by_place:
+            if self._by_place or len(items) > 2:
                 self._note_places(answer, len(items))
                 worst = question.get("worst", True)
                 verdicts.append(verdict_on_set(answer, len(items), worst=worst))
