@@ -23,12 +23,16 @@ from sqlalchemy.pool import NullPool
 
 from sortnet.errors import SortNetError, StoreError
 from sortnet.files import plain
+from store.database.open_file import OpenFile
 
 BUSY_SECONDS = 60
 RETRY_SECONDS = 60.0  # how long an operation is tried again while a server is restarted
 SHORTEST_WAIT = 0.1  # seconds before the second attempt; each later wait is twice as long
 LONGEST_WAIT = 5.0  # most seconds between two attempts
 T = TypeVar("T")
+# Keys of facts about a connection that writes to SQLite: its file, and the logs of the file.
+_FILE = "sortnet_file"
+_LOGS = "sortnet_logs"
 POSTGRESQL = ("postgresql", "postgres", "postgresql+psycopg")
 SECRETS = ("password", "sslpassword")  # secret parameters in the query of a URL
 # Matches a text such as "host=db user=me", which psql accepts, by its first keyword or a password.
@@ -87,10 +91,14 @@ class Database:
         cut. The next durable transaction saves earlier transactions too, so their order is kept.
         """
         engine = self.engine.execution_options(sortnet_write=write, sortnet_durable=durable)
-        with self._as_store_errors(), engine.begin() as connection:
-            if not durable and self.dialect == "postgresql":
-                connection.exec_driver_sql("SET LOCAL synchronous_commit = off")
-            yield connection
+        with self._as_store_errors(), engine.connect() as connection:
+            with connection.begin():
+                if not durable and self.dialect == "postgresql":
+                    connection.exec_driver_sql("SET LOCAL synchronous_commit = off")
+                yield connection
+                _check_file(connection)
+            # The file may have been removed during the commit. Nobody may rely on what is lost.
+            _check_file(connection)
 
     def retrying(self, work: Callable[[Connection], T], *, write: bool = False) -> T:
         """Run `work` in a transaction, and run it again while a server is unavailable.
@@ -352,9 +360,12 @@ def _engine(url: URL, *, write: bool) -> Engine:
         raise StoreError(f"store {path} is a folder: give a file in it, such as sortnet.db")
     if not write:
         return _reading_engine(path, options)
-    _make_file(path, _name_in_messages(url))
+    name = _name_in_messages(url)
+    _make_file(path, name)
+    file = OpenFile(path, name)
     engine = create_engine(url, **options)
-    event.listen(engine, "connect", _set_up_sqlite)
+    event.listen(engine, "do_connect", lambda *_: file.check())  # SQLite would make a new file
+    event.listen(engine, "connect", partial(_set_up_sqlite, file))
     event.listen(engine, "begin", _begin_sqlite)
     return engine
 
@@ -411,8 +422,8 @@ def _run_statements(statements: Sequence[str], connection: Any, _record: Any) ->
     connection.commit()
 
 
-def _set_up_sqlite(connection: Any, _record: Any) -> None:
-    """Set the options of a new connection that writes to SQLite."""
+def _set_up_sqlite(file: OpenFile, connection: Any, record: Any) -> None:
+    """Set the options of a new connection that writes to SQLite, and identify its files."""
     # Without an isolation level, Python's driver begins no transactions: `_begin_sqlite` does.
     connection.isolation_level = None
     for pragma in (
@@ -424,6 +435,16 @@ def _set_up_sqlite(connection: Any, _record: Any) -> None:
         "foreign_keys = ON",
     ):
         connection.execute(f"PRAGMA {pragma}")
+    connection.execute("SELECT count(*) FROM sqlite_master")  # opens the log of changes
+    record.info[_FILE] = file
+    record.info[_LOGS] = file.logs()
+
+
+def _check_file(connection: Connection) -> None:
+    """Raise a StoreError if the SQLite file that a connection writes was removed or replaced."""
+    file = connection.info.get(_FILE)
+    if file is not None:
+        file.check_logs(connection.info[_LOGS])
 
 
 def _begin_sqlite(connection: Connection) -> None:
