@@ -129,6 +129,14 @@ class Database:
         cause = error.__cause__
         return self.dialect != "sqlite" and isinstance(cause, InterfaceError | OperationalError)
 
+    def check_file(self) -> None:
+        """Raise a StoreError if the SQLite file that was opened to write was removed or replaced.
+
+        Each transaction is checked, too. Call this before reporting what was stored earlier.
+        """
+        with self.transaction():
+            pass  # the end of the transaction checks the file
+
     def close(self) -> None:
         """Close all connections."""
         self.engine.dispose()
@@ -364,7 +372,7 @@ def _engine(url: URL, *, write: bool) -> Engine:
     _make_file(path, name)
     file = OpenFile(path, name)
     engine = create_engine(url, **options)
-    event.listen(engine, "do_connect", lambda *_: file.check())  # SQLite would make a new file
+    event.listen(engine, "do_connect", partial(_open_file, file))
     event.listen(engine, "connect", partial(_set_up_sqlite, file))
     event.listen(engine, "begin", _begin_sqlite)
     return engine
@@ -420,6 +428,21 @@ def _run_statements(statements: Sequence[str], connection: Any, _record: Any) ->
     for statement in statements:
         connection.execute(statement)
     connection.commit()
+
+
+def _open_file(
+    file: OpenFile, _dialect: Any, _record: Any, arguments: list[Any], options: dict[str, Any]
+) -> None:
+    """Let SQLite open the file that is there, and make no new file if it was removed.
+
+    Args:
+        file: the file.
+        _dialect, _record: facts of SQLAlchemy that are not used.
+        arguments, options: the arguments of `sqlite3.connect`, which are changed in place.
+    """
+    file.check()
+    arguments[:] = [f"{file.path.as_uri()}?mode=rw"]
+    options["uri"] = True
 
 
 def _set_up_sqlite(file: OpenFile, connection: Any, record: Any) -> None:

@@ -21,18 +21,21 @@ class OpenFile:
     Args:
         path: the file, which exists.
         name: the name of the store in messages.
+
+    Attributes:
+        path: the absolute path of the file, as the process may change its folder.
     """
 
     def __init__(self, path: Path, name: str) -> None:
         """Identify the file that is to be opened."""
-        self._path = path.absolute()  # the process may change its folder
+        self.path = path.absolute()
         self._name = name
-        self._file = _identity(self._path)
+        self._file = _identity(self.path)
 
     def check(self) -> None:
         """Raise a StoreError unless the path leads to the file that was there at the start."""
-        if _identity(self._path) != self._file:
-            raise self._fault(self._path)
+        if _identity(self.path) != self._file:
+            raise self._fault(self.path)
 
     def logs(self) -> dict[str, Identity]:
         """Identify the logs of a connection that was just opened, {suffix: identity}."""
@@ -52,7 +55,7 @@ class OpenFile:
 
     def _log(self, suffix: str) -> Path:
         """Return the path of a log, which is beside the file that a link leads to."""
-        file = self._path.resolve()
+        file = self.path.resolve()
         return file.with_name(f"{file.name}{suffix}")
 
     def _fault(self, path: Path) -> StoreError:

@@ -146,9 +146,14 @@ class LabellingService:
         self._convergence = Convergence(collection, self.last_number) if record else None
 
     def close(self) -> None:
-        """Record the last fit, if fits are recorded."""
+        """Record the last fit, if fits are recorded.
+
+        Raises:
+            StoreError: if the SQLite file with the answers was removed or replaced.
+        """
         if self._convergence is not None:
             self._convergence.close()
+        self.collection.database.check_file()
 
     def next(self, annotator: str, k: int = 1) -> list[Lease]:
         """Lease the next k questions to an annotator, fewer if there are no more.

@@ -373,6 +373,7 @@ async function flush() {
 // Send a request until the server answers, and return the status and the reply.
 async function post(path, body) {
   for (let wait = 500; ; wait = Math.min(2 * wait, 8000)) {
+    let why = "The server cannot be reached.";
     try {
       const reply = await fetch(BASE + path, {
         method: "POST", body: JSON.stringify(body), signal: AbortSignal.timeout(15000),
@@ -384,9 +385,10 @@ async function post(path, body) {
         isUnreachable = false;
         return [reply.status, content];
       }
+      if (reply.status === 503) why = "The server cannot store answers now.";
     } catch { /* The server is unreachable: wait, then try again. */ }
     isUnreachable = true;
-    notice("The server cannot be reached. Your answers are kept here and sent when it is back.");
+    notice(`${why} Your answers are kept here and sent again.`);
     await pause(wait);
   }
 }
