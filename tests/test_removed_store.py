@@ -1,4 +1,4 @@
-"""A SQLite file that is removed or replaced under a running command: nothing more is acknowledged."""
+"""A SQLite file that is removed or replaced under a running command: nothing is acknowledged."""
 
 from __future__ import annotations
 
@@ -161,8 +161,8 @@ for number, line in enumerate(sys.stdin):
     if number == 2:
         {change}
     question = json.loads(line)
-    left_first = question["left"]["id"] < question["right"]["id"]
-    print(json.dumps({{"id": question["id"], "answer": "left" if left_first else "right"}}), flush=True)
+    answer = "left" if question["left"]["id"] < question["right"]["id"] else "right"
+    print(json.dumps({{"id": question["id"], "answer": answer}}), flush=True)
 """
 
 

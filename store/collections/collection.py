@@ -321,7 +321,7 @@ class Collection(DecisionRows, JudgementRows, ServerRows, BatchRows):
 
         Raises:
             LeaseError: on a lease that is unknown, expired, released or another annotator's.
-            JudgementError: on an undo.
+            JudgementError: on an undo, or an answer that lacks the worst item if it is asked for.
         """
         if judgement.undoes is not None:
             raise JudgementError("an undo is no answer to a question")
@@ -358,10 +358,15 @@ class Collection(DecisionRows, JudgementRows, ServerRows, BatchRows):
 
         Raises:
             LeaseError: on a lease that is unknown, expired, released or another annotator's.
+            JudgementError: on an answer that lacks the worst item, if it is asked for, too.
         """
         annotator = judgement.annotator
-        question = self._live_lease_of(lease, annotator, now).question
-        answer = replace(judgement, **vars(question), at=now)
+        live_lease = self._live_lease_of(lease, annotator, now)
+        answer = replace(judgement, **vars(live_lease.question), at=now)
+        # The study is read only for an answer that may lack the worst item, which is rare. The
+        # requests of a batch say themselves what they ask for.
+        if answer.best is not None and answer.worst is None and live_lease.batch is None:
+            self.study().check_answer(answer)
         keys = self._annotator_keys([annotator])
         self._close_answered(lease)
         (stored,) = self._insert_judgements([answer], keys, lease=lease)

@@ -260,6 +260,7 @@ def import_judgements(
     """
     items = collection.items()
     lines = read_lines(Path(path), items, form=form, annotator=annotator, sides=sides)
+    _refuse_without_worst(collection, lines)
     judgements = [line.judgement for line in lines]
     ids = [line.id for line in lines]
     try:
@@ -269,6 +270,27 @@ def import_judgements(
     if probabilities is not None:
         _decide_probabilities(collection, lines, probabilities)
     return Imported(len(added), len(lines) - len(added))
+
+
+def _refuse_without_worst(collection: Collection, lines: Sequence[Line]) -> None:
+    """Raise DataError on a new answer without the worst item, if the collection asks for both.
+
+    A collection that asks about pairs takes answers that name the best item only.
+    """
+    answers = [line.judgement for line in lines]
+    if all(answer.best is None or answer.worst is not None for answer in answers):
+        return
+    study = collection.study()
+    if study.set_size == 2:
+        return
+    stored_ids = {*collection.judgement_ids()}
+    for line in lines:
+        if line.id in stored_ids:
+            continue
+        try:
+            study.check_answer(line.judgement)
+        except JudgementError as error:
+            raise DataError(f"{line.where}: {error}") from None
 
 
 def _decide_probabilities(

@@ -62,8 +62,8 @@ class OpenFile:
         """Make the error about a file that is missing or another file now."""
         change = "removed" if _identity(path) is None else "replaced"
         return StoreError(
-            f"{self._name}: {path.name} was {change} while it was in use, so nothing more is stored; "
-            "put the file back, or start the command again"
+            f"{self._name}: {path.name} was {change} while it was in use, so nothing more is "
+            "stored; put the file back, or start the command again"
         )
 
 
