@@ -108,10 +108,11 @@ class Collection(DecisionRows, JudgementRows, ServerRows, BatchRows):
         These are the criteria in the order of creation. A collection without criteria returns
         itself.
         """
-        names = self.criteria()
-        if not names:
-            return [self]
-        return [Collection(self.database, name, clock=self.clock) for name in names]
+        with self.database.one_state():  # no criterion is removed in between
+            names = self.criteria()
+            if not names:
+                return [self]
+            return [Collection(self.database, name, clock=self.clock) for name in names]
 
     def add_criterion(self, name: str) -> Collection:
         """Add a criterion: one more question by which the same items are compared.
@@ -209,7 +210,8 @@ class Collection(DecisionRows, JudgementRows, ServerRows, BatchRows):
 
     def counted_judgements(self) -> Judgements:
         """Read all judgements and undos, except the judgements of excluded annotators."""
-        return self.judgements().without(self.study().excluded)
+        with self.transaction():
+            return self.judgements().without(self.study().excluded)
 
     def changes(self, after: int, decided: int = 0) -> Changes:
         """Read in one transaction how the collection has changed since the caller read it last.

@@ -82,14 +82,15 @@ def export_judgements(
         SortNetError: if the file cannot be written.
         StoreError: if the collection has criteria.
     """
-    collection.check_one_question()
-    items = collection.items()
-    if form in ("chosen", "conversational"):
-        names: list[str] = []  # JSON lines need no list of columns
-        is_conversational = form == "conversational"
-        lines = _preference_lines(collection, items, prompt, weights, is_conversational)
-    else:
-        names, lines = _judgement_lines(collection, items)
+    names: list[str] = []  # JSON lines need no list of columns
+    with collection.transaction():
+        collection.check_one_question()
+        items = collection.items()
+        if form in ("chosen", "conversational"):
+            is_conversational = form == "conversational"
+            lines = _preference_lines(collection, items, prompt, weights, is_conversational)
+        else:
+            names, lines = _judgement_lines(collection, items)
     if form == "csv" and for_spreadsheets and _have_formulas(lines):
         names.append(ESCAPED_COLUMN)
         lines = [{**line, ESCAPED_COLUMN: True} for line in lines]
@@ -143,12 +144,10 @@ def _judgement_lines(
     decisions = collection.decisions()
     judgements = collection.judgements()
     excluded = study_of(decisions).excluded
-    # If an annotator answers after the judgements are read, there are more ids than judgements. The
-    # ids without judgements are ignored.
     ids = collection.judgement_ids()
     lines = [
         {**_cells(judgement, id, items), "excluded": judgement.annotator in excluded}
-        for judgement, id in zip(judgements, ids, strict=False)
+        for judgement, id in zip(judgements, ids, strict=True)
     ]
     names = list(_EXPORTED_COLUMNS)
     if items.groups is not None:

@@ -9,6 +9,7 @@ import json
 import os
 import re
 import sqlite3
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -58,6 +59,7 @@ class Database:
         self.url = parse_url(url)
         self.name = _name_in_messages(self.url)
         self._retry_seconds = RETRY_SECONDS
+        self._snapshot = _Snapshot()
         with self._as_store_errors():
             self.engine = _engine(self.url, write=write)
 
@@ -87,10 +89,22 @@ class Database:
     def transaction(self, *, write: bool = False, durable: bool = True) -> Iterator[Connection]:
         """Open a transaction in a `with` block; it is committed, or rolled back on an error.
 
+        All statements of a transaction that only reads see the same state of the database. Within
+        `one_state` it is a part of the transaction that is open already.
+
         A transaction that is not `durable` does not wait for the disk, and may be lost in a power
         cut. The next durable transaction saves earlier transactions too, so their order is kept.
         """
-        engine = self.engine.execution_options(sortnet_write=write, sortnet_durable=durable)
+        if self._snapshot.connection is not None:
+            if write:
+                raise RuntimeError("while one state of the database is read, nothing is written")
+            yield self._snapshot.connection
+            return
+        options: dict[str, Any] = {"sortnet_write": write, "sortnet_durable": durable}
+        if not write and self.dialect == "postgresql":
+            # By default each statement sees what other processes have committed before it.
+            options["isolation_level"] = "REPEATABLE READ"
+        engine = self.engine.execution_options(**options)
         with self._as_store_errors(), engine.connect() as connection:
             with connection.begin():
                 if not durable and self.dialect == "postgresql":
@@ -100,18 +114,36 @@ class Database:
             # The file may have been removed during the commit. Nobody may rely on what is lost.
             _check_file(connection)
 
+    @contextmanager
+    def one_state(self) -> Iterator[Connection]:
+        """Let all reads of this thread in a `with` block see the same state of the database.
+
+        Nothing can be written in the block.
+        """
+        with self.transaction() as connection:
+            outer = self._snapshot.connection
+            self._snapshot.connection = connection
+            try:
+                yield connection
+            finally:
+                self._snapshot.connection = outer
+
     def retrying(self, work: Callable[[Connection], T], *, write: bool = False) -> T:
         """Run `work` in a transaction, and run it again while a server is unavailable.
 
         `work` must be idempotent, because a commit may have succeeded though its reply was lost.
+        If it only reads, all its reads see the same state. Within `one_state` it is run once.
         A server may be unavailable for a minute. After this minute every call fails at once, until
         a call reaches the server. Each wait is twice as long as the wait before, up to 5 seconds.
         """
+        if self._snapshot.connection is not None:
+            with self.transaction(write=write) as connection:
+                return work(connection)
         last_attempt = time.monotonic() + self._retry_seconds
         wait = SHORTEST_WAIT
         while True:
             try:
-                with self.transaction(write=write) as connection:
+                with self.transaction(write=True) if write else self.one_state() as connection:
                     result = work(connection)
                 self._retry_seconds = RETRY_SECONDS
                 return result
@@ -174,6 +206,12 @@ class Database:
         if "no password supplied" in message:
             return f"{message}; give it by PGPASSWORD, ~/.pgpass, SORTNET_STORE or --store"
         return message
+
+
+class _Snapshot(threading.local):
+    """The transaction of each thread that reads one state of the database, if one is open."""
+
+    connection: Connection | None = None
 
 
 def _one_line(error: BaseException) -> str:
