@@ -966,6 +966,24 @@ def test_a_server_whose_collection_is_gone_ends_with_one_line(store, collection,
         assert "Traceback" not in said and len(said.splitlines()) <= 4
 
 
+def test_a_server_whose_file_was_removed_acknowledges_nothing_and_ends_with_an_error(
+    store, collection, tmp_path
+):
+    file = tmp_path / "s.db"
+    with command("essays", "--port", 0, "--annotator", "ana", "--store", file) as (process, links):
+        address = urlsplit(links["ana"])
+        client = Client(address.port)
+        (first, *_) = client.post(f"{address.path}/next").json()["pairs"]
+        file.unlink()
+        reply = client.post(f"{address.path}/answer", {"lease": first["lease"], "answer": "left"})
+        assert reply.status == 503
+        assert f"{file}: s.db was removed while it was in use" in reply.json()["error"]
+        code, said = process.ended(signal.SIGTERM)
+        assert code == 2
+        assert said.splitlines()[-1].startswith(f"sortnet: store {file}: s.db was removed")
+        assert "no longer serving" not in said and not file.exists()
+
+
 def test_who_lets_others_in_is_warned(store, collection, tmp_path):
     where = ("essays", "--port", 0, "--host", "0.0.0.0", "--store", tmp_path / "s.db")
     with command(*where) as (process, printed):

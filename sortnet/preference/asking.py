@@ -15,7 +15,7 @@ from sortnet.preference.fitting import SessionFitting
 from sortnet.preference.groups import Groups
 from sortnet.preference.history import History
 from sortnet.preference.judgement_table import UNDO, Judgements
-from sortnet.preference.set_choice import are_free, grown_set
+from sortnet.preference.set_choice import are_free, grown_set, random_set
 from sortnet.preference.strategies import Free, MergePass, Strategy, View, random_pair
 from sortnet.preference.study import Study
 
@@ -170,6 +170,26 @@ class SessionAsking:
 
         return is_free
 
+    def _askable(self, request: _Request) -> Free:
+        """Return a function that tells whether two items may be shown together in a question.
+
+        The annotator may have compared them before. They are not in a question that is being asked.
+        """
+
+        def is_askable(i: int, j: int) -> bool:
+            pair = unordered_pair(i, j)
+            return pair not in request.taken and pair in self._pairs
+
+        return is_askable
+
+    def _has_size(self, items: Sequence[int], request: _Request) -> bool:
+        """Whether an earlier question has the size of the request, or of its group if smaller.
+
+        Keys that are typed by habit would answer a question of another size wrongly.
+        """
+        n_members = len(self._groups.members[self._groups.of[items[0]]])
+        return len(items) == min(request.set_size, n_members)
+
     def _may_be_asked(self, judgement: Judgement, taken: Collection[Pair]) -> bool:
         """Whether a judgement's question may be asked again now.
 
@@ -215,7 +235,7 @@ class SessionAsking:
             pair = strategy(view, request.rng)
             if pair is None:
                 continue
-            items = grown_set(view, pair, request.set_size, request.rng)
+            items = grown_set(view, pair, request.set_size, request.rng, self._askable(request))
             if strategy is random_pair:
                 p_of_pair = 1 / self._pairs.count  # the same for all pairs
                 return self._shuffled_question(annotator, items, "uniform", probability=p_of_pair)
@@ -225,25 +245,31 @@ class SessionAsking:
         return None
 
     def _choose_holdout(self, request: _Request) -> Question | None:
-        """Choose a random pair for the hold-out.
+        """Choose random items for the hold-out.
 
-        Half of the questions are about a hold-out pair that another annotator has answered, if such
-        a pair is free. The other questions are about any free pair.
+        Half of the questions are hold-out questions that another annotator has answered, if such a
+        question is free. The other questions are about any free pair, and random further items if
+        the question is about a set.
         """
         rng = request.rng
         annotator = request.annotator
-        pairs_of_others = self._history.holdout_pairs(annotator)
-        shared_pairs = [pair for pair in pairs_of_others if request.free(*pair)]
-        p_shared = _SHARED if shared_pairs else 0.0
+        shared = [
+            items
+            for items in self._history.holdout_questions(annotator)
+            if self._has_size(items, request) and are_free(items, request.free)
+        ]
+        p_shared = _SHARED if shared else 0.0
         if rng.random() < p_shared:
-            shared_pair = shared_pairs[rng.integers(len(shared_pairs))]
-            p_of_pair = p_shared / len(shared_pairs)
-            return self._shuffled_question(annotator, shared_pair, HOLDOUT, probability=p_of_pair)
-        any_pair = random_pair(self.view(annotator, request.free), rng)
+            items = shared[rng.integers(len(shared))]
+            p_of_items = p_shared / len(shared)
+            return self._shuffled_question(annotator, items, HOLDOUT, probability=p_of_items)
+        view = self.view(annotator, request.free)
+        any_pair = random_pair(view, rng)
         if any_pair is None:
             return None
         p_of_pair = (1 - p_shared) / self._pairs.count
-        return self._shuffled_question(annotator, any_pair, HOLDOUT, probability=p_of_pair)
+        items = random_set(view, any_pair, request.set_size, rng, self._askable(request))
+        return self._shuffled_question(annotator, items, HOLDOUT, probability=p_of_pair)
 
     def _choose_repeat(self, request: _Request) -> Question | None:
         """Repeat a question that this annotator answered before, each item in another place.
@@ -254,7 +280,8 @@ class SessionAsking:
         if drawn is None:
             return None
         earlier, n_choices = drawn
-        if not self._may_be_asked(earlier, request.taken):
+        has_size = self._has_size(earlier.items, request)
+        if not has_size or not self._may_be_asked(earlier, request.taken):
             return None
         first, *later = earlier.items  # the first item moves to the last place
         return self._ordered_question([*later, first], "repeat", probability=1 / n_choices)
@@ -262,7 +289,8 @@ class SessionAsking:
     def _choose_skipped(self, request: _Request) -> Question | None:
         """Repeat the oldest question that the annotator skipped, when nothing else is left."""
         for judgement in self._history.skipped(request.annotator):
-            if self._may_be_asked(judgement, request.taken):
+            has_size = self._has_size(judgement.items, request)
+            if has_size and self._may_be_asked(judgement, request.taken):
                 return self._shuffled_question(request.annotator, judgement.items, "skipped")
         return None
 
@@ -275,7 +303,8 @@ class SessionAsking:
         items: tuple[int, ...] = gold_pair
         if request.set_size > 2:
             view = self.view(request.annotator, request.free, request.taken)
-            items = grown_set(view, gold_pair, request.set_size, request.rng)
+            askable = self._askable(request)
+            items = grown_set(view, gold_pair, request.set_size, request.rng, askable)
         p_of_pair = 1 / len(gold_pairs)
         return self._shuffled_question(request.annotator, items, "gold", probability=p_of_pair)
 
@@ -284,7 +313,7 @@ class SessionAsking:
         if self._study.overlap <= 1:
             return None
         for items in self._history.answered_by_few(self._study.overlap):
-            if are_free(items, request.free):
+            if self._has_size(items, request) and are_free(items, request.free):
                 return self._shuffled_question(request.annotator, items, "overlap")
         return None
 

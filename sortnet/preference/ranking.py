@@ -18,7 +18,7 @@ from sortnet.preference.groups import Groups, GroupStanding, parts_apart
 from sortnet.preference.history import History
 from sortnet.preference.intervals import Ranking, rank_items
 from sortnet.preference.posterior import Posterior
-from sortnet.preference.set_choice import worth_in_pairs
+from sortnet.preference.set_choice import predict_best, worth_in_pairs
 from sortnet.preference.stopping import (
     ENOUGH_CHECKS,
     NO_HOLDOUT,
@@ -275,16 +275,20 @@ class SessionRanking:
         answer is predicted from all other answers instead.
         """
         votes = self._history.decided(holdout=True)
+        answers_about_sets = self._history.holdout_sets()
         posterior = self._fitting.fits.choosing.posterior  # the fit without the hold-out
-        left_out = not len(votes) and self._history.n_votes >= NO_HOLDOUT
+        p_of_best, is_best = predict_best(posterior, answers_about_sets)
+        has_holdout = len(votes) > 0 or len(answers_about_sets) > 0
+        left_out = not has_holdout and self._history.n_votes >= NO_HOLDOUT
         if left_out:
             votes = self._history.decided(holdout=False)
             posterior = self._fitting.fits.all.posterior
         marked_votes = votes.marked(self._fitting.models())
         p_left = posterior.predicted(marked_votes, left_out=left_out)
         is_right = (p_left > 0.5) == (votes.target > 0.5)
-        p_of_expected_answer = np.maximum(p_left, 1 - p_left)
-        return holdout_check(p_of_expected_answer, is_right, left_out=left_out)
+        p_of_expected_answer = np.concatenate((np.maximum(p_left, 1 - p_left), p_of_best))
+        is_expected = np.concatenate((is_right, is_best))
+        return holdout_check(p_of_expected_answer, is_expected, left_out=left_out)
 
 
 def _is_contradicted(distance: Progress, check: Check) -> bool:

@@ -7,10 +7,11 @@ from itertools import combinations
 
 import numpy as np
 
-from sortnet.core import F64, I64
+from sortnet.core import F64, I64, Bool
 from sortnet.errors import JudgementError
 from sortnet.preference.base import MOST_ITEMS, Pair
-from sortnet.preference.posterior import Draws
+from sortnet.preference.judgement_table import Judgements
+from sortnet.preference.posterior import Draws, Posterior
 from sortnet.preference.set_answers import BEST_FACTOR, WORST_FACTOR
 from sortnet.preference.strategies import Free, View, draw_in_proportion
 
@@ -18,6 +19,7 @@ _CANDIDATES = 64  # approximate number of items that are considered
 _RANDOM_ITEMS = 8  # number of random items that are considered in a large group
 _RARE_ITEMS = 8  # number of items with few answers that are considered in a large group
 _SAMPLE = 512  # number of drawn items, of which those with the fewest answers are considered
+_DRAWS_OF_CHECK = 256  # approximate number of draws by which the model is checked
 _DRAWS = 64  # approximate number of draws of the scores that are used
 _LEAST_P = 1e-300  # keeps a probability above 0, so that it has a logarithm and can be a divisor
 # Keeps the worth of a set above 0, so that the information decides between sets without worth.
@@ -61,7 +63,28 @@ def are_free(items: Sequence[int], free: Free) -> bool:
     return all(free(i, j) for i, j in combinations(items, 2))
 
 
-def grown_set(view: View, pair: Pair, size: int, rng: np.random.Generator) -> tuple[int, ...]:
+def random_set(
+    view: View, pair: Pair, size: int, rng: np.random.Generator, askable: Free
+) -> tuple[int, ...]:
+    """Extend a pair to a set by random items of its group.
+
+    The arguments and the result are those of `grown_set`.
+    """
+    items: tuple[int, ...] = pair
+    if size <= 2:
+        return items
+    members = view.groups.members[view.groups.of[pair[0]]]
+    shuffled = rng.permutation(members).tolist()
+    for may_be_together in (view.free, askable):
+        for item in shuffled:
+            if len(items) < size and _extends(items, item, may_be_together):
+                items = (*items, item)
+    return items
+
+
+def grown_set(
+    view: View, pair: Pair, size: int, rng: np.random.Generator, askable: Free
+) -> tuple[int, ...]:
     """Extend a pair to a set item by item, so that the answer is as informative as possible.
 
     The answer names the best and the worst item, see `set_information`. If the goal is a top, the
@@ -72,10 +95,11 @@ def grown_set(view: View, pair: Pair, size: int, rng: np.random.Generator) -> tu
         pair: the two items to begin with.
         size: number of items of the set.
         rng: draws candidates.
+        askable: tells whether two items may be in one question. Such items, which the annotator may
+            have compared before, fill up the set if no free items are left.
 
     Returns:
-        The items. Every two of them may be asked about. There are fewer than `size` items if no
-        further item may be asked about.
+        The items. There are fewer than `size` items if no further item may be in the question.
 
     Cost: a millisecond for each further item, and a look at each item.
     """
@@ -86,14 +110,28 @@ def grown_set(view: View, pair: Pair, size: int, rng: np.random.Generator) -> tu
     draws = view.posterior.draws[::every_nth]  # about 64 draws, to save time
     candidates = _candidates(view, pair, rng)
     while len(items) < size:
-        candidates = [item for item in candidates if _extends(items, item, view.free)]
-        if not candidates:
+        extending = _extending(items, candidates, view.free, askable)
+        if not extending:
+            members = view.groups.members[view.groups.of[pair[0]]].tolist()
+            extending = _extending(items, members, view.free, askable)
+        if not extending:
             break
-        sets = np.array([(*items, candidate) for candidate in candidates])
+        sets = np.array([(*items, candidate) for candidate in extending])
         worth = set_information(draws, sets) * _worth_of_sets(view, sets)
-        best_candidate = candidates[int(worth.argmax())]
+        best_candidate = extending[int(worth.argmax())]
         items = (*items, best_candidate)
     return items
+
+
+def _extending(
+    items: Sequence[int], candidates: Sequence[int], free: Free, askable: Free
+) -> list[int]:
+    """List the candidates that may be added to the items: free ones, or else askable ones."""
+    for may_be_together in (free, askable):
+        extending = [item for item in candidates if _extends(items, item, may_be_together)]
+        if extending:
+            return extending
+    return []
 
 
 def _extends(items: Sequence[int], candidate: int, free: Free) -> bool:
@@ -176,6 +214,34 @@ def _worth_of_items(q: F64) -> F64:
     return worth
 
 
+def predict_best(posterior: Posterior, answers: Judgements) -> tuple[F64, Bool]:
+    """Predict the best item in each of q answers about sets.
+
+    Args:
+        posterior: the posterior of the scores, which was not fitted to the answers.
+        answers: q answers that name the best item of a set.
+
+    Returns:
+        (q,) the probability of the item that is expected to be named, and whether it was named. The
+        probability of an item is the mean over the draws of the scores, see `_p_of_best`. An
+        annotator's reliability multiplies the scores, and a blind answer names any item.
+    """
+    every_nth = max(len(posterior.draws) // _DRAWS_OF_CHECK, 1)
+    annotators = posterior.annotators.padded(len(posterior.reliability) + 1)
+    p_expected = np.ones(len(answers))
+    is_right = np.zeros(len(answers), np.bool_)
+    for row, answer in enumerate(answers):
+        # An annotator that the posterior does not know is average.
+        annotator = min(int(answers.annotator[row]), len(posterior.reliability))
+        scores = posterior.draws[::every_nth, np.array(answer.items)].astype(np.float64)
+        p_genuine = _p_of_best(annotators.reliability[annotator] * scores).mean(axis=0)
+        blind = annotators.blind[annotator]
+        p = blind / len(answer.items) + (1 - blind) * p_genuine
+        p_expected[row] = p.max()
+        is_right[row] = answer.items[int(p.argmax())] == answer.best
+    return p_expected, is_right
+
+
 def set_information(draws: Draws, sets: I64) -> F64:
     """Compute the mutual information, in bits, between the scores and the answer about each set.
 
@@ -211,14 +277,22 @@ def _p_of_answers(scores: F64) -> F64:
     """
     size = scores.shape[-1]
     centred = scores - scores.mean(axis=-1, keepdims=True)  # so that exp does not overflow
-    p_best = np.exp(BEST_FACTOR[size] * centred)
-    p_best /= p_best.sum(axis=-1, keepdims=True)
+    p_best = _p_of_best(scores)
     exp_worst = np.exp(-WORST_FACTOR[size] * centred)
     is_other = ~np.eye(size, dtype=np.bool_)  # (best item, worst item): they differ
     sum_without_best = np.maximum(exp_worst @ is_other.astype(np.float64), _LEAST_P)
     # The last two axes are the best item and the worst item.
     p: F64 = p_best[..., :, None] * exp_worst[..., None, :] / sum_without_best[..., :, None]
     return p[..., is_other]
+
+
+def _p_of_best(scores: F64) -> F64:
+    """Compute the probability of each item to be named the best, a softmax of the scores."""
+    size = scores.shape[-1]
+    centred = scores - scores.mean(axis=-1, keepdims=True)  # so that exp does not overflow
+    p_best: F64 = np.exp(BEST_FACTOR[size] * centred)
+    p_best /= p_best.sum(axis=-1, keepdims=True)
+    return p_best
 
 
 def _entropy(p: F64) -> F64:

@@ -82,14 +82,15 @@ def export_judgements(
         SortNetError: if the file cannot be written.
         StoreError: if the collection has criteria.
     """
-    collection.check_one_question()
-    items = collection.items()
-    if form in ("chosen", "conversational"):
-        names: list[str] = []  # JSON lines need no list of columns
-        is_conversational = form == "conversational"
-        lines = _preference_lines(collection, items, prompt, weights, is_conversational)
-    else:
-        names, lines = _judgement_lines(collection, items)
+    names: list[str] = []  # JSON lines need no list of columns
+    with collection.transaction():
+        collection.check_one_question()
+        items = collection.items()
+        if form in ("chosen", "conversational"):
+            is_conversational = form == "conversational"
+            lines = _preference_lines(collection, items, prompt, weights, is_conversational)
+        else:
+            names, lines = _judgement_lines(collection, items)
     if form == "csv" and for_spreadsheets and _have_formulas(lines):
         names.append(ESCAPED_COLUMN)
         lines = [{**line, ESCAPED_COLUMN: True} for line in lines]
@@ -143,12 +144,10 @@ def _judgement_lines(
     decisions = collection.decisions()
     judgements = collection.judgements()
     excluded = study_of(decisions).excluded
-    # If an annotator answers after the judgements are read, there are more ids than judgements. The
-    # ids without judgements are ignored.
     ids = collection.judgement_ids()
     lines = [
         {**_cells(judgement, id, items), "excluded": judgement.annotator in excluded}
-        for judgement, id in zip(judgements, ids, strict=False)
+        for judgement, id in zip(judgements, ids, strict=True)
     ]
     names = list(_EXPORTED_COLUMNS)
     if items.groups is not None:
@@ -260,6 +259,7 @@ def import_judgements(
     """
     items = collection.items()
     lines = read_lines(Path(path), items, form=form, annotator=annotator, sides=sides)
+    _refuse_without_worst(collection, lines)
     judgements = [line.judgement for line in lines]
     ids = [line.id for line in lines]
     try:
@@ -269,6 +269,27 @@ def import_judgements(
     if probabilities is not None:
         _decide_probabilities(collection, lines, probabilities)
     return Imported(len(added), len(lines) - len(added))
+
+
+def _refuse_without_worst(collection: Collection, lines: Sequence[Line]) -> None:
+    """Raise DataError on a new answer without the worst item, if the collection asks for both.
+
+    A collection that asks about pairs takes answers that name the best item only.
+    """
+    answers = [line.judgement for line in lines]
+    if all(answer.best is None or answer.worst is not None for answer in answers):
+        return
+    study = collection.study()
+    if study.set_size == 2:
+        return
+    stored_ids = {*collection.judgement_ids()}
+    for line in lines:
+        if line.id in stored_ids:
+            continue
+        try:
+            study.check_answer(line.judgement)
+        except JudgementError as error:
+            raise DataError(f"{line.where}: {error}") from None
 
 
 def _decide_probabilities(

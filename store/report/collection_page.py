@@ -66,7 +66,7 @@ def render(all_facts: Sequence[dict[str, Any]], name: str) -> str:
     """Render the page of a collection as HTML.
 
     Args:
-        all_facts: the facts of the collection, or of each of its criteria, see `facts_of`.
+        all_facts: the facts of the collection, or of each of its criteria, see `facts_of_criteria`.
         name: the name of the collection.
     """
     return render_template(
@@ -105,7 +105,7 @@ def _with_texts(facts: dict[str, Any]) -> dict[str, Any]:
     """Add what the template shows to the facts of a criterion: texts, and tables as rows of cells.
 
     Args:
-        facts: the facts of the criterion, as `facts_of` collects them.
+        facts: the facts of the criterion, as `facts_of_criteria` collects them.
     """
     judges = facts["judges"]
     sizes = facts["sizes"]
