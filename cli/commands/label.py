@@ -18,7 +18,7 @@ from cli.judges.judge_options import (
 from cli.options import GoalType, Whole, lease_option, store_and_json
 from cli.printing.results import print_result
 from cli.terminal.labelling_run import LabelOptions, asker_of, label_criteria
-from sortnet.errors import SortNetError
+from sortnet.errors import SortNetError, UnansweredError
 from store.service.existing_store import open_collection
 
 if TYPE_CHECKING:
@@ -97,8 +97,10 @@ def label(
     if is_by_file(judge):
         from cli.terminal.batch_files import label_by_file
 
-        result = label_by_file(store, name, judge, annotator=annotator, until=until)
+        result, why_unanswered = label_by_file(store, name, judge, annotator=annotator, until=until)
         print_result(result, as_json=as_json)
+        if why_unanswered:
+            raise UnansweredError(f"--read-batch: {why_unanswered}")
         return
     if only_shows(judge):
         from cli.terminal.label_by_judge import show_prompt_or_estimate
@@ -110,10 +112,12 @@ def label(
     askers = _askers(judges, annotator)
     with open_collection(store, name, write=True) as collection:
         labelled = label_criteria(collection, askers, options, as_json=as_json)
-    faults = [facts["fault"] for facts in labelled if facts.get("fault")]
+    faults = [facts for facts in labelled if facts.get("fault")]
     if faults:
         option = "--judge" if judge["judge"] else "--model"
-        raise SortNetError(f"{option}: {faults[0]}")
+        is_unanswered = all(facts["end"] == "unanswered" for facts in faults)
+        error = UnansweredError if is_unanswered else SortNetError
+        raise error(f"{option}: {faults[0]['fault']}")
 
 
 def _check_judges(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from cli.printing.results import Result
@@ -28,6 +28,16 @@ def labelled_result(labelled: Sequence[dict[str, Any]], criterion: str | None = 
     return Result("labelled", rows, text=text)
 
 
+def skipped_text(n_skipped: Mapping[str, int]) -> str:
+    """Describe the number of skips, and each reason with its number.
+
+    >>> skipped_text({"filtered": 2, "by the judge": 1})
+    '3 skipped (2 filtered, 1 by the judge)'
+    """
+    reasons = ", ".join(f"{number} {reason}" for reason, number in n_skipped.items())
+    return f"{sum(n_skipped.values())} skipped ({reasons})"
+
+
 def _lines(facts: dict[str, Any], criterion: str | None) -> list[str]:
     """Write two lines: the number of answers and why the labelling ended, then the status.
 
@@ -36,8 +46,12 @@ def _lines(facts: dict[str, Any], criterion: str | None) -> list[str]:
     """
     annotator = facts["annotator"]
     name = annotator if criterion is None else f"{annotator}, {criterion}"
-    failed = f", {facts['failed']} failed" if "failed" in facts else ""
-    answered = f"{name}: {facts['answered']} answered, {facts['in_all']} in all{failed}"
+    counts = [f"{facts['answered']} answered", f"{facts['in_all']} in all"]
+    if facts.get("skipped"):
+        counts.append(skipped_text(facts["skipped"]))
+    if "failed" in facts:
+        counts.append(f"{facts['failed']} failed")
+    answered = f"{name}: {', '.join(counts)}"
     reason = facts["why"]
     status = facts["status"]
     if status.startswith(reason):

@@ -58,13 +58,7 @@ _NO_CHAT = "not an answer of /v1/chat/completions"
 # Parts of an error that repeat the request, so that their words are the user's.
 _ECHOES = frozenset(
     (
-        "input",
-        "inputs",
-        "flagged_input",
-        "messages",
-        "prompt",
-        "body",
-        "content",
+        *("input", "inputs", "flagged_input", "messages", "prompt", "body", "content"),
         "failed_generation",
     )
 )
@@ -82,9 +76,11 @@ _USER = frozenset((401, 402, 403, 404, 405, 407, 410))
 
 _NO_MONEY = re.compile(
     r"insufficient[ _-]?(?:quota|credit|balance|funds)|credit balance|billing[ _](?:hard|limit|not)"
-    r"|exceeded your current quota|out of credits|payment required|account.{0,30}(?:arrears|overdue)",
+    r"|exceeded your current quota|out of credits|payment required"
+    r"|account.{0,30}(?:arrears|overdue)",
     re.IGNORECASE,
 )
+_SOON_FREE = re.compile(r"retry ?(?:in|delay|info|after)|per ?(?:minute|second)", re.IGNORECASE)
 _BAD_KEY = re.compile(
     r"api[ _-]?key.{0,20}(?:not valid|invalid|incorrect|missing|expired)"
     r"|(?:invalid|incorrect|no|expired)[ _-]api[ _-]?key|invalid[ _]authentication",

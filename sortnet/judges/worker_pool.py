@@ -330,9 +330,8 @@ class WorkerPool(ABC, Generic[Q]):
             names = " and ".join(map(repr, sorted(ids)))
             self._report_failure(f"the question about {names} is left out: {comment}")
         record = self.judge.record
-        for item in sorted(
-            record.note_unanswered(Unanswered(frozenset(ids), verdict.why, comment))
-        ):
+        unanswered = Unanswered(frozenset(ids), verdict.why, comment)
+        for item in sorted(record.note_unanswered(unanswered)):
             self._notify(f"item {item!r} is left out: {comment}")
         why_no_more = record.why_no_more()
         if why_no_more and not self.fault:

@@ -15,6 +15,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from http import HTTPStatus
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any
@@ -28,7 +29,7 @@ from sortnet.judges.answer_cache import AnswerCache
 from sortnet.judges.answer_form import AnswerForm
 from sortnet.judges.batch_lines import AnswerLine, RequestId, answer_lines
 from sortnet.judges.estimate import CallEstimate
-from sortnet.judges.faults import Reason, failure_in
+from sortnet.judges.faults import Failure, Reason, failure_in
 from sortnet.judges.model_answers import CHARACTERS, Reply, parse_reply
 from sortnet.judges.prices import Price
 from sortnet.judges.prompts import Prompt
@@ -598,18 +599,12 @@ def _read_verdict(line: AnswerLine, batch: Batch, form: AnswerForm) -> Verdict:
     """
     about = batch.about  # see `_describe_batch` for the keys
     meta: dict[str, Any] = {"model": about["model"], "batch": batch.name, **about["facts"]}
-    # A request without a status was not carried out, for whatever reason its error names.
-    failure = (
-        failure_in(500, line.error.encode())
-        if line.status is None
-        else failure_in(line.status, line.body)
-    )
-    if failure is not None and failure.reason is not None:
-        comment = without_secrets(line.error or failure.message)
-        return unanswered(failure.reason, comment, meta=meta)
+    failure = _failure_in(line)
     if failure is not None:
-        error = line.error or f"{failure.status}: {without_secrets(failure.message)[:200]}"
-        raise Fault(f"the request failed: {error}")
+        words = line.error or without_secrets(failure.message)
+        if failure.reason in (Reason.TOO_LONG, Reason.FILTERED):
+            return unanswered(failure.reason, words, meta=meta)
+        raise Fault(f"the request failed: {words[:_LONGEST_COMMENT]}")
     reply = _read_reply(line)
     text = without_secrets(reply.text)
     tokens_in, tokens_out = _count_tokens(reply, text, about["tokens"])
@@ -623,6 +618,15 @@ def _read_verdict(line: AnswerLine, batch: Batch, form: AnswerForm) -> Verdict:
     if verdict is None:  # no answer can be read in the reply
         return unanswered(Reason.UNREADABLE, text or reply.why_empty, meta=meta, cost=cost)
     return verdict
+
+
+def _failure_in(line: AnswerLine) -> Failure | None:
+    """Find the failure in a line of answers; None if the line has a reply of the model."""
+    if line.status is None:
+        # The request was not carried out. Any server's fault is told like this, and only the words
+        # can tell that it is the question's fault.
+        return failure_in(HTTPStatus.INTERNAL_SERVER_ERROR, line.error.encode())
+    return failure_in(line.status, line.body)
 
 
 def _read_reply(line: AnswerLine) -> Reply:
