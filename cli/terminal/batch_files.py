@@ -11,13 +11,13 @@ from typing import Any
 from cli.console import progress, say
 from cli.judges.batch_options import DEFAULT_SIZE
 from cli.judges.judge_options import judge_from_options
-from cli.printing.labelled import skipped_text
 from cli.printing.labelling_status import short_status
 from cli.printing.results import Result, Step
 from cli.terminal.label_by_judge import warn_of_other_request
 from cli.terminal.signals import ended_by_signals
 from sortnet.errors import SortNetError
 from sortnet.judges import LanguageModel
+from sortnet.judges.unanswered import skipped_text
 from sortnet.messages import count, printable
 from sortnet.preference.goal import Goal
 from store import Collection

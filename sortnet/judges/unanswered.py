@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -48,6 +48,7 @@ class AnswerRecord:
     Attributes:
         answered_items: ids of the items about which the judge has answered a question.
         n_answered: number of questions that were answered.
+        skipped: {reason: number of skips that are stored}.
 
     >>> record = AnswerRecord()
     >>> record.note_answer({"b", "c"})
@@ -61,6 +62,7 @@ class AnswerRecord:
 
     answered_items: set[str] = field(default_factory=set)
     n_answered: int = 0
+    skipped: Counter[str] = field(default_factory=Counter)
     _left_out: set[str] = field(default_factory=set)
     _unanswered: list[Unanswered] = field(default_factory=list)
     # The last questions; None stands for a question that was answered.
@@ -135,3 +137,13 @@ def _summary(unanswered: Sequence[Unanswered], asked: str) -> str:
         f"failed at {len(unanswered)} of {asked}, most often {why.value}: "
         f"{cut(comment, _LONGEST)}; {_ADVICE[why]}"
     )
+
+
+def skipped_text(n_skipped: Mapping[str, int]) -> str:
+    """Describe the number of skips, and each reason with its number.
+
+    >>> skipped_text({"filtered": 2, "by the judge": 1})
+    '3 skipped (2 filtered, 1 by the judge)'
+    """
+    reasons = ", ".join(f"{number} {reason}" for reason, number in n_skipped.items())
+    return f"{sum(n_skipped.values())} skipped ({reasons})"

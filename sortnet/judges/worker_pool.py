@@ -304,7 +304,9 @@ class WorkerPool(ABC, Generic[Q]):
         verdict = verdicts[0]
         is_skip = verdict.answer not in ORDER_ANSWERS
         if is_skip and self.answered > n_before:
-            self.skipped[BY_THE_JUDGE if verdict.why is None else verdict.why.value] += 1
+            reason = BY_THE_JUDGE if verdict.why is None else verdict.why.value
+            self.skipped[reason] += 1
+            self.judge.record.skipped[reason] += 1
 
     def _store_kept_back(self) -> None:
         """Store the skips that are kept back."""

@@ -20,6 +20,7 @@ from sortnet.items import Items
 from sortnet.judges.asked_question import AskedQuestion, asked_question
 from sortnet.judges.connection import JudgeConnection, Worker
 from sortnet.judges.faults import Reason
+from sortnet.judges.unanswered import skipped_text
 from sortnet.judges.verdicts import Verdict
 from sortnet.judges.worker_pool import WorkerPool
 from sortnet.learning.pairs_to_ask import SortedPart, answers_about_vali, select_pairs
@@ -297,13 +298,20 @@ class RunJudge:
     def facts(self) -> dict[str, Any]:
         """Return the numbers of answers and failures and the cost, for JSON."""
         counts = {split: len(self._targets_of(split)) for split in SPLITS}
-        return {"answers": counts, "failed": self._n_failed, **self.judge.spent_facts()}
+        return {
+            "answers": counts,
+            "skipped": dict(self._pool.skipped),
+            "failed": self._n_failed,
+            **self.judge.spent_facts(),
+        }
 
     def text(self) -> str:
         """Return the numbers of answers and failures and the cost, in words."""
         n_train = len(self._targets_of("train"))
         n_vali = len(self._targets_of("vali"))
         phrases = [f"{n_train:,} training pairs and {n_vali:,} validation pairs"]
+        if self._pool.skipped:
+            phrases.append(skipped_text(self._pool.skipped))
         if self._n_failed:
             phrases.append(f"{self._n_failed:,} failed")
         spent = self.judge.spent_text()

@@ -52,6 +52,7 @@ class SortedItems:
         answered_in_all: number of answers in the collection.
         spent: {annotator: calls, tokens and cost of the judge in this call}; empty for a judge that
             is no language model.
+        skipped: {annotator: {reason: number of skips of the judge in this call}}.
         seed: seed of the ranker's training.
         goal: the goal at which the asking was to stop; None: the goal of the collection.
     """
@@ -64,6 +65,7 @@ class SortedItems:
     answered: int
     answered_in_all: int
     spent: Mapping[str, Mapping[str, Any]]
+    skipped: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     seed: int = field(default=0, repr=False)
     goal: Goal | None = field(default=None, repr=False)
 
