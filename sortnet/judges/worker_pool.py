@@ -87,6 +87,7 @@ class WorkerPool(ABC, Generic[Q]):
     _set_aside: set[Hashable] = field(default_factory=set)  # keys of questions not to ask again now
     # Questions that got no answer, whose skips are stored when the judge answers another question.
     _kept_back: list[tuple[Q, Sequence[Verdict]]] = field(default_factory=list)
+    _n_unanswered: Counter[Reason] = field(default_factory=Counter)
     _failures_in_a_row: int = 0
     _last_fault: str = ""
     _same_faults: int = 0  # failures in a row with the same message
@@ -326,9 +327,10 @@ class WorkerPool(ABC, Generic[Q]):
         self.cause = verdict.error
         ids = self._items(question)
         comment = cut(printable(verdict.comment or "no reason was given"), _LONGEST_COMMENT)
+        self._n_unanswered[verdict.why] += 1
         if verdict.why is Reason.ERROR:
             self._report_failure(comment)
-        else:
+        elif self._n_unanswered[verdict.why] <= PATIENCE:  # the end tells the number of the others
             names = " and ".join(map(repr, sorted(ids)))
             self._report_failure(f"the question about {names} is left out: {comment}")
         record = self.judge.record
