@@ -170,9 +170,10 @@ def failure_in(status: int, body: bytes) -> Failure | None:
         return _failure_of_error(_status_in(error) or status, error)
     if choice is None:
         failure = _failure_of_error(status, answer)
-        if failure.whose is Whose.SERVER and choices is None:
-            return failure._replace(whose=Whose.ADDRESS, message=f"{_NO_CHAT}: {failure.message}")
-        return failure
+        if failure.whose is not Whose.SERVER:
+            return failure
+        whose = Whose.ADDRESS if choices is None else Whose.SERVER
+        return failure._replace(whose=whose, message=f"{_NO_CHAT}: {failure.message}")
     return _failure_of_choice(status, choice)
 
 

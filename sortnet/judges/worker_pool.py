@@ -320,10 +320,11 @@ class WorkerPool(ABC, Generic[Q]):
         verdict = verdicts[0]
         assert verdict.why is not None
         self._set_aside.add(self._key(question))
-        if self._is_asked_again(verdict):
-            self.failed += 1
-        else:
+        is_final = not self._is_asked_again(verdict)
+        if is_final:
             self._kept_back.append((question, verdicts))
+        else:
+            self.failed += 1
         self.cause = verdict.error
         ids = self._items(question)
         comment = cut(printable(verdict.comment or "no reason was given"), _LONGEST_COMMENT)
@@ -335,7 +336,7 @@ class WorkerPool(ABC, Generic[Q]):
             self._report_failure(f"the question about {names} is left out: {comment}")
         record = self.judge.record
         unanswered = Unanswered(frozenset(ids), verdict.why, comment)
-        for item in sorted(record.note_unanswered(unanswered)):
+        for item in sorted(record.note_unanswered(unanswered, is_final=is_final)):
             self._notify(f"item {item!r} is left out: {comment}")
         why_no_more = record.why_no_more()
         if why_no_more and not self.fault:
