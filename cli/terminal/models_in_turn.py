@@ -69,6 +69,6 @@ def _add_round(earlier: Facts | None, facts: Facts) -> Facts:
     if earlier is None:
         return facts
     sums: Facts = {name: earlier[name] + facts[name] for name in _SUMMED}
-    skipped = Counter(earlier.get("skipped")) + Counter(facts.get("skipped"))
+    skipped: Counter[str] = Counter(earlier.get("skipped")) + Counter(facts.get("skipped"))
     sums["skipped"] = dict(skipped)
     return {**facts, **sums}

@@ -326,7 +326,7 @@ class WorkerPool(ABC, Generic[Q]):
         else:
             self.failed += 1
         self.cause = verdict.error
-        ids = self._items(question)
+        ids = {str(id) for id in self._items(question)}
         comment = cut(printable(verdict.comment or "no reason was given"), _LONGEST_COMMENT)
         self._n_unanswered[verdict.why] += 1
         if verdict.why is Reason.ERROR:
