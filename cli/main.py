@@ -22,7 +22,7 @@ from cli.console import notes_on_stderr
 from cli.options import refuse_gone
 from cli.terminal.signals import signals_restored
 from sortnet import __version__
-from sortnet.errors import SortNetError
+from sortnet.errors import SortNetError, UnansweredError
 from sortnet.messages import printable
 
 # With the default threshold, the garbage collector traverses all objects of torch several times
@@ -88,8 +88,8 @@ class _Commands(Mapping[str, click.Command]):
 class _MainGroup(click.Group):
     """The group of all commands, which reports an error in one line.
 
-    The exit code is 0 after success and 2 after an error. It is 1 after a bug, or if the reader of
-    the output closed the pipe.
+    The exit code is 0 after success and 2 after an error. It is 1 after a bug, if a judge answered
+    nothing, or if the reader of the output closed the pipe.
     """
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
@@ -150,7 +150,8 @@ def _exit_code_of(run_command: Callable[[], Any]) -> int:
         code = run_command()
         sys.stdout.flush()
     except _REPORTED as error:
-        return _report(_message_of(error))
+        code = _report(_message_of(error))
+        return 1 if isinstance(error, UnansweredError) else code
     except OSError as error:
         _drop(sys.stdout)
         if error.errno == errno.EPIPE:  # the reader of the output closed the pipe

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from sortnet.files import open_bytes, reading, shown
+from sortnet.judges.faults import error_message
 from sortnet.judges.http_client import LONGEST
-from sortnet.judges.model_answers import error_message
 from sortnet.judges.request import without_secrets
 from sortnet.judges.verdicts import Fault
 from sortnet.messages import cut, printable

@@ -218,21 +218,3 @@ def _probability_of_letters(token: Mapping[str, Any]) -> dict[str, float]:
 def _letter_of(token: Mapping[str, Any]) -> str:
     """Return the text of a token without spaces and without the quotes of JSON."""
     return str(token["token"]).strip(' "\t\r\n')
-
-
-def error_message(raw: bytes) -> str:
-    """Find the message in the body of an error; servers put it in different fields.
-
-    The fields are `error.message`, `error` and `message`; without them the whole body is returned.
-    """
-    text = raw.decode("utf-8", "replace")
-    try:
-        answer = json.loads(text)
-    except (ValueError, RecursionError):
-        return text
-    message = answer
-    if isinstance(answer, dict):
-        message = answer.get("error", answer.get("message", answer))
-    if isinstance(message, dict):
-        message = message.get("message", message)
-    return message if isinstance(message, str) else json.dumps(message)

@@ -25,11 +25,6 @@ KEY_VARIABLE = "SORTNET_KEY"  # the environment variable that has a server's key
 # Numbers of log-probabilities to ask for at each token. If the server refuses a number, the next
 # number is used.
 TOPS = (10, 5, 0)
-# Servers have no common code for a prompt that is too long; the message has words such as these.
-TOO_LONG = re.compile(
-    r"context|too long|too large|too many (input )?tokens|maximum (input )?(length|tokens)|exceed",
-    re.IGNORECASE,
-)
 _LONGEST_TEXT = 200  # characters of a server's text in a message
 # SortNet leaves these parameters out if a model refuses them.
 _MAY_BE_LEFT_OUT = ("temperature", "max_tokens", "max_completion_tokens")
@@ -54,6 +49,8 @@ class Server:
     tops: list[int] = field(default_factory=lambda: [*TOPS])  # as TOPS, without refused numbers
     without: set[str] = field(default_factory=set)  # parameters that the model has refused
     client: Connections | None = None
+    has_answered: bool = False  # whether a model has answered at the URL
+    is_away: bool = False  # whether a message has told that calls wait for the server
 
     def __post_init__(self) -> None:
         """Check the URL and that httpx is installed; add the path of chat completions to the URL.
@@ -90,7 +87,8 @@ class Server:
 
         Raises:
             Enough: if the budget allows no call.
-            Fault: if there is no answer.
+            Unreachable: if the server cannot be reached.
+            Fault: if the answer cannot be taken.
         """
         self.budget.call()
         if self.client is None:
@@ -135,12 +133,17 @@ class Server:
             form=AnswerForm.of(question),
         )
 
+    def note_waiting(self, why: str) -> None:
+        """Note why calls wait for the server, once until the server answers again."""
+        if not self.is_away:
+            self.is_away = True
+            note(f"model {self.model}: {why}: waiting for at most {self.patience:g} seconds")
+
     def leave_out_refused(self, body: Mapping[str, Any], refusal: str) -> bool:
         """Change all later requests so that they avoid what a refusal names.
 
         A refusal of log-probabilities lowers their number; a refusal of a JSON schema makes later
-        requests ask for a letter; a parameter that may be left out is left out. A prompt that is
-        too long changes nothing.
+        requests ask for a letter; a parameter that may be left out is left out.
 
         Args:
             body: body of the request that was refused.
@@ -155,9 +158,6 @@ class Server:
         if "logprob" in refusal.lower() and "logprobs" in body:
             self._ask_fewer_logprobs(body["top_logprobs"])
             return True
-        # Such a refusal may name max_tokens, although it is the prompt that is too long.
-        if TOO_LONG.search(refusal):
-            return False
         if "response_format" in body and _NAMES_SCHEMA.search(refusal):
             self._stop_asking_for_json()
             return True

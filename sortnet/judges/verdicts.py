@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from sortnet.judges.asked_question import PLACES
+from sortnet.judges.faults import Reason
 from sortnet.messages import cut, printable
 from sortnet.preference import ANSWERS, Answer, Judgement, Question
 from sortnet.preference.base import LONGEST_COMMENT, LONGEST_META, SET_ANSWERS
@@ -34,6 +35,10 @@ class Fault(Exception):
         self.answered = answered
 
 
+class Unreachable(Fault):
+    """Raised if the server of a model cannot be reached, or does not answer in time."""
+
+
 class Refused(Fault):
     """Raised if every question would fail, for example because of a wrong key."""
 
@@ -53,7 +58,8 @@ class Verdict:
     milliseconds: int | None = None
     cost: float | None = None
     meta: str | None = None
-    left_out: str | None = None  # id of an item about which the judge is not asked again
+    why: Reason | None = None  # why there is no answer; None: the judge gave the answer
+    error: BaseException | None = None  # the exception of a function that gave no answer
     best: int | None = None  # place of the best item, from 0, if there are more than two
     worst: int | None = None  # place of the worst item, from 0, if it was asked for
 
@@ -68,7 +74,28 @@ class Verdict:
         return question.answered_by_place(annotator, self.best, self.worst, **self.facts())
 
 
-_NOT_FACTS = ("answer", "left_out", "best", "worst")
+_NOT_FACTS = ("answer", "why", "error", "best", "worst")
+
+
+def unanswered(
+    why: Reason,
+    comment: str,
+    *,
+    meta: Mapping[str, Any] | None = None,
+    error: BaseException | None = None,
+    **facts: Any,
+) -> Verdict:
+    """Make the skip of a question that got no answer through its own fault.
+
+    Args:
+        why: the reason, which is stored in `meta` under `unanswered`.
+        comment: the judge's words.
+        meta: further facts.
+        error: the exception of a function.
+        facts: further fields of the verdict.
+    """
+    stored = stored_meta({**(meta or {}), "unanswered": why.value})
+    return Verdict("skip", comment=stored_text(comment), meta=stored, why=why, error=error, **facts)
 
 
 def answer_at(p: float) -> Answer:

@@ -125,8 +125,8 @@ def train(
 
     Raises:
         SortNetError: for data or settings that cannot be used, or a folder that has a model. Also
-            if the judge fails three times in a row; the message tells how many answers are kept.
-        Exception: the error of a judge that is a function, if it raises three times in a row. A
+            if the judge fails too often; the message tells how many answers are kept.
+        Exception: the error of a judge that is a function, if it raises too often. A
             note of the error tells how many answers are kept.
 
     >>> import tempfile
