@@ -84,6 +84,7 @@ def read_queries(
         "labelled": labelled,
         "names": names,
         "columns": [(columns or UNNAMED).to_json(), remembered.to_json()],
+        "origins": None if like is None or like.origins is None else like.origins.tolist(),
     }
     return cached(path, Path(cache), options, parse)
 

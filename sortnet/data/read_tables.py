@@ -58,6 +58,8 @@ class HasFeatures(Protocol):
     def describer(self) -> Any: ...
     @property
     def columns(self) -> NamedColumns: ...
+    @property
+    def origins(self) -> F64 | None: ...
 
 
 def from_frame(
@@ -171,7 +173,10 @@ def queries_of(
     described = _described(documents, like, progress)
     if not described.names:
         _refuse_without_features(rows, ignored | columns_by_name)
-    queries = _queries_of_documents(documents, described, grades if labelled else None)
+    origins = None if like is None else like.origins
+    queries = _queries_of_documents(
+        documents, described, grades if labelled else None, origins, is_new=like is None
+    )
     if not labelled:  # the grades that some rows may have are no labels, but are kept
         queries = replace(queries, grades=grades[queries.rows])
     return replace(
@@ -179,12 +184,16 @@ def queries_of(
         describer=described.describer,
         columns=names_and_edges,
         roles=_all_roles(rows, roles),
-        dates=roles.dates,
     )
 
 
 def _queries_of_documents(
-    documents: TableDocuments[LabelledColumns], described: _Described, grades: I32 | None
+    documents: TableDocuments[LabelledColumns],
+    described: _Described,
+    grades: I32 | None,
+    origins: F64 | None,
+    *,
+    is_new: bool,
 ) -> Queries:
     """Group documents by query, and check their features.
 
@@ -192,6 +201,8 @@ def _queries_of_documents(
         documents: the documents, in the order of their rows.
         described: the features of the documents.
         grades: (n_rows,) grades of the rows; None for data without grades.
+        origins: the numbers from which a ranker counts the features; None: there are none yet.
+        is_new: whether no ranker has features yet, so that the origins are chosen by these data.
     """
     path = documents.rows.path
     qids = documents.groups
@@ -202,6 +213,9 @@ def _queries_of_documents(
         docids=documents.ids,
         feature_names=described.names,
         source=str(path),
+        dates=documents.roles.dates,
+        origins=origins,
+        learned=is_new,
     )
 
 

@@ -74,6 +74,7 @@ class Features:
         is_of_table: whether the command line trained the model. The columns of a frame are then
             found by their names, in any order.
         unused: the columns that have values and from which no feature is made.
+        dates: the features that are dates in the frame of `fit`.
     """
 
     columns: tuple[str, ...]
@@ -82,6 +83,7 @@ class Features:
     describer: Describer | None = field(default=None, compare=False)
     is_of_table: bool = False
     unused: tuple[str, ...] = field(default=(), compare=False)
+    dates: tuple[str, ...] = field(default=(), compare=False)
 
     @classmethod
     def fit_apply(
@@ -125,7 +127,7 @@ class Features:
             names = describer.feature_names
             if not describer.made:  # no text or image has a feature
                 describer = None
-        features = cls(columns, names, ordered, describer)
+        features = cls(columns, names, ordered, describer, dates=roles.dates)
 
         return replace(features, unused=features._unused_columns(rows, roles)), matrix
 

@@ -36,7 +36,7 @@ def merge(old: Items, new: Items, *, update: bool = False) -> Items:
 
     >>> def items(*ids):
     ...     none = (None,) * len(ids)
-    ...     return Items(ids, ids, none, none, np.empty((len(ids), 0), np.float32), ())
+    ...     return Items(ids, ids, none, none, np.empty((len(ids), 0)), ())
     >>> merge(items("a", "b"), items("c")).ids
     ('a', 'b', 'c')
     """

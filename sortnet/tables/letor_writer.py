@@ -85,6 +85,8 @@ def _texts(queries: Queries) -> Iterator[str]:
         features = queries.features[docs]
         if np.isinf(features).any():
             raise DataError(f"{queries.source}: LETOR text cannot hold infinite features")
+        if queries.origins is not None:
+            features = features + queries.origins
         values = np.where(np.isnan(features), "NULL", features.astype(np.str_)).tolist()
         grades = queries.grades[docs].tolist()
         qids = queries.qids[query_of_docs[docs]].tolist()

@@ -10,7 +10,7 @@ import numpy as np
 from sqlalchemy import Subquery, bindparam, func, select, update
 from sqlalchemy.orm import aliased
 
-from sortnet.core import F32, I64
+from sortnet.core import F64, I64
 from sortnet.errors import DataError, StoreError
 from sortnet.items import Items
 from sortnet.items.update import all_grouped, columns_of, places_of, root_of
@@ -26,7 +26,7 @@ from store.database.schema import (
     upsert,
 )
 
-FEATURE = np.dtype("<f4")  # type of a stored feature, the same on machines of any byte order
+FEATURE = np.dtype("<f8")  # type of a stored feature, the same on machines of any byte order
 # A statement that runs at every answer is built once, because building it takes longer than running
 # it.
 _LAST = select(func.max(ItemRow.number)).where(ItemRow.collection == bindparam("of"))
@@ -194,7 +194,7 @@ class _FittedItems:
 
     number_of_id: dict[str, int]
     feature_names: list[str]
-    features: F32
+    features: F64
     root: Path | None
 
 
@@ -233,7 +233,7 @@ def _items_of_rows(collection: Any, rows: Any) -> Items:
         texts=tuple(row.text for row in rows),
         images=tuple(row.image for row in rows),
         audio=tuple(row.audio for row in rows),
-        features=features.reshape(len(rows), len(collection.feature_names)).astype(np.float32),
+        features=features.reshape(len(rows), len(collection.feature_names)).astype(np.float64),
         feature_names=tuple(collection.feature_names),
         root=None if collection.root is None else Path(collection.root),
         source=collection.source,

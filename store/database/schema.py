@@ -189,7 +189,7 @@ class CollectionRow(Base):
 class ItemRow(Base):
     """An item of a collection, with its texts and features.
 
-    `features` are little-endian float32. `context` is a text about the item's group. `shown` is
+    `features` are little-endian float64. `context` is a text about the item's group. `shown` is
     {name: text} of further columns that annotators see.
     """
 
