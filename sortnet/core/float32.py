@@ -1,4 +1,4 @@
-"""Check that converting features to float32 keeps their differences."""
+"""Convert features to float32 without losing their differences."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sortnet.core.arrays import F64, Bool
+from sortnet.core.arrays import F32, F64, Bool
 from sortnet.errors import DataError
 
 # Differences of at most `_NOISE` times the values themselves come from the rounding of float64.
@@ -16,56 +16,87 @@ _NOISE = 1e-13
 _LOST = 0.01  # share of a feature's differences that may be lost
 
 
-def origins_of(
-    X: NDArray[Any], codes: NDArray[Any], is_date: Bool, names: Sequence[str] | None, source: str
-) -> F64 | None:
-    """Choose the number to subtract from each feature before the feature is rounded to float32.
+def origins_of_dates(X: NDArray[Any], is_date: Bool) -> F64 | None:
+    """Choose the number of days that each date is counted from before it is rounded to float32.
 
-    It is the median of a date that float32 does not hold exactly, and of any other feature whose
-    differences within queries float32 loses; otherwise it is 0. The differences are taken between
-    neighbouring rows of a query. They are lost if rounding changes them, in sum, by more than 1 %
-    of their sum. Differences that are as small as the rounding errors of float64 may be lost.
+    It is the median of the date, so that differences of seconds remain near the median; and 0 for
+    other features, and for dates that float32 holds exactly.
 
     Args:
         X: (n, d) features of any number type.
-        codes: (n,) the number of each row's query.
-        is_date: (d,) whether a feature is a date.
-        names: the names of the columns, for the message.
-        source: the name of the data, for the message.
+        is_date: (d,) whether a feature is a date, a number of days.
 
     Returns:
         The numbers (d,); None if all are 0.
 
-    Raises:
-        DataError: with the name of a feature whose differences are lost even so.
+    >>> origins_of_dates(np.array([[1e9, 20_000.1], [2e9, 20_000.2]]), np.array([False, True]))
+    array([    0.  , 20000.15])
+    """
+    origins = np.zeros(X.shape[1])
+    for column in np.flatnonzero(is_date):
+        days = X[:, column]
+        if not _is_float32(days):
+            origins[column] = np.nanmedian(days)
+    return origins if origins.any() else None
 
-    >>> origins_of(np.array([[1.0, 1e9 + 1], [2.0, 1e9 + 3]]), [0, 0], [False, False], None, "data")
-    array([0.e+00, 1.e+09])
+
+def shortened(X: F64, is_date: Bool) -> F32 | F64:
+    """Round features (n, d) to float32, unless this would change a date, a number of days.
+
+    >>> shortened(np.array([[0.1, 20_000.5]]), np.array([False, True])).dtype
+    dtype('float32')
+    """
+    are_exact = all(_is_float32(X[:, column]) for column in np.flatnonzero(is_date))
+    return X.astype(np.float32) if are_exact else X
+
+
+def _is_float32(x: NDArray[Any]) -> bool:
+    """Whether float32 holds all numbers exactly, or they are missing."""
+    return np.array_equal(x.astype(np.float32), x, equal_nan=True)
+
+
+def refuse_lost(
+    X: NDArray[Any], codes: NDArray[Any], names: Sequence[str] | None, source: str
+) -> None:
+    """Raise DataError if float32 loses the differences of a feature within queries.
+
+    The differences are taken between neighbouring rows of a query. They are lost if rounding
+    changes them, in sum, by more than 1 % of their sum. Differences that are as small as the
+    rounding errors of float64 may be lost.
+
+    Args:
+        X: (n, d) features of any number type.
+        codes: (n,) the number of each row's query.
+        names: the names of the columns, for the message.
+        source: the name of the data, for the message.
+
+    Raises:
+        DataError: with the name of the feature.
+
+    >>> refuse_lost(np.array([[1.0, 1e9 + 1], [2.0, 1e9 + 2]]), [0, 0], ["length", "time"], "data")
+    Traceback (most recent call last):
+    ...
+    sortnet.errors.DataError: data: column 'time': float32 loses the differences of values as \
+large as 1e+09: subtract the smallest one first, or --ignore time leaves it out
 
     Cost: about 10 nanoseconds per number; nothing for types that float32 holds exactly.
     """
     if np.can_cast(X.dtype, np.float32):
-        return None
-    origins = np.zeros(X.shape[1])
+        return
     order = np.argsort(codes, kind="stable")
     same_query = np.diff(np.asarray(codes)[order]) == 0
     for column in range(X.shape[1]):
         exact = X[order, column].astype(np.float64)
-        present = exact[np.isfinite(exact)]
-        is_rounded = bool((present.astype(np.float32) != present).any())
-        if not is_rounded:
-            continue
-        if not is_date[column] and not _loses_differences(exact, same_query):
-            continue
-        origins[column] = np.median(present)
-        if _loses_differences(exact - origins[column], same_query):
-            name = f"feature {column + 1}" if names is None else f"column {names[column]!r}"
-            advice = "leave it out" if names is None else f"--ignore {names[column]} leaves it out"
+        if _loses_differences(exact, same_query):
+            name = f"feature {column + 1}"
+            advice = "subtract the smallest one first"
+            if names is not None:
+                name = f"column {names[column]!r}"
+                advice += f", or --ignore {names[column]} leaves it out"
             raise DataError(
-                f"{source}: {name}: float32 loses the differences of values from "
-                f"{present.min():.9g} to {present.max():.9g}: {advice}"
+                f"{source}: {name}: float32 loses the differences of values as large as "
+                f"{np.nanmax(np.abs(exact)):.3g}: {advice}"
             )
-    return origins if origins.any() else None
 
 
 def _loses_differences(exact: F64, same_query: Bool) -> bool:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sortnet.core.arrays import F32, F64, I32, I64, Bool, Str
-from sortnet.core.float32 import origins_of
+from sortnet.core.float32 import origins_of_dates, refuse_lost
 from sortnet.core.large_arrays import joined_ranges, rows_of
 from sortnet.core.memory import texts
 from sortnet.core.named_columns import UNNAMED, NamedColumns
@@ -95,7 +95,6 @@ class Queries:
         weights: ArrayLike | None = None,
         dates: Sequence[str] = (),
         origins: F64 | None = None,
-        learned: bool | None = None,
     ) -> Queries:
         """Group rows into queries; the queries are in the order of their first rows.
 
@@ -112,15 +111,13 @@ class Queries:
                 order of their first rows. The documents of a query of weight w get the weight
                 sqrt(w), so that the pairs of the query get the weight w.
             dates: the names of the features that are dates, as days.
-            origins: (n_features,) the number to subtract from each feature, as in other data. None:
-                `origins_of` chooses the numbers if the documents are learned from; otherwise
-                nothing is subtracted.
-            learned: whether a ranker learns from the documents; None: if they have grades.
+            origins: (n_features,) the number to subtract from each feature, as in the training
+                data. None: `origins_of_dates` chooses the numbers.
 
         Raises:
             DataError: if shapes disagree, features are infinite, grades are negative or fractional;
                 if weights are negative, no numbers or all 0; if a document id is much longer than
-                the other ids; if `origins_of` finds that float32 loses the differences of a feature
+                the other ids; if there are grades, and float32 loses the differences of a feature
                 within queries.
 
         Cost: one stable sort of the query ids; X is copied only if rows must move.
@@ -132,11 +129,13 @@ class Queries:
         qids, codes = _codes_of_rows(qid, group, n, source)
         _refuse_other_number(docids, "document ids", n, "rows of features", source)
         _refuse_other_number(feature_names, "feature names", table.shape[1], "features", source)
-        is_learned = y is not None if learned is None else learned
-        if origins is None and is_learned:
-            is_date = [name in dates for name in feature_names or [""] * table.shape[1]]
-            origins = origins_of(table, codes, is_date, feature_names, source)
-        features = _features(table, origins, source)
+        if origins is None:
+            origins = origins_of_dates(table, np.isin(feature_names or [], dates))
+        if origins is not None:
+            table = table - origins
+        if y is not None:  # documents without grades are only ranked, and always get a ranking
+            refuse_lost(table, codes, feature_names, source)
+        features = _features(table, source)
         doc_names = None
         if docids is not None:
             doc_names = texts([str(docid) for docid in docids], f"{source}: docids")
@@ -325,10 +324,9 @@ class Queries:
             raise DataError(f"{self.source}: there is no row {missing_row} among {self.n_docs}")
         return checked
 
-    def exact_features(self) -> F64:
-        """Return the features (n_docs, n_features) as the source has them, to seven digits."""
-        features = self.features.astype(np.float64)
-        return features if self.origins is None else features + self.origins
+    def exact_features(self) -> F32 | F64:
+        """Return the features (n_docs, n_features) as the source has them, not from `origins`."""
+        return self.features if self.origins is None else self.features + self.origins
 
     def counted_from(self, origins: F64 | None) -> Queries:
         """Return the same documents with features that are counted from other origins."""
@@ -403,19 +401,10 @@ def _table(X: ArrayLike, source: str) -> NDArray[Any]:
     return table
 
 
-def _features(table: NDArray[Any], origins: F64 | None, source: str) -> F32:
-    """Subtract the origins from the features, and round the differences to float32.
-
-    Raises:
-        DataError: if a value is infinite.
-    """
+def _features(table: NDArray[Any], source: str) -> F32:
+    """Round the features to float32; raise DataError if a value is infinite."""
     with np.errstate(over="ignore"):  # values that overflow a float32 are refused below
         features = np.ascontiguousarray(table, dtype=np.float32)
-        if origins is not None:
-            moved = np.flatnonzero(origins)
-            if features is table:
-                features = features.copy()
-            features[:, moved] = table[:, moved] - origins[moved]
     n_rows = max(1, _CHECKED_AT_ONCE // max(1, features.shape[1]))
     for start in range(0, len(features), n_rows):
         is_infinite = np.isinf(features[start : start + n_rows])

@@ -174,9 +174,7 @@ def queries_of(
     if not described.names:
         _refuse_without_features(rows, ignored | columns_by_name)
     origins = None if like is None else like.origins
-    queries = _queries_of_documents(
-        documents, described, grades if labelled else None, origins, is_new=like is None
-    )
+    queries = _queries_of_documents(documents, described, grades if labelled else None, origins)
     if not labelled:  # the grades that some rows may have are no labels, but are kept
         queries = replace(queries, grades=grades[queries.rows])
     return replace(
@@ -192,8 +190,6 @@ def _queries_of_documents(
     described: _Described,
     grades: I32 | None,
     origins: F64 | None,
-    *,
-    is_new: bool,
 ) -> Queries:
     """Group documents by query, and check their features.
 
@@ -201,8 +197,7 @@ def _queries_of_documents(
         documents: the documents, in the order of their rows.
         described: the features of the documents.
         grades: (n_rows,) grades of the rows; None for data without grades.
-        origins: the numbers from which a ranker counts the features; None: there are none yet.
-        is_new: whether no ranker has features yet, so that the origins are chosen by these data.
+        origins: the numbers from which a ranker counts the features; None: there are none.
     """
     path = documents.rows.path
     qids = documents.groups
@@ -215,7 +210,6 @@ def _queries_of_documents(
         source=str(path),
         dates=documents.roles.dates,
         origins=origins,
-        learned=is_new,
     )
 
 

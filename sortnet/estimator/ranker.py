@@ -831,7 +831,6 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
             weights=weights,
             dates=() if features is None else features.dates,
             origins=None if reset or not hasattr(self, "model_") else self.model_.origins,
-            learned=reset or grades is not None,
         )
         is_frame = hasattr(table, "columns")
         if not is_frame:

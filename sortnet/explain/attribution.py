@@ -65,8 +65,8 @@ class Explanation:
     margin: float
     baseline: float
     values: F64
-    a: F32
-    b: F32
+    a: F32 | F64
+    b: F32 | F64
     names: tuple[str, ...]
     columns: tuple[Column, ...]
     error: float

@@ -30,7 +30,7 @@ class Column:
     levels: tuple[str, ...] = ()
     is_date: bool = False
 
-    def value(self, document: F64) -> float | str | None:
+    def value(self, document: F32 | F64) -> float | str | None:
         """Return the value of this column in a document: a number, a date or a level.
 
         A missing value, or a level that the ranker does not know, is None.
@@ -38,7 +38,7 @@ class Column:
         Args:
             document: (n_features,) unscaled features of the document, see `Queries.exact_features`.
 
-        >>> Column("colour", (1, 2), ("blue", "red")).value(np.array([7.0, 0, 1]))
+        >>> Column("colour", (1, 2), ("blue", "red")).value(np.float32([7, 0, 1]))
         'red'
         """
         values = document[list(self.features)]

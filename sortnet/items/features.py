@@ -246,7 +246,7 @@ def describe(items: Items, *, embed: bool = False, progress: Progress = _silent)
     >>> import numpy as np
     >>> texts = ("a cat", "a dog and a cat", "Why?")
     >>> nothing = (None,) * 3
-    >>> no_features = np.empty((3, 0))
+    >>> no_features = np.empty((3, 0), np.float32)
     >>> items = Items(("x", "y", "z"), texts, nothing, nothing, no_features, feature_names=())
     >>> describe(items).feature_names[:2]
     ('text: log characters', 'text: log words')

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from sortnet.core import F64
+from sortnet.core.float32 import refuse_lost
 from sortnet.errors import DataError
 from sortnet.files import is_table, shown
 from sortnet.items.base import Items, checked_text
@@ -214,7 +215,7 @@ def _items_from_texts(values: Sequence[str]) -> Items:
         for number, (value, id) in enumerate(zip(values, ids, strict=True))
     )
     no_files = (None,) * len(ids)
-    no_features = np.empty((len(ids), 0))
+    no_features = np.empty((len(ids), 0), np.float32)
     return Items(ids, texts, no_files, no_files, no_features, (), source=_SOURCE)
 
 
@@ -241,7 +242,7 @@ def _items_from_paths(paths: Sequence[Path]) -> Items:
         texts=tuple(texts),
         images=tuple(images),
         audio=tuple(audio),
-        features=np.empty((len(names), 0)),
+        features=np.empty((len(names), 0), np.float32),
         feature_names=(),
         root=root,
         source=_SOURCE,
@@ -264,11 +265,14 @@ def _items_from_numbers(values: Sequence[Any]) -> Items:
     """
     matrix = _matrix_of_numbers(values)
     names = tuple(str(k + 1) for k in range(matrix.shape[1]))
+    all_in_one_group = np.zeros(len(matrix), np.int64)
+    refuse_lost(matrix, all_in_one_group, names, _SOURCE)
     texts = [", ".join(f"{value:g}" for value in row) for row in matrix]
     contents = [row.tobytes().hex() for row in matrix]
     ids = _ids_by_content(texts, contents)
     no_content = (None,) * len(ids)
-    return Items(ids, no_content, no_content, no_content, matrix, names, source=_SOURCE)
+    features = matrix.astype(np.float32)
+    return Items(ids, no_content, no_content, no_content, features, names, source=_SOURCE)
 
 
 def _matrix_of_numbers(values: Sequence[Any]) -> F64:

@@ -65,7 +65,7 @@ def read_items(
     ...     _ = path.write_text("name,sugar\\nOne dime,0.01\\nTwix,0.55\\n")
     ...     items = read_items(path)
     >>> items.ids, items.feature_names, items.features.tolist()
-    (('One dime', 'Twix'), ('sugar',), [[0.01], [0.55]])
+    (('One dime', 'Twix'), ('sugar',), [[0.009999999776482582], [0.550000011920929]])
     """
     items, _ = read_with_roles(path, named, ignore=ignore, features=features)
     return items
@@ -167,7 +167,7 @@ def _read_letor(path: Path) -> tuple[Items, Columns]:
         texts=no_content,
         images=no_content,
         audio=no_content,
-        features=queries.exact_features(),
+        features=queries.features,
         feature_names=feature_names,
         source=str(path),
         groups=qids,
@@ -242,7 +242,7 @@ def _read_folder(path: Path) -> tuple[Items, Columns]:
         texts=tuple(texts),
         images=tuple(name if _has_ending(name, IMAGES) else None for name in ids),
         audio=tuple(name if _has_ending(name, AUDIO) else None for name in ids),
-        features=np.empty((len(ids), 0)),
+        features=np.empty((len(ids), 0), np.float32),
         feature_names=(),
         root=root,
         source=str(path),

@@ -15,7 +15,8 @@ from typing import Generic, TypeVar
 
 import numpy as np
 
-from sortnet.core import F64, Progress
+from sortnet.core import F32, F64, Progress
+from sortnet.core.float32 import refuse_lost, shortened
 from sortnet.errors import DataError
 from sortnet.files import shown
 from sortnet.items.base import Items, check_id, checked_text, other_context
@@ -74,7 +75,9 @@ class TableDocuments(Generic[C]):
             ids: (n,) names of the items; None: the names of the documents.
         """
         names = self.ids if ids is None else ids
-        return items_of(self.rows, self.roles, names, self.groups, self.features)
+        is_date = np.isin(self.feature_names, self.roles.dates)
+        features = shortened(self.features, is_date)
+        return items_of(self.rows, self.roles, names, self.groups, features)
 
 
 def documents_of(rows: Rows, roles: C, rule: NameRule) -> TableDocuments[C]:
@@ -86,8 +89,8 @@ def documents_of(rows: Rows, roles: C, rule: NameRule) -> TableDocuments[C]:
         rule: rule for the names of documents and groups.
 
     Raises:
-        DataError: naming file and line, on a feature that is not a number, or a name that is not
-            allowed.
+        DataError: naming file and line, on a feature that is not a number, values of a feature that
+            differ but are equal in float32, or a name that is not allowed.
 
     >>> rows = Rows("t", {"id": ["a", "b"], "size": ["1", "2.5"]}, [2, 3])
     >>> documents = documents_of(rows, Columns("id", features=("size",)), NameRule.UNIQUE)
@@ -101,6 +104,10 @@ def documents_of(rows: Rows, roles: C, rule: NameRule) -> TableDocuments[C]:
         groups = None if roles.group is None else names_of(rows, roles.group, needed=True)
         ids = None if roles.id is None else names_of(rows, roles.id, needed=False)
     else:
+        all_in_one_group = np.zeros(len(rows), np.int64)
+        is_number = ~np.isin(roles.features + roles.categories, roles.dates)
+        numbers = [name for name in roles.features if name not in roles.dates]
+        refuse_lost(features[:, is_number], all_in_one_group, numbers, str(rows.path))
         groups = group_names(rows, roles.group)
         groups_of_ids = groups if rule is NameRule.UNIQUE_IN_GROUP else None
         ids = unique_ids(rows, roles.id, groups_of_ids)
@@ -143,7 +150,7 @@ def items_of(
     roles: Columns,
     ids: Sequence[str] | None,
     groups: Sequence[str] | None,
-    features: F64,
+    features: F32 | F64,
 ) -> Items:
     """Make items from the rows of a table.
 

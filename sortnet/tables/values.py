@@ -37,6 +37,7 @@ _TIME_KINDS = "mM"  # durations and dates
 _NUMBER_KINDS = "biuf"  # booleans, whole numbers and real numbers
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_FIVE_MINUTES = timedelta(minutes=5)
 
 Cells: TypeAlias = Any  # a list, a numpy array, or a categorical array of pandas
 
@@ -68,7 +69,6 @@ def numbers_of(cells: Cells) -> tuple[F64, Bool]:
 
 def _numbers_of_objects(cells: Cells) -> tuple[F64, Bool]:
     """Convert texts, numbers and other objects to numbers, as `numbers_of` does."""
-    import pandas as pd
 
     numbers = _plain_numbers(cells)
     not_plain = np.flatnonzero(np.isnan(numbers))  # dates, truth values, missing and other cells
@@ -125,7 +125,7 @@ def _days_of_texts(texts: Sequence[str]) -> F64:
     series = pd.Series(texts, dtype=object)
     days = _days(pd.to_datetime(series, format="ISO8601", errors="coerce", utc=True))
     # pandas reads dates in nanoseconds, which end in 2262.
-    for k in np.flatnonzero(np.isnan(days)):
+    for k in np.flatnonzero(np.isnan(days)).tolist():
         with suppress(ValueError):
             moment = datetime.fromisoformat(texts[k])
             moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
@@ -177,13 +177,15 @@ def are_dates(cells: Cells) -> bool | None:
 def date_text(days: float) -> str:
     """Write a number of days since 1970-01-01 as a date, and as a time (UTC) unless it is midnight.
 
-    Times are rounded to seconds. A number beyond the years 1 to 9999 is written as a number.
+    Times are rounded to seconds, or to five minutes if the number is a float32, which has days
+    since 1970 to 3 minutes. A number beyond the years 1 to 9999 is written as a number.
 
     >>> date_text(2.0), date_text(2.75), date_text(1e9)
     ('1970-01-03', '1970-01-03 18:00', '1e+09')
     """
     try:
-        moment = _EPOCH + timedelta(seconds=round(days * 24 * 3600))
+        unit = _FIVE_MINUTES if np.float32(days) == days else timedelta(seconds=1)
+        moment = _EPOCH + round(timedelta(days=days) / unit) * unit
     except OverflowError:
         return f"{days:.4g}"
     text = moment.replace(tzinfo=None).isoformat(" ", "seconds")

@@ -199,7 +199,6 @@ def _queries(
         feature_names=items.feature_names,
         source=str(source),
         dates=dates,
-        learned=True,
     )
     # The weight of each vote's annotator; it is negative if the annotator mostly says the opposite.
     signed_weight = np.array([*weights.values()])[votes.annotator]

@@ -108,7 +108,7 @@ def documents_of(part: Queries, path: str, train: Queries) -> Items:
     if part.roles is None:  # LETOR text, which numbers its features from 1
         feature_names = tuple(str(number + 1) for number in range(part.n_features))
         return _items_without_content(
-            tuple(ids), part.exact_features(), feature_names, source=part.source, groups=tuple(qids)
+            tuple(ids), part.features, feature_names, source=part.source, groups=tuple(qids)
         )
     rows = rows_at(_read_again(path, train), part.rows)
     # The features of columns come before the features computed from texts and images.
