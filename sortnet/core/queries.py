@@ -363,15 +363,21 @@ def whole_grades(y: ArrayLike, source: str = "data") -> I32:
     is_grade = (values >= 0) & is_whole & (values <= np.iinfo(np.int32).max)
     if not is_grade.all():
         row = int(np.argmin(is_grade))
-        text = f"{values[row]:g}"
-        raise DataError(f"{source}, row {row}: {grade_fault(text)}")
+        value = float(values[row])
+        raise DataError(f"{source}, row {row}: {grade_fault(f'{value:g}', value)}")
     return values.astype(np.int32)
 
 
-def grade_fault(text: str) -> str:
-    """Return the message for an invalid grade."""
+def grade_fault(text: str, value: float) -> str:
+    """Return the message for an invalid grade, a text with a value."""
+    grade = f"grade {text[:60]!r}"
+    most = np.iinfo(np.int32).max
+    if np.isnan(value):
+        return f"{grade} is missing"
+    if value > most and not np.isinf(value):
+        return f"{grade} is larger than {most}, the largest grade that there can be"
     return (
-        f"grade {text[:60]!r} is not a whole number from 0; "
+        f"{grade} is not a whole number from 0; "
         "MAP, P@n, MRR and NDCG@n (gain 2^grade - 1) take just those"
     )
 

@@ -289,7 +289,7 @@ class _Block:
             raise self.fault(start, f"the grade {self.shown(start, end)} is not a number")
         value = float(text)
         if not (0 <= value <= np.iinfo(np.int32).max and value.is_integer()):
-            raise self.fault(start, grade_fault(text.decode()))
+            raise self.fault(start, grade_fault(text.decode(), value))
         return int(value)
 
     def _value(self, column: int, start: int, end: int) -> float:

@@ -17,11 +17,11 @@ import numpy as np
 from sortnet.core import F64, Bool
 
 # Words for a missing value in lower case: those of pandas, and the errors that spreadsheets write.
-MISSING = frozenset(
-    ("", "null", "nan", "-nan", "na", "n/a", "#n/a", "#n/a n/a", "#na", "none", "<na>")
-    + ("1.#ind", "-1.#ind", "1.#qnan", "-1.#qnan")
-    + ("#value!", "#div/0!", "#ref!", "#name?", "#num!", "#null!", "#spill!", "#calc!")
-)
+MISSING = {
+    *("", "null", "nan", "-nan", "na", "n/a", "#n/a", "#n/a n/a", "#na", "none", "<na>"),
+    *("1.#ind", "-1.#ind", "1.#qnan", "-1.#qnan"),
+    *("#value!", "#div/0!", "#ref!", "#name?", "#num!", "#null!", "#spill!", "#calc!"),
+}
 MOST_LEVELS = 50  # largest number of values of a categorical column that become features
 _ROWS_A_LEVEL = 3  # least mean number of rows with the same value in a categorical column
 _LONGEST_LEVEL = 40  # largest number of characters of a category; longer values are texts
