@@ -506,7 +506,6 @@ class _Lines:
                 number += 1
                 yield line
 
-
     def _next_line(self, text: io.TextIOWrapper, number: int) -> str:
         """Read a line of the text; raise DataError if it cannot be decoded."""
         try:
