@@ -140,6 +140,8 @@ class Queries:
         if docids is not None:
             doc_names = texts([str(docid) for docid in docids], f"{source}: docids")
         row_weights = None
+        if weights is not None and group is not None and np.shape(weights) == np.shape(group):
+            weights = np.asarray(weights)[np.asarray(group) > 0]  # an empty query has no rows
         if weights is not None:
             row_weights = _weights_of_rows(weights, codes, len(qids), source)
         queries = cls.from_codes(
@@ -561,19 +563,19 @@ def _codes_of_groups(group: ArrayLike, n: int, source: str) -> tuple[Str, I64]:
     """Name and number the queries of rows, given the sizes of consecutive queries.
 
     Args:
-        group: (n_queries,) sizes of the queries.
+        group: (n_queries,) sizes of the queries; a query of size 0 is left out.
         n: the number of rows.
         source: the name of the data in messages.
 
     Returns:
-        The names of the queries, 0, 1, ..., and (n,) the number of each row's query.
+        The names of the queries, their numbers from 0, and (n,) the number of each row's query.
 
     Raises:
         DataError: if the sizes are no whole numbers from 0, or do not add up to n.
     """
-    sizes = np.asarray(group)
-    is_list_of_integers = sizes.ndim == 1 and sizes.dtype.kind in "iu"
-    if not is_list_of_integers or (sizes < 0).any() or sizes.sum() != n:
+    sizes = _numbers(group, f"{source}: sizes of queries")
+    are_sizes = (sizes >= 0) & (sizes == np.floor(sizes))  # false for NaN
+    if sizes.ndim != 1 or not are_sizes.all() or sizes.sum() != n:
         raise DataError(f"{source}: group must be sizes of queries that add up to {n} rows")
-    names = np.arange(len(sizes)).astype(np.str_)
-    return names, np.repeat(np.arange(len(sizes)), sizes)
+    numbers = np.flatnonzero(sizes)
+    return numbers.astype(np.str_), np.repeat(np.arange(len(numbers)), sizes[numbers].astype(int))

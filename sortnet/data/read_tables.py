@@ -169,6 +169,8 @@ def queries_of(
     ignored = {*names.ignore} if like is None else set[str]()
     roles = _choose_other_roles(rows, by_name, ignored, like)
     grades, names_and_edges = read_grades(rows, by_name.grade, names, labelled=labelled)
+    if names.grade is None and by_name.grade != GRADES[0]:  # later data are asked for this column
+        names_and_edges = replace(names_and_edges, grade=by_name.grade)
     documents = documents_of(rows, roles, NameRule.ANY)
     described = _described(documents, like, progress)
     if not described.names:
@@ -312,7 +314,12 @@ def named_roles(
         query_column = None
     elif names.query is not None:
         query_column = names.query
-    grade_column = names.grade or _find_grade_column(rows)
+    remembered_grade = None if like is None else like.columns.grade
+    grade_column = (None if columns is None else columns.grade) or remembered_grade
+    is_guess = grade_column is None or grade_column.lower() in GRADES
+    has_named_grade = columns is not None and columns.grade is not None
+    if is_guess and not has_named_grade and grade_column not in rows.columns:
+        grade_column = _find_grade_column(rows, grade_column or GRADES[0])
     id_column = default_roles.id if names.id is None else names.id
 
     # If a column is looked for by its default name, the message advises to name the right column.
@@ -334,15 +341,15 @@ def _if_present(column: str | None, rows: Rows) -> str | None:
     return column if column in rows.columns else None
 
 
-def _find_grade_column(rows: Rows) -> str:
-    """Find the first column with a usual name for grades; if there is none, return `GRADES[0]`.
+def _find_grade_column(rows: Rows, default: str) -> str:
+    """Find the first column with a usual name for grades; if there is none, return `default`.
 
     The case of the name does not matter.
     """
     for column in rows.columns:
         if column.lower() in GRADES:
             return column
-    return GRADES[0]
+    return default
 
 
 def _refuse_missing(

@@ -102,9 +102,14 @@ def read_letor(
     """
     if first_index is None:
         try:
-            return read_letor(path, n_features=n_features, first_index=1)
+            return _read_letor(path, n_features, first_index=1)
         except IndexZero:
             first_index = 0
+    return _read_letor(path, n_features, first_index)
+
+
+def _read_letor(path: str | os.PathLike[str], n_features: int | None, first_index: int) -> Queries:
+    """Read LETOR text whose features are counted from `first_index`, as `read_letor` does."""
     paths = data_files(path)
     with reading(Path(path)), ThreadPoolExecutor(_threads()) as pool:
         documents = _Documents(str(Path(path)), n_features, pool)

@@ -16,7 +16,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import date, datetime
+from datetime import date, datetime, timedelta
 from decimal import Decimal
 from difflib import get_close_matches
 from itertools import islice
@@ -221,23 +221,57 @@ def _cells_of_series(column: pd.Series[Any], *, keep: bool) -> tuple[Cells, bool
         The cells: an array for numbers and dates, a categorical array, or a list; and whether they
         are dates.
     """
+    import pandas as pd
+
     kind = column.dtype.kind  # numpy's letter for the kind of dtype
     is_categorical = hasattr(column.array, "categories")
-    if kind in _NUMBER_KINDS and not keep:
+    is_period = hasattr(column.dtype, "freq") and kind == "O"
+    if (kind in _NUMBER_KINDS or is_period) and not keep:
         numbers, _ = numbers_of(column)
-        return numbers, kind == _DATE_KIND
-    if is_categorical and not keep:
-        return column.array, False
+        return numbers, is_period or kind == _DATE_KIND
+    if is_categorical:
+        categories = with_words(column.array)
+        if not keep:
+            return categories, False
+        column = pd.Series(categories)
     missing_as_none = column.astype(object).where(column.notna(), None)
     cells = [_convert_cell(value) for value in missing_as_none]
     has_dates = kind == _DATE_KIND or are_dates(cells) is True
     return cells if keep else _as_numbers_if_all_are(cells), has_dates
 
 
+def with_words(categories: Any) -> Any:
+    """Write the levels of a categorical array, which may be of any type, as words."""
+    import pandas as pd
+
+    words = []
+    for level in categories.categories:
+        try:
+            words.append(word(level))
+        except TypeError:  # such as an interval of numbers, or a tuple
+            words.append(str(level))
+    levels: Any = [*dict.fromkeys(words)]
+    number_of_word = {level: k for k, level in enumerate(levels)}
+    codes = np.array([*map(number_of_word.get, words), -1], np.int64)[categories.codes]
+    return pd.Categorical.from_codes(codes, levels, ordered=categories.ordered)
+
+
+def is_frame(X: Any) -> bool:
+    """Whether an object is a data frame of any library, a table of Arrow included.
+
+    A lazy frame warns when it is asked for its columns, so it is recognised by `collect`.
+    """
+    if hasattr(X, "iloc"):
+        return hasattr(X, "columns")
+    arrow_or_interchange = ("__arrow_c_stream__", "__arrow_c_array__", "__dataframe__")
+    return any(hasattr(X, name) for name in ("collect", "columns", *arrow_or_interchange))
+
+
 def as_pandas(frame: Any) -> pd.DataFrame:
     """Convert a data frame of any library, such as polars, to a dense data frame of pandas.
 
-    A lazy frame of polars is collected: its query is run, and its rows are read.
+    A lazy frame of polars is collected: its query is run, and its rows are read. A table of Arrow,
+    or another object that Arrow can read, becomes the frame that pyarrow makes of it.
     """
     import pandas as pd
 
@@ -247,6 +281,9 @@ def as_pandas(frame: Any) -> pd.DataFrame:
     is_pandas = hasattr(frame, "iloc")
     if is_pandas:
         return _with_dense_columns(frame)
+    names = getattr(frame, "columns", None)
+    if names is None or not all(isinstance(name, str) for name in names):
+        return _pandas_of_arrow(frame)
     columns: dict[str, Any] = {}
     for name in frame.columns:
         column = frame[name]
@@ -257,6 +294,20 @@ def as_pandas(frame: Any) -> pd.DataFrame:
         else:
             columns[str(name)] = values
     return pd.DataFrame(columns)
+
+
+def _pandas_of_arrow(table: Any) -> pd.DataFrame:
+    """Convert a table, a batch or a stream of Arrow, or an object that has such a stream."""
+    if not hasattr(table, "to_pandas"):
+        try:
+            import pyarrow
+        except ImportError:
+            raise DataError(
+                f"the data frame is a {type(table).__name__}, which needs pyarrow: "
+                "pip install 'sortnet[parquet]'"
+            ) from None
+        table = pyarrow.table(table)
+    return _with_dense_columns(table.to_pandas())
 
 
 def _with_dense_columns(frame: pd.DataFrame) -> pd.DataFrame:
@@ -848,9 +899,16 @@ def _convert_column(column: Any) -> Any:
 
 
 def _convert_cell(value: Any) -> Any:
-    """Convert a decimal number to a float and a date to text; return other values as they are."""
+    """Convert numbers, dates and durations of any type to floats and texts.
+
+    A date becomes a text, a duration its number of days. Other values are returned as they are.
+    """
+    if isinstance(value, np.datetime64 | np.timedelta64):
+        value = value.astype(f"{value.dtype.kind}8[us]").item()
     if isinstance(value, Decimal):
         return float(value)
     if isinstance(value, date | datetime):
         return value.isoformat()
+    if isinstance(value, timedelta):
+        return value / timedelta(days=1)
     return value

@@ -14,6 +14,8 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from numpy.typing import NDArray
+
 from sortnet.core import F64, Bool
 
 # Words for a missing value in lower case: those of pandas, and the errors that spreadsheets write.
@@ -112,10 +114,21 @@ def _days(times: Any) -> F64:
         if isinstance(times.dtype, pd.DatetimeTZDtype):
             times = times.dt.tz_convert("UTC").dt.tz_localize(None)
         values = times.to_numpy()
+        if values.dtype == object:  # Arrow's dates, and times with a zone
+            return _days_of_objects(values)
         microseconds = values.astype(f"{values.dtype.kind}8[us]").view(np.int64)
     days = microseconds / _MICROSECONDS
     days[times.isna()] = np.nan
     return np.asarray(days, np.float64)
+
+
+def _days_of_objects(times: NDArray[np.object_]) -> F64:
+    """Convert dates and durations of Python to numbers of days, NaN for any other object."""
+    days = _days_of_texts([str(getattr(time, "isoformat", str)()) for time in times])
+    for k, time in enumerate(times):
+        if isinstance(time, timedelta):
+            days[k] = time / timedelta(days=1)
+    return days
 
 
 def _days_of_texts(texts: Sequence[str]) -> F64:
