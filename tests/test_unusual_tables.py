@@ -1,4 +1,4 @@
-"""Tables as people have them: far dates, files of spreadsheets, R and pandas, frames of any kind."""
+"""Tables as people have them: far dates, files of spreadsheets, R and pandas, any frames."""
 
 import datetime as dt
 import json
@@ -28,6 +28,13 @@ def table(path: Path, content: str | bytes, **names: str) -> Queries:
     """Write a table and read it as queries."""
     path.write_bytes(content if isinstance(content, bytes) else content.encode())
     return read_queries(path, columns=NamedColumns(query="query", **names))
+
+
+def with_row_names(header: str, template: str) -> str:
+    """Put the numbers of rows before the lines of the plain table."""
+    first, *rows = PLAIN.splitlines()
+    lines = [header + first, *(template.format(k) + row for k, row in enumerate(rows, start=1))]
+    return "\n".join(lines) + "\n"
 
 
 def dates_of_sessions(last: str = "9999-12-31") -> pd.DataFrame:
@@ -120,9 +127,9 @@ def test_a_number_whose_differences_are_lost_names_the_option_to_leave_it_out() 
 @pytest.mark.parametrize(
     ("content", "note"),
     [
-        ("".join(f",{line}\n" if k == 0 else f"{k},{line}\n" for k, line in enumerate(PLAIN.split())), "the first column, which has no name"),
-        ("".join(f"Unnamed: 0,{line}\n" if k == 0 else f"{k},{line}\n" for k, line in enumerate(PLAIN.split())), "the first column, which has no name"),
-        ("".join(f"{line}\n" if k == 0 else f'"{k}",{line}\n' for k, line in enumerate(PLAIN.split())), "the first column, which has no name"),
+        (with_row_names(",", "{},"), "the first column, which has no name"),
+        (with_row_names("Unnamed: 0,", "{},"), "the first column, which has no name"),
+        (with_row_names("", '"{}",'), "the first column, which has no name"),
         (PLAIN.replace("\n", ",\n"), "column 5 without a name and values"),
         (PLAIN.replace("\n", ",,\n"), "columns 5, 6 without a name and values"),
         (PLAIN.replace("\n", ",\n").replace("grade,", "grade"), "column 5 without a name"),

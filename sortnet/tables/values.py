@@ -13,7 +13,6 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, TypeAlias
 
 import numpy as np
-
 from numpy.typing import NDArray
 
 from sortnet.core import F64, Bool
