@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import glob
 import gzip
 import hashlib
@@ -109,6 +110,24 @@ def kind_of(path: Path) -> str:
 def note_unfinished(place: str) -> None:
     """Log that the last line of a file has no line end; the line is used nevertheless."""
     _LOG.warning("%s: the last line has no line end: if the file was cut, data are missing", place)
+
+
+def note(place: object, text: str) -> None:
+    """Log what a reader has done with data that have an unusual form."""
+    _LOG.warning("%s: %s", place, text)
+
+
+def encoding_of(start: bytes) -> str:
+    """Name the encoding of a text by its byte order mark; UTF-8 without a mark.
+
+    >>> encoding_of("id,text".encode("utf-16")), encoding_of(b"id,text")
+    ('utf-16', 'utf-8-sig')
+    """
+    if start.startswith((codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE)):
+        return "utf-32"
+    if start.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        return "utf-16"
+    return "utf-8-sig"
 
 
 def open_bytes(path: Path) -> BinaryIO:

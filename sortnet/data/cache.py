@@ -26,8 +26,8 @@ from sortnet.errors import ModelError
 from sortnet.files import data_files, reading, sample_hash
 from sortnet.tables.roles import LabelledColumns
 
-FORMAT = 2
-_ARRAYS = ("features", "grades", "offsets", "qids", "rows", "docids")
+FORMAT = 3
+_ARRAYS = ("features", "grades", "offsets", "qids", "rows", "docids", "origins")
 _LARGE = ("features", "docids")
 _ABANDONED_AFTER = 24 * 3600.0  # seconds after which a temporary folder is left from a killed run
 
@@ -117,6 +117,7 @@ def _load(folder: Path, source: str) -> Queries | None:
         source=source,
         columns=columns,
         roles=roles,
+        dates=() if roles is None else roles.dates,
     )
 
 

@@ -829,6 +829,8 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
             feature_names=feature_names,
             source=source,
             weights=weights,
+            dates=() if features is None else features.dates,
+            origins=None if reset or not hasattr(self, "model_") else self.model_.origins,
         )
         is_frame = hasattr(table, "columns")
         if not is_frame:
@@ -1056,6 +1058,7 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         rows[0::2] = queries_of_a.in_row_order(queries_of_a.features)
         rows[1::2] = queries_of_b.in_row_order(queries_of_b.features)
         queries = Queries.from_arrays(rows, group=np.full(len(a), 2), source="a and b")
+        queries = replace(queries, origins=queries_of_a.origins)
         return queries, np.arange(0, len(rows), 2), np.arange(1, len(rows), 2)
 
     def _tune_settings(self, train: Queries, vali: Queries, config: Settings) -> Settings:

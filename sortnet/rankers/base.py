@@ -69,6 +69,11 @@ class Ranker(ABC):
         return self.scaler.n_features
 
     @property
+    def origins(self) -> F64 | None:
+        """The numbers from which the unscaled features are counted, see `Queries.origins`."""
+        return self.scaler.origins
+
+    @property
     def depends_on_query(self) -> bool:
         """Whether the margin of two documents also depends on the rest of their query.
 

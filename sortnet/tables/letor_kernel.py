@@ -47,8 +47,8 @@ NO_QID, NOT_A_PAIR, INDEX_ZERO, INDEX_TWICE, INDEX_BEYOND = 1, 2, 3, 4, 5
 
 # Numbers of the columns of `fields`, which has a row for each line: start and end of the qid;
 # whether the line before has another qid (0 or 1); start and end of the document id; number of
-# features; and the number of these columns.
-QID, QID_END, NEW_QID, DOCID, DOCID_END, FEATURES, N_FIELDS = range(7)
+# features; start and end of the first word of the comment; and the number of these columns.
+QID, QID_END, NEW_QID, DOCID, DOCID_END, FEATURES, WORD, WORD_END, N_FIELDS = range(9)
 
 # The parser returns at the end of a line when it has collected this many odd values.
 ODD_ENOUGH = 1 << 14
@@ -317,6 +317,17 @@ def _find_docid(buf, p):
 
 
 @_compiled
+def _find_word(buf, p):
+    """Find the first word of the comment at p; return its start and end, (0, 0) without a word."""
+    while buf[p] == _HASH or (buf[p] != _NEWLINE and _is_blank(buf[p])):
+        p += 1
+    end = p
+    while not _is_blank(buf[end]):
+        end += 1
+    return (p, end) if end > p else (0, 0)
+
+
+@_compiled
 def _add_odd(odd, n_odd, line, column, start, end):
     """Record the row, the column, the start and the end of an odd value for Python to read.
 
@@ -347,12 +358,14 @@ def data_lines(buf: U8, newlines: I64, starts: I64) -> int:
 
 
 @_compiled
-def _parse_features(buf, p, line, limit, table, last_line, odd, n_odd):
+def _parse_features(buf, p, line, limit, first_index, table, last_line, odd, n_odd):
     """Parse the features of a line, from p on, into the line's row of the table.
 
     A feature that the line does not have is 0. A value that cannot be converted with certainty is
     NaN in the table, and is listed in `odd` unless it is NULL or nan. `last_line` has the last
     line, plus 1, with each feature index. The other arguments are those of `parse_lines`.
+
+    Indexes are counted from 1, also if the text counts them from 0.
 
     Returns:
         The number of features, the new number of odd values, the largest index, the code of the
@@ -365,6 +378,8 @@ def _parse_features(buf, p, line, limit, table, last_line, odd, n_odd):
     largest = 0
     while buf[p] != _NEWLINE and buf[p] != _HASH:
         index, colon = _parse_index(buf, p)
+        if index >= 0:
+            index += 1 - first_index
         fault = _index_fault(index, limit, last_line, line)
         if fault:
             return n_features, n_odd, largest, fault, p
@@ -391,6 +406,7 @@ def parse_lines(
     line: int,
     stop: int,
     limit: int,
+    first_index: int,
     table: F32,
     grades: I32,
     fields: I32,
@@ -407,12 +423,14 @@ def parse_lines(
         starts: (n_lines,) the position at which each data line begins.
         line: number of the first line to parse.
         stop: number of the line after the last line to parse.
-        limit: the largest feature index allowed.
+        limit: the largest feature index allowed, counted from 1.
+        first_index: the number from which the text counts the features, 0 or 1.
         table: (n_lines, width) values of the features. Features beyond its width are checked, but
             not stored.
         grades: (n_lines,) the grades.
-        fields: (n_lines, N_FIELDS) where the qid and the document id are, whether the line has
-            another qid than the line before, and the number of features.
+        fields: (n_lines, N_FIELDS) where the qid, the document id and the first word of the
+            comment are, whether the line has another qid than the line before, and the number of
+            features.
         odd: (ODD_ENOUGH + limit + 1, 4) line, column, start and end of each odd value. The column
             of a grade is -1.
 
@@ -442,7 +460,7 @@ def parse_lines(
         fields[line, NEW_QID] = line == first or not _same_qid(buf, fields, line)
 
         n_features, n_odd, largest, fault, p = _parse_features(
-            buf, _skip_blanks(buf, end), line, limit, table, last_line, odd, n_odd
+            buf, _skip_blanks(buf, end), line, limit, first_index, table, last_line, odd, n_odd
         )
         widest = max(widest, largest)
         if fault:
@@ -450,24 +468,24 @@ def parse_lines(
         fields[line, FEATURES] = n_features
 
         fields[line, DOCID], fields[line, DOCID_END] = _find_docid(buf, p)
+        fields[line, WORD], fields[line, WORD_END] = _find_word(buf, p)
         line += 1
     return line, n_odd, widest, 0, 0, 0
 
 
 @_compiled
-def copy_spans(buf: U8, fields: I32, texts: U8) -> bool:
-    """Copy the document id of each line into a row of `texts`; return whether all ids are ASCII.
+def copy_spans(buf: U8, spans: I32, texts: U8) -> bool:
+    """Copy the name of each line into a row of `texts`; return whether all names are ASCII.
 
     Args:
         buf: (n_bytes,) the text.
-        fields: (n_lines, N_FIELDS) the columns `DOCID` and `DOCID_END` are the start and the end
-            of each id.
-        texts: (n_lines, length of the longest id) zeros, which the ids replace.
+        spans: (n_lines, 2) the start and the end of each name.
+        texts: (n_lines, length of the longest name) zeros, which the names replace.
     """
     ascii_only = True
-    for line in range(len(fields)):
-        start = fields[line, DOCID]
-        for k in range(fields[line, DOCID_END] - start):
+    for line in range(len(spans)):
+        start = spans[line, 0]
+        for k in range(spans[line, 1] - start):
             texts[line, k] = buf[start + k]
             ascii_only &= buf[start + k] < 128
     return ascii_only

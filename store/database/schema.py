@@ -189,8 +189,8 @@ class CollectionRow(Base):
 class ItemRow(Base):
     """An item of a collection, with its texts and features.
 
-    `features` are little-endian float32. `context` is a text about the item's group. `shown` is
-    {name: text} of further columns that annotators see.
+    `features` are little-endian float32, or float64 if float32 would round dates. `context` is a
+    text about the item's group. `shown` is {name: text} of further columns that annotators see.
     """
 
     __tablename__ = "items"

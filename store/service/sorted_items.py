@@ -194,6 +194,7 @@ class ItemRanker:
             docids=items.ids,
             feature_names=items.feature_names,
             source=items.source,
+            origins=self.ranker.origins,
         )
 
 
