@@ -139,7 +139,7 @@ def limit_threads(n_jobs: int | None) -> Iterator[None]:
     if threads < 0:
         threads = max(1, cores() + 1 + threads)
     threads = min(threads, cores())
-    numba_limit: int = numba.config.NUMBA_NUM_THREADS  # type: ignore[attr-defined]
+    numba_limit: int = numba.config.NUMBA_NUM_THREADS
     numba_threads_before = numba.get_num_threads()
     found = ThreadpoolController()
     with (

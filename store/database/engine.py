@@ -22,7 +22,7 @@ from sqlalchemy.exc import ArgumentError, InterfaceError, OperationalError, SQLA
 from sqlalchemy.pool import NullPool
 
 from sortnet.errors import SortNetError, StoreError
-from sortnet.files import plain
+from sortnet.files import plain, user_folder
 
 BUSY_SECONDS = 60
 RETRY_SECONDS = 60.0  # how long an operation is tried again while a server is restarted
@@ -173,7 +173,7 @@ def parse_url(url: str | Path | URL | None = None) -> URL:
             SORTNET_STORE, else `sortnet/sortnet.db` in the user's data folder (XDG_DATA_HOME).
 
     Raises:
-        StoreError: on any other URL, and on a connection string such as `host=... password=...`.
+        StoreError: if the user has no home folder, on any other URL, and on a connection string such as `host=... password=...`.
             The message shows at most the scheme, never a password.
 
     >>> parse_url("postgresql://ann:secret@db/sortnet").drivername
@@ -198,8 +198,16 @@ def parse_url(url: str | Path | URL | None = None) -> URL:
 
 def _default_store() -> Path | str:
     """Return the store in the variable SORTNET_STORE, or the file in the user's data folder."""
-    data_folder = os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share"
-    return os.environ.get("SORTNET_STORE") or Path(data_folder, "sortnet", "sortnet.db")
+    named_store = os.environ.get("SORTNET_STORE")
+    if named_store:
+        return named_store
+    folder = user_folder("XDG_DATA_HOME", ".local/share")
+    if folder is None:
+        raise StoreError(
+            "no home folder to keep the store in: set HOME or XDG_DATA_HOME, or name a store with "
+            "--store or SORTNET_STORE"
+        )
+    return folder / "sortnet" / "sortnet.db"
 
 
 def _parse_text(text: str) -> URL:
