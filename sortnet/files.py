@@ -64,10 +64,10 @@ def user_folder(variable: str, default: str) -> Path | None:
         The folder; None if the user has no home folder, as a service or a container may have none.
     """
     named_folder = os.environ.get(variable, "")
-    if os.path.isabs(named_folder):
+    if Path(named_folder).is_absolute():
         return Path(named_folder)
-    home = os.path.expanduser("~")  # noqa: PTH111  # `Path.home` raises without a home
-    return Path(home, default) if os.path.isabs(home) else None
+    home = Path(os.path.expanduser("~"))  # noqa: PTH111  # `Path.home` raises without a home
+    return home / default if home.is_absolute() else None
 
 
 @contextmanager

@@ -328,7 +328,9 @@ def take_columns(
 
 
 def weights_of_queries(queries: Queries, weights: ArrayLike | None) -> F64 | None:
-    """Compute the weight of each query (n_queries,): a given weight, or the mean of its rows' weights.
+    """Compute the weight of each query, (n_queries,).
+
+    It is the weight that was given for the query, or the mean of the weights of its rows.
 
     Args:
         queries: the queries, made with these weights.

@@ -173,8 +173,9 @@ def parse_url(url: str | Path | URL | None = None) -> URL:
             SORTNET_STORE, else `sortnet/sortnet.db` in the user's data folder (XDG_DATA_HOME).
 
     Raises:
-        StoreError: if the user has no home folder, on any other URL, and on a connection string such as `host=... password=...`.
-            The message shows at most the scheme, never a password.
+        StoreError: on any other URL, and on a connection string such as `host=... password=...`.
+            The message shows at most the scheme, never a password. Also if the user has no home
+            folder.
 
     >>> parse_url("postgresql://ann:secret@db/sortnet").drivername
     'postgresql+psycopg'
