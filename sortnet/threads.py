@@ -206,8 +206,13 @@ class _Library:
     def _use_last_limit(self) -> None:
         """Set the number of threads that holds now, if it is another number."""
         threads = [self.threads_before, *self.limits.values()][-1]
-        if self.controller.get_num_threads() != threads:
-            self.controller.set_num_threads(threads)
+        if self.controller.get_num_threads() == threads:
+            return
+        # threadpoolctl lets only the thread that was first set OpenBLAS's number, and ignores others
+        # without a word. The limits are counted here, so every thread may set the number.
+        controller = self.controller
+        set_anyway = getattr(controller, "_real_set_num_threads", controller.set_num_threads)
+        set_anyway(threads)
 
 
 @contextmanager

@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 import threading
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,7 +15,12 @@ import torch
 from threadpoolctl import ThreadpoolController
 
 from sortnet.compiled import compiled
-from sortnet.threads import limit_threads, one_blas_thread, one_numpy_thread, one_thread_an_operation
+from sortnet.threads import (
+    limit_threads,
+    one_blas_thread,
+    one_numpy_thread,
+    one_thread_an_operation,
+)
 
 COMMAND = [sys.executable, "-m", "cli"]
 
@@ -65,15 +71,14 @@ def test_a_kernel_is_compiled_where_no_cache_can_be_written(tmp_path, home):
     folder = tmp_path / "installed"
     folder.mkdir()
     (folder / "kernel.py").write_text(
-        "from sortnet.compiled import compiled\n"
-        "@compiled()\n"
-        "def double(x):\n"
-        "    return 2 * x\n"
+        "from sortnet.compiled import compiled\n@compiled()\ndef double(x):\n    return 2 * x\n"
     )
     work = tmp_path / "work"
     work.mkdir()
     work.chmod(0o777)
-    done = stranger(sys.executable, "-c", KERNEL, str(folder), cwd=work, PYTHONPATH=os.getcwd(), **home)
+    done = stranger(
+        sys.executable, "-c", KERNEL, str(folder), cwd=work, PYTHONPATH=str(Path.cwd()), **home
+    )
     assert (done.stdout, done.returncode) == ("42\n", 0), done.stderr
     assert not list(work.iterdir())  # numba would make a folder `~`
 

@@ -43,7 +43,7 @@ def test_a_refit_that_fails_leaves_the_old_model_whole(monkeypatch, step, error)
     with pytest.raises(type(error)):
         ranker.fit(others, grades)
     with pytest.raises(type(error)):
-        ranker.fit_pairs(others, [(1, 0), (7, 6), (13, 12)] * 4, init_model=None)
+        ranker.fit_pairs(others, [(6 * k + 1, 6 * k) for k in range(10)])
     assert vars(ranker) == state
     np.testing.assert_array_equal(ranker.predict(X), expected)
 
