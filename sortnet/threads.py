@@ -208,8 +208,8 @@ class _Library:
         threads = [self.threads_before, *self.limits.values()][-1]
         if self.controller.get_num_threads() == threads:
             return
-        # threadpoolctl lets only the first thread set the number of OpenBLAS, and ignores other threads
-        # without a word. The limits are counted here, so every thread may set the number.
+        # threadpoolctl lets only the first thread set the number of OpenBLAS, and ignores other
+        # threads without a word. The limits are counted here, so every thread may set it.
         controller = self.controller
         set_anyway = getattr(controller, "_real_set_num_threads", controller.set_num_threads)
         set_anyway(threads)

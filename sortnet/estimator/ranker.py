@@ -348,7 +348,7 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
 
         So a fit that fails or is interrupted changes nothing.
         """
-        self.__dict__ = vars(learner)
+        self.__dict__ = learner.__dict__
         return self
 
     def _initial_estimator(
