@@ -40,6 +40,7 @@ _REPORTED = (
     MemoryError,
     UnicodeEncodeError,
 )
+_THREADING_LAYERS = ("default", "safe", "forksafe", "threadsafe", "tbb", "omp", "workqueue")
 # If an interrupt comes while SQLAlchemy closes a connection, SQLAlchemy logs it, and the command
 # reports it. Without this handler, the log would print a traceback. No error is lost, because
 # SQLAlchemy also raises all other errors that it logs.
@@ -147,6 +148,7 @@ main.commands = _Commands()  # type: ignore[assignment]
 def _exit_code_of(run_command: Callable[[], Any]) -> int:
     """Run a command, report its error if it raises one, and return the exit code."""
     try:
+        _check_variables_of_numba()
         code = run_command()
         sys.stdout.flush()
     except _REPORTED as error:
@@ -159,6 +161,21 @@ def _exit_code_of(run_command: Callable[[], Any]) -> int:
         name = "input or output" if error.filename is None else error.filename
         return _report(f"{name}: {error.strerror or error}")
     return code if isinstance(code, int) else 0  # a command returns None, `--help` returns 0
+
+
+def _check_variables_of_numba() -> None:
+    """Refuse variables of the environment for which numba would raise an error of its own.
+
+    Raises:
+        SortNetError: if numba cannot use a variable.
+    """
+    threads = os.environ.get("NUMBA_NUM_THREADS", "")
+    if threads and not (threads.isascii() and threads.isdecimal() and int(threads)):
+        raise SortNetError(f"NUMBA_NUM_THREADS={threads}: set a whole number from 1, or unset it")
+    layer = os.environ.get("NUMBA_THREADING_LAYER", "")
+    if layer and layer not in _THREADING_LAYERS:
+        known = ", ".join(_THREADING_LAYERS)
+        raise SortNetError(f"NUMBA_THREADING_LAYER={layer}: set one of {known}, or unset it")
 
 
 def _message_of(error: BaseException) -> str:

@@ -19,7 +19,7 @@ from typing import Any, ClassVar, Self, TypeVar, get_args, get_type_hints
 
 import numpy as np
 
-from sortnet.core import I64, Queries
+from sortnet.core import F64, I64, Queries
 from sortnet.errors import ComparatorError, DataError, ModelError
 from sortnet.files import check_fields
 from sortnet.history import upgraded_settings
@@ -201,15 +201,16 @@ class Settings:
             raise DataError("the settings leave RankQuality open: give quality, such as ndcg@10")
         return self.metric(self.quality)
 
-    def quality_of(self, queries: Queries, order: I64) -> float:
+    def quality_of(self, queries: Queries, order: I64, weights: F64 | None = None) -> float:
         """Compute RankQuality of a ranking, the mean over the queries.
 
         Args:
             queries: queries with grades or judged pairs.
             order: (n_docs,) document numbers, query by query, the best document first.
+            weights: (n_queries,) weights of the queries; None: all are 1.
         """
         metric = self.rank_quality
-        return evaluate(queries, order, metric, empty=self.empty)[metric.name]
+        return evaluate(queries, order, metric, empty=self.empty, weights=weights)[metric.name]
 
     def flat(self) -> dict[str, Any]:
         """List the values of all settings by name, including the settings of the training."""

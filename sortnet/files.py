@@ -53,6 +53,24 @@ _HAS_PASSWORD = re.compile(r"\b(ssl)?password\s*=", re.IGNORECASE)
 _STORE_INSTEAD = "that is a connection string: a store is given as --store postgresql://..."
 
 
+def user_folder(variable: str, default: str) -> Path | None:
+    """Return a folder of the user, as the XDG Base Directory Specification has it.
+
+    Args:
+        variable: the variable of the environment that names the folder, such as `XDG_DATA_HOME`. A
+            relative path in it is ignored.
+        default: the folder in the home folder that is used otherwise.
+
+    Returns:
+        The folder; None if the user has no home folder, as a service or a container may have none.
+    """
+    named_folder = os.environ.get(variable, "")
+    if Path(named_folder).is_absolute():
+        return Path(named_folder)
+    home = Path(os.path.expanduser("~"))  # noqa: PTH111  # `Path.home` raises without a home
+    return home / default if home.is_absolute() else None
+
+
 @contextmanager
 def reading(path: Path) -> Iterator[None]:
     """Turn every error of reading a file into a DataError of one line."""

@@ -154,7 +154,7 @@ def test_the_estimator_takes_any_kind(parts):
     assert ranker.rank(train.features[:6], qid[:6]).tolist() == [
         1 + int((predicted[:6] > score).sum()) for score in predicted[:6]
     ]
-    assert ranker.best_score_ == ranker.score(vali.features, vali.grades, vali.query_of_docs())
+    assert ranker.best_score_ == ranker.score(vali.features, vali.grades, qid=vali.query_of_docs())
     ranker.save("m")
     again = SortNetRanker.load("m")
     assert (again.ranker, again.quality) == ("linear", "ndcg@5")
@@ -388,7 +388,7 @@ def test_the_estimator_fits_every_kind(kind):
     ranker.fit(train.features, train.grades, qid=train.query_of_docs(),
                eval_set=(vali.features, vali.grades), eval_qid=vali.query_of_docs())  # fmt: skip
     assert name_of(ranker.model_.config) == kind
-    assert ranker.score(vali.features, vali.grades, vali.query_of_docs()) > 0.5
+    assert ranker.score(vali.features, vali.grades, qid=vali.query_of_docs()) > 0.5
 
 
 @pytest.mark.parametrize("kind", ["lambdamart", "ranksvm"])

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from sortnet.core.arrays import F32, F64, I32, I64, Bool, Str
 from sortnet.core.float32 import origins_of_dates, refuse_lost
 from sortnet.core.large_arrays import joined_ranges, rows_of
+from sortnet.core.masked import refuse_masked
 from sortnet.core.memory import texts
 from sortnet.core.named_columns import UNNAMED, NamedColumns
 from sortnet.core.pairs import Pairs
@@ -122,6 +123,8 @@ class Queries:
 
         Cost: one stable sort of the query ids; X is copied only if rows must move.
         """
+        refuse_masked(**{f"{source}: grades": y, f"{source}: qid": qid, f"{source}: group": group})
+        refuse_masked(**{f"{source}: features": X, f"{source}: weights": weights})
         table = _table(X, source)
         n = len(table)
         grades = np.zeros(n, np.int32) if y is None else whole_grades(y, source)

@@ -326,6 +326,25 @@ def take_columns(
     return X.drop(columns=query_column), X[query_column], grades
 
 
+def weights_of_queries(queries: Queries, weights: ArrayLike | None) -> F64 | None:
+    """Compute the weight of each query, (n_queries,).
+
+    It is the weight that was given for the query, or the mean of the weights of its rows.
+
+    Args:
+        queries: the queries, made with these weights.
+        weights: (n_queries,) or (n_docs,) weights; None: there are no weights.
+    """
+    if weights is None:
+        return None
+    values = np.asarray(weights, np.float64)
+    is_per_row = len(values) == queries.n_docs
+    if not is_per_row:
+        return values
+    sums: F64 = np.add.reduceat(values[queries.rows], queries.offsets[:-1])
+    return sums / queries.sizes
+
+
 def refuse_qid_as_feature(X: NDArray[Any], qid: Any, names: Any, source: str) -> None:
     """Refuse a feature that equals the qid in every row, if there are at least two queries.
 

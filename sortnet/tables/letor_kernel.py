@@ -9,17 +9,13 @@ position in `buf`.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, TypeVar, cast
-
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from sortnet.compiled import compiled
 from sortnet.core import F32, I32, I64
 
 U8 = NDArray[np.uint8]
-_F = TypeVar("_F", bound=Callable[..., Any])
 
 # Bytes with a meaning in a LETOR file.
 _NEWLINE = ord("\n")
@@ -67,25 +63,17 @@ _RELATIVE_ERROR = 2.0**-49
 _LARGEST_FLOAT32 = 3.4028234e38  # just below the largest float32
 
 
-def _compiled(function: _F) -> _F:
-    """Compile a function: once per machine if numba can write its cache, else once per process."""
-    try:
-        return cast(_F, njit(cache=True, nogil=True)(function))
-    except RuntimeError:  # numba has no folder that it may write to
-        return cast(_F, njit(nogil=True)(function))
-
-
-@_compiled
+@compiled()
 def _is_blank(byte):
     return byte == _SPACE or _TAB <= byte <= _CARRIAGE_RETURN
 
 
-@_compiled
+@compiled()
 def _ends_token(byte):
     return _is_blank(byte) or byte == _HASH
 
 
-@_compiled
+@compiled()
 def _token_end(buf, p):
     """Find the end of the token at p."""
     while not _ends_token(buf[p]):
@@ -93,7 +81,7 @@ def _token_end(buf, p):
     return p
 
 
-@_compiled
+@compiled()
 def _skip_blanks(buf, p):
     """Skip the blanks at p, at most up to the newline; return the position after them."""
     while buf[p] != _NEWLINE and _is_blank(buf[p]):
@@ -101,7 +89,7 @@ def _skip_blanks(buf, p):
     return p
 
 
-@_compiled
+@compiled()
 def _is_missing(buf, p, end):
     """Whether the token from p to `end` is NULL or nan, in capital or small letters."""
     if end - p != 3 and end - p != 4:
@@ -114,7 +102,7 @@ def _is_missing(buf, p, end):
     return (first, second, third, buf[p + 3] | _TO_SMALL) == _NULL
 
 
-@_compiled
+@compiled()
 def _parse_exponent(buf, p):
     """Parse the signed exponent at p; return its value and the start and end of its digits.
 
@@ -133,7 +121,7 @@ def _parse_exponent(buf, p):
     return (-power if negative else power), start, p
 
 
-@_compiled
+@compiled()
 def _parse_number(buf, p):
     """Parse the number at p, up to the end of its token.
 
@@ -161,7 +149,7 @@ def _parse_number(buf, p):
     return (-value if negative else value), p, sure
 
 
-@_compiled
+@compiled()
 def _parse_digits(buf, p):
     """Parse the digits at p, which may have a decimal point, as mantissa * 10^exponent.
 
@@ -193,7 +181,7 @@ def _parse_digits(buf, p):
         p += 1
 
 
-@_compiled
+@compiled()
 def _value_of(mantissa, exponent, dropped):
     """Compute mantissa * 10^exponent, and whether its float32 is certainly the correct one.
 
@@ -215,7 +203,7 @@ def _value_of(mantissa, exponent, dropped):
     return value, sure
 
 
-@_compiled
+@compiled()
 def _parse_index(buf, p):
     """Parse the feature index at p, which must end with a colon.
 
@@ -231,7 +219,7 @@ def _parse_index(buf, p):
     return (index if p > start and buf[p] == _COLON else -1), p
 
 
-@_compiled
+@compiled()
 def _parse_grade(buf, p):
     """Parse the grade at p.
 
@@ -246,7 +234,7 @@ def _parse_grade(buf, p):
     return value, end, sure
 
 
-@_compiled
+@compiled()
 def _find_qid(buf, p):
     """Find the name of the query in the token at p, after `qid:`.
 
@@ -260,7 +248,7 @@ def _find_qid(buf, p):
     return start, end
 
 
-@_compiled
+@compiled()
 def _same_qid(buf, fields, line):
     """Whether a line has the same qid as the line before."""
     previous_qid = fields[line - 1, QID]
@@ -274,7 +262,7 @@ def _same_qid(buf, fields, line):
     return True
 
 
-@_compiled
+@compiled()
 def _index_fault(index, limit, last_line, line):
     """Return the code of the fault of a feature index; 0 for a valid index.
 
@@ -290,7 +278,7 @@ def _index_fault(index, limit, last_line, line):
     return INDEX_TWICE if last_line[index] == line + 1 else 0
 
 
-@_compiled
+@compiled()
 def _find_docid(buf, p):
     """Find the document id in the comment at p: the token after `docid =`.
 
@@ -316,7 +304,7 @@ def _find_docid(buf, p):
     return 0, 0
 
 
-@_compiled
+@compiled()
 def _find_word(buf, p):
     """Find the first word of the comment at p; return its start and end, (0, 0) without a word."""
     while buf[p] == _HASH or (buf[p] != _NEWLINE and _is_blank(buf[p])):
@@ -327,7 +315,7 @@ def _find_word(buf, p):
     return (p, end) if end > p else (0, 0)
 
 
-@_compiled
+@compiled()
 def _add_odd(odd, n_odd, line, column, start, end):
     """Record the row, the column, the start and the end of an odd value for Python to read.
 
@@ -340,7 +328,7 @@ def _add_odd(odd, n_odd, line, column, start, end):
     return n_odd + 1
 
 
-@_compiled
+@compiled()
 def data_lines(buf: U8, newlines: I64, starts: I64) -> int:
     """Write the start of each data line into `starts`; return the number of data lines.
 
@@ -357,7 +345,7 @@ def data_lines(buf: U8, newlines: I64, starts: I64) -> int:
     return n_lines
 
 
-@_compiled
+@compiled()
 def _parse_features(buf, p, line, limit, first_index, table, last_line, odd, n_odd):
     """Parse the features of a line, from p on, into the line's row of the table.
 
@@ -399,7 +387,7 @@ def _parse_features(buf, p, line, limit, first_index, table, last_line, odd, n_o
     return n_features, n_odd, largest, 0, p
 
 
-@_compiled
+@compiled()
 def parse_lines(
     buf: U8,
     starts: I64,
@@ -473,7 +461,7 @@ def parse_lines(
     return line, n_odd, widest, 0, 0, 0
 
 
-@_compiled
+@compiled()
 def copy_spans(buf: U8, spans: I32, texts: U8) -> bool:
     """Copy the name of each line into a row of `texts`; return whether all names are ASCII.
 

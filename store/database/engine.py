@@ -23,7 +23,7 @@ from sqlalchemy.exc import ArgumentError, InterfaceError, OperationalError, SQLA
 from sqlalchemy.pool import NullPool
 
 from sortnet.errors import SortNetError, StoreError
-from sortnet.files import plain
+from sortnet.files import plain, user_folder
 from store.database.open_file import OpenFile
 
 BUSY_SECONDS = 60
@@ -228,7 +228,8 @@ def parse_url(url: str | Path | URL | None = None) -> URL:
 
     Raises:
         StoreError: on any other URL, and on a connection string such as `host=... password=...`.
-            The message shows at most the scheme, never a password.
+            The message shows at most the scheme, never a password. Also if the user has no home
+            folder.
 
     >>> parse_url("postgresql://ann:secret@db/sortnet").drivername
     'postgresql+psycopg'
@@ -252,8 +253,16 @@ def parse_url(url: str | Path | URL | None = None) -> URL:
 
 def _default_store() -> Path | str:
     """Return the store in the variable SORTNET_STORE, or the file in the user's data folder."""
-    data_folder = os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share"
-    return os.environ.get("SORTNET_STORE") or Path(data_folder, "sortnet", "sortnet.db")
+    named_store = os.environ.get("SORTNET_STORE")
+    if named_store:
+        return named_store
+    folder = user_folder("XDG_DATA_HOME", ".local/share")
+    if folder is None:
+        raise StoreError(
+            "no home folder to keep the store in: set HOME or XDG_DATA_HOME, or name a store with "
+            "--store or SORTNET_STORE"
+        )
+    return folder / "sortnet" / "sortnet.db"
 
 
 def _parse_text(text: str) -> URL:

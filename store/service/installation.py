@@ -166,7 +166,8 @@ def _facts_of_store(url: URL | str | None, faults: list[str]) -> tuple[dict[str,
             _add_facts_of_tables(parsed, facts)
     except (SortNetError, ImportError) as error:
         facts["problem"] = str(error)
-        faults.append(f"{error}; choose another with --store or SORTNET_STORE")
+        advice = "; choose another with --store or SORTNET_STORE"
+        faults.append(str(error) if "--store" in str(error) else f"{error}{advice}")
     return facts, is_writable
 
 

@@ -6,9 +6,7 @@ import operator
 import threading
 import time
 from collections.abc import Sequence
-from contextlib import suppress
 from functools import partial
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -59,22 +57,16 @@ def new_session(
         if name in collection.settings:
             settings[name] = collection.settings[name]
     settings.update(overrides)
+    cache = default_cache_dir()
     return Session(
         items.features,
         len(items),
         groups=items.groups,
         among=collection.allowed_pairs(),
-        keep=_fits_folder(),  # slow fits are cached there
+        keep=None if cache is None else cache / "fits",
         study=study,
         **settings,
     )
-
-
-def _fits_folder() -> Path | None:
-    """Return the cache folder for fitted models; None if the user has no home folder."""
-    with suppress(RuntimeError):  # raised by `Path.home` without a home folder
-        return default_cache_dir() / "fits"
-    return None
 
 
 class _FitState(NamedTuple):
