@@ -10,10 +10,9 @@ import os
 import re
 import sqlite3
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -73,11 +72,6 @@ class Database:
             return self
         self.close()
         return Database(self.url)
-
-    def before_reading(self, *statements: str) -> None:
-        """Run SQL statements at the start of every connection that is opened from now on."""
-        self.close()  # connections that are open already have not run the statements
-        event.listen(self.engine, "connect", partial(_run_statements, statements))
 
     @contextmanager
     def transaction(self, *, write: bool = False, durable: bool = True) -> Iterator[Connection]:
@@ -396,19 +390,6 @@ def _begin_reading(connection: Connection) -> None:
     """Begin a transaction in which SQLite refuses to write."""
     connection.exec_driver_sql("PRAGMA query_only = ON")
     connection.exec_driver_sql("BEGIN")
-
-
-def _run_statements(statements: Sequence[str], connection: Any, _record: Any) -> None:
-    """Run SQL statements on a new connection, and commit their changes.
-
-    Args:
-        statements: the statements.
-        connection: the connection of Python's database driver, not of SQLAlchemy.
-        _record: SQLAlchemy's record of the connection, which is not used.
-    """
-    for statement in statements:
-        connection.execute(statement)
-    connection.commit()
 
 
 def _set_up_sqlite(connection: Any, _record: Any) -> None:
