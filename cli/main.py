@@ -19,7 +19,6 @@ from typing import Any, TextIO
 import click
 
 from cli.console import notes_on_stderr
-from cli.options import refuse_gone
 from cli.terminal.signals import signals_restored
 from sortnet import __version__
 from sortnet.errors import SortNetError, UnansweredError
@@ -92,10 +91,6 @@ class _MainGroup(click.Group):
     The exit code is 0 after success and 2 after an error. It is 1 after a bug, if a judge answered
     nothing, or if the reader of the output closed the pipe.
     """
-
-    def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
-        refuse_gone(ctx, args[0])
-        return super().resolve_command(ctx, args)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(self.commands)  # keeps the order of the help; click would sort the names

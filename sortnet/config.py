@@ -22,7 +22,6 @@ import numpy as np
 from sortnet.core import F64, I64, Queries
 from sortnet.errors import ComparatorError, DataError, ModelError
 from sortnet.files import check_fields
-from sortnet.history import upgraded_settings
 from sortnet.metrics import (
     Empty,
     Gain,
@@ -451,11 +450,6 @@ class Config(Settings):
             yield "trees of few answers"
             if self.quality is not None and self.rank_quality.row.of_pairs:
                 yield "trees of few answers, by accuracy"
-
-    @classmethod
-    def from_json(cls, values: Mapping[str, Any]) -> Config:
-        """Read the settings that `to_json` of this version or of version 0.1.0 wrote."""
-        return super().from_json(upgraded_settings(values, _MISSING_SETTINGS))
 
 
 # Values of the settings that neither the user nor a trial chooses, for each situation of a run. If

@@ -31,7 +31,6 @@ from sortnet.rankers.tuning import tune
 
 TEST = "fold/test.txt"
 UNKNOWN = f"unknown kind of ranker 'elo'; known are {', '.join(KINDS)[:40]}"
-OLD = Path(__file__).parent / "data" / "model-0.1.0"
 PAGE = Path(__file__).parent.parent / "docs" / "how-to" / "rankers.md"
 
 
@@ -200,11 +199,6 @@ def test_a_damaged_folder_of_any_kind_is_refused_in_one_line(linear, change, sai
     assert weights_of("m").name in fault("rank", "m", TEST) or "model.json" in fault(
         "rank", "m", TEST
     )
-
-
-def test_a_folder_of_0_1_0_which_says_no_kind_is_a_sortnet(parts):
-    assert "kind" not in json.loads((OLD / "model.json").read_text())
-    assert isinstance(load_ranker(OLD), Model)
 
 
 def test_model_load_says_what_reads_another_kind(linear):

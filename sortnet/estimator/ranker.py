@@ -720,8 +720,7 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
     def _levels_by_number(self) -> dict[str, Any]:
         """List the levels of ordered columns by the number of the column, for the info of `save`.
 
-        `_restore_columns` reads them. An entry has `one_hot`, because other categorical columns,
-        whose levels become features, were also listed here in earlier versions.
+        `_restore_columns` reads them.
         """
         if self.features_ is None:
             return {}
@@ -729,7 +728,7 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         number_of_column = {name: str(k) for k, name in enumerate(column_names)}
         categories = {}
         for column, levels in self.features_.ordered.items():
-            categories[number_of_column[column]] = {"levels": [*levels], "one_hot": False}
+            categories[number_of_column[column]] = {"levels": [*levels]}
         return categories
 
     def _restore(self, model: Ranker, info: Mapping[str, Any], source: str) -> Self:
@@ -1155,8 +1154,7 @@ def _levels_by_name(
     """
     levels_of_column = {}
     for number, category in categories.items():
-        if not category["one_hot"]:  # else an entry of an earlier version, not needed any more
-            levels_of_column[column_names[int(number)]] = tuple(category["levels"])
+        levels_of_column[column_names[int(number)]] = tuple(category["levels"])
     return levels_of_column
 
 

@@ -11,7 +11,7 @@ import re
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from functools import partial
@@ -79,11 +79,6 @@ class Database:
             return self
         self.close()
         return Database(self.url)
-
-    def before_reading(self, *statements: str) -> None:
-        """Run SQL statements at the start of every connection that is opened from now on."""
-        self.close()  # connections that are open already have not run the statements
-        event.listen(self.engine, "connect", partial(_run_statements, statements))
 
     @contextmanager
     def transaction(self, *, write: bool = False, durable: bool = True) -> Iterator[Connection]:
@@ -462,19 +457,6 @@ def _begin_reading(connection: Connection) -> None:
     """Begin a transaction in which SQLite refuses to write."""
     connection.exec_driver_sql("PRAGMA query_only = ON")
     connection.exec_driver_sql("BEGIN")
-
-
-def _run_statements(statements: Sequence[str], connection: Any, _record: Any) -> None:
-    """Run SQL statements on a new connection, and commit their changes.
-
-    Args:
-        statements: the statements.
-        connection: the connection of Python's database driver, not of SQLAlchemy.
-        _record: SQLAlchemy's record of the connection, which is not used.
-    """
-    for statement in statements:
-        connection.execute(statement)
-    connection.commit()
 
 
 def _open_file(
