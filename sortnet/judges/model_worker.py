@@ -7,7 +7,7 @@ import random
 import threading
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from email.utils import parsedate_to_datetime
 from typing import Any, NamedTuple, NoReturn
 
@@ -165,21 +165,21 @@ class ModelWorker:
         """
         form = AnswerForm.of(question)
         reply, is_structured = self._reply(messages, form)
-        tokens_in, tokens_out = count_tokens(reply, messages)
+        reading = form.read(reply.choice)
+        tokens_in, tokens_out = count_tokens(reply, reading.text, messages)
         self.server.budget.add(tokens_in, tokens_out)
         usage.calls += 1
         usage.tokens_in += tokens_in
         usage.tokens_out += tokens_out
-        further_meta = form.facts(reply) | question.get("meta", {})
+        further_meta = form.facts(reading) | question.get("meta", {})
         facts = self._facts(usage, further_meta, is_structured=is_structured)
-        text = self.server.hidden(reply.text)
-        verdict = form.verdict(reply, text, facts)
-        if verdict is not None:
+        reading = replace(reading, why_not=self.server.hidden(reading.why_not))
+        text = self.server.hidden(reading.text)
+        verdict = form.verdict(reading, text, facts)
+        if reading.best is not None:
             return _Attempt(verdict)
-        comment = stored_text(text) or stored_text(self.server.hidden(reply.why_empty))
-        skip = Verdict("skip", comment=comment, **facts)
         request = form.again(as_json=is_structured)
-        return _Attempt(skip, _messages_to_ask_again(messages, text, request))
+        return _Attempt(verdict, _messages_to_ask_again(messages, text, request))
 
     def _facts(
         self, usage: _Usage, further_meta: Mapping[str, Any], *, is_structured: bool

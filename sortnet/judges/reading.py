@@ -23,6 +23,8 @@ from unicodedata import normalize
 from sortnet.judges.asked_question import PLACES
 
 SAME = "same"  # the choice if all items are equally good
+# Reason why a whole text has no choice.
+UNREADABLE = "no choice, or more than one, in the answer: set `structured`, or change the prompt"
 LONGEST = 20_000  # characters at the end of a text that are read
 _MOST_ALTERNATIVES = 100  # of a token
 _MOST_OBJECTS = 50  # positions at which a JSON object is looked for
@@ -45,7 +47,7 @@ _THOUGHT = (
 # first character of its own and a limited length, so that the search for them takes little time.
 _THOUGHT_MARK = re.compile(
     rf"""(?xi)
-    [<\[◁](?:
+    [<\[◁](?=\|?\s{{0,3}}/?\s{{0,3}}\w)(?:
         (?P<end>
             \|?\s{{0,3}}/\s{{0,3}}(?:[\w-]{{1,20}}:)?{_THOUGHT}\s{{0,3}}\|?[>\]▷]
           | {_THOUGHT}\s{{0,3}}/> | \|end_(?:of_)?{_THOUGHT}\|> | \|{_THOUGHT}_end\|> | unused95>
@@ -315,13 +317,13 @@ def _why_not(content: str, start: int | None, reason: str) -> str:
     if reason.lower() in _AT_LIMIT:
         where = "inside the thoughts" if is_empty else "before a whole answer"
         return f"the token limit was reached {where}: raise max_tokens"
-    if reason.lower() in _STOPPED:
-        return f"the server stopped the answer: {reason}"
     if start is None:
         return "the thoughts of the model have no end: raise max_tokens"
     if is_empty:
         return f"the model answered without a text: {reason or 'no reason was given'}"
-    return "no choice, or more than one, in the answer: set `structured`, or change the prompt"
+    if reason.lower() in _STOPPED:
+        return f"the server stopped the answer: {reason}"
+    return UNREADABLE
 
 
 def _is_bare(text: str) -> bool:

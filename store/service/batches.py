@@ -22,11 +22,11 @@ from typing import Any
 import numpy as np
 
 from sortnet.errors import DataError, JudgementError, LeaseError, SortNetError, StoreError
-from sortnet.files import refuse_output, write_file
+from sortnet.files import refuse_output, shown, write_file
 from sortnet.judges import LanguageModel
 from sortnet.judges.answer_cache import AnswerCache
 from sortnet.judges.answer_form import AnswerForm
-from sortnet.judges.batch_lines import AnswerLine, RequestId, answer_lines
+from sortnet.judges.batch_lines import AnswerLine, RequestId, answer_lines, is_same_model
 from sortnet.judges.estimate import CallEstimate
 from sortnet.judges.model_answers import CHARACTERS, Reply, parse_reply
 from sortnet.judges.model_server import TOO_LONG
@@ -54,6 +54,10 @@ _RELEASED_TOGETHER = 10_000  # leases released in one statement: databases limit
 _STATUS_OF_TOO_LONG = (400, 413, 422)
 _MOST_NOTES = 20  # most messages about single answers of a file
 _TOKENS_NOT_COUNTED = 0  # stands for the mean tokens of a prompt until all prompts are written
+
+
+class _AnotherModelError(SortNetError):
+    """Raised for an answer of another model than the one that a batch asks."""
 
 
 @dataclass(frozen=True)
@@ -136,6 +140,7 @@ def _describe_batch(
         price_in, price_out: prices of a million tokens in prompts and in replies.
         tokens: mean number of tokens in a prompt.
         worst: whether questions about a set ask for the worst item, too.
+        orders: 2 if each question is asked in both orders of its items, else 1.
     """
     return {
         "model": judge.model,
@@ -145,6 +150,7 @@ def _describe_batch(
         "price_out": price.price_out,
         "tokens": _TOKENS_NOT_COUNTED,
         "worst": service.study.worst,
+        "orders": 2 if judge.both_orders else 1,
     }
 
 
@@ -412,11 +418,16 @@ class BatchAnswers:
         if batch.cancelled is not None:
             self._refuse(line, f"batch {batch.name} was cancelled")
             return
+        if id.order > batch.about.get("orders", 2):
+            self._refuse(line, f"batch {batch.name} asks in one order of the items, not in both")
+            return
         try:
             question = service.collection.question_of_batch(batch.name, id.lease)
             form = AnswerForm(len(question.items), batch.about.get("worst", False))
             verdict = _read_verdict(line, batch, form)
             is_new = _store_verdict(service, batch.annotator, id, question, verdict)
+        except _AnotherModelError as error:
+            self._refuse(line, str(error))
         except Fault as fault:
             self._count_failure(id, line, fault)
         except (LeaseError, JudgementError):
@@ -575,6 +586,7 @@ def _read_verdict(line: AnswerLine, batch: Batch, form: AnswerForm) -> Verdict:
 
     Raises:
         Fault: if the request has no answer.
+        _AnotherModelError: if another model has answered.
     """
     about = batch.about  # see `_describe_batch` for the keys
     meta: dict[str, Any] = {"model": about["model"], "batch": batch.name, **about["facts"]}
@@ -582,19 +594,22 @@ def _read_verdict(line: AnswerLine, batch: Batch, form: AnswerForm) -> Verdict:
     if is_prompt_too_long:
         return Verdict("skip", comment=stored_text(line.error), meta=stored_meta(meta))
     reply = _read_reply(line)
-    text = without_secrets(reply.text)
+    if not is_same_model(reply.model, about["model"]):
+        raise _AnotherModelError(
+            f"an answer of the model {shown(reply.model)}, and batch {batch.name} asks "
+            f"{shown(about['model'])}"
+        )
+    reading = form.read(reply.choice)
+    reading = replace(reading, why_not=without_secrets(reading.why_not))
+    text = without_secrets(reading.text)
     tokens_in, tokens_out = _count_tokens(reply, text, about["tokens"])
     meta["tokens"] = [tokens_in, tokens_out]
     meta["calls"] = 1
     if about["structured"]:
         meta["structured"] = True
-    meta.update(form.facts(reply))
+    meta.update(form.facts(reading))
     cost = Price(about["price_in"], about["price_out"]).of(tokens_in, tokens_out)
-    facts: dict[str, Any] = {"cost": cost, "meta": stored_meta(meta)}
-    verdict = form.verdict(reply, text, facts)
-    if verdict is None:  # no answer can be read in the reply
-        return Verdict("skip", comment=stored_text(text), **facts)
-    return verdict
+    return form.verdict(reading, text, {"cost": cost, "meta": stored_meta(meta)})
 
 
 def _read_reply(line: AnswerLine) -> Reply:
