@@ -49,7 +49,8 @@ TWO = {
         "A\u200b", "\ufeffA", "A<|im_end|>", "<|begin_of_box|>A<|end_of_box|>", "A</s>",
     ),
     "B": (
-        "B", "b", "Ｂ.", "second", "Second one", "the second", "The second text.", "right", "Right.",
+        "B", "b", "Ｂ.", "second", "Second one", "the second", "The second text.", "right",
+        "Right.",
         "Item 2", "Answer: b", "答案：B", "【B】", "B。", "So b", "option b", "**Option B**",
         "A good text is short. B", "A better one is B.",
         "B is the better one, because it is longer.",
@@ -142,7 +143,7 @@ def test_a_thought_without_an_end_is_no_answer_and_says_what_to_do(marks):
 
 
 def test_an_answer_that_the_limit_cut_is_read_where_it_is_whole():
-    for text in ("B", "**B**", '{"answer": "B"}\nIt is', "Answer: B\n\nIt has more", "B\n\nText A is",
+    for text in ("B", "**B**", '{"answer": "B"}\nIt is', "Answer: B\n\nIt has", "B\n\nText A is",
                  "[[B]]\nSince A"):  # fmt: skip
         assert read(text, finish="length").best == "B", text
     for text in (

@@ -209,7 +209,7 @@ def read_choice(choice: Mapping[str, Any], n_items: int = 2, *, worst: bool = Fa
     Args:
         choice: the element; any JSON object.
         n_items: number of items in question.
-        worst: whether the worst of more than two items was asked for, too.
+        worst: whether the worst was asked for, too, if there are more than two items.
 
     >>> read_choice({"message": {"content": "<think>A? No.</think>**B**"}}).best
     'B'
@@ -226,6 +226,7 @@ def read_choice(choice: Mapping[str, Any], n_items: int = 2, *, worst: bool = Fa
         return Reading(why_not=str(refusal), text=content)
     is_cut = reason.lower() in (*_AT_LIMIT, *_STOPPED)
     start = _end_of_thoughts(content)
+    worst = worst and n_items > 2
     choices = None if start is None else _read(content, start, n_items, worst, is_cut=is_cut)
     if choices is None:
         return Reading(why_not=_why_not(content, start, reason), text=content)
