@@ -198,7 +198,7 @@ def without_key(text: str, key: str) -> str:
     The letters may be escaped, and other characters may be between them, even if they cannot be
     seen. A key without letters and digits is replaced as it is.
 
-    >>> without_key("Bearer s\0k\\u002d1, and sk-1.", "sk-1")
+    >>> without_key("Bearer s\\0k\\u002d1, and sk-1.", "sk-1")
     'Bearer ***, and ***.'
     """
     sought = "".join(letter for letter, _ in _letters(key))

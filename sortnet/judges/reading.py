@@ -488,9 +488,9 @@ def _position(match: re.Match[str]) -> int:
 def _last_choice(text: str, n_items: int, *, is_cut: bool = False) -> _Choices | None:
     """Find the last place of a text that names one choice alone; None if another contradicts it.
 
-    >>> _last_choice("A: 5 words\nB: 9 words\nSo B", 2).best
+    >>> _last_choice("A: 5 words\\nB: 9 words\\nSo B", 2).best
     'B'
-    >>> _last_choice("A or B", 2) is None, _last_choice("A\nB", 2) is None
+    >>> _last_choice("A or B", 2) is None, _last_choice("A\\nB", 2) is None
     (True, True)
     """
     places = [*_places(text, n_items)]
