@@ -143,6 +143,7 @@ BAD = {
     "print('[' * 50_000, flush=True)": "not a line of JSON",
     "sys.stdout.buffer.write(b'\\xff\\n'); sys.stdout.flush()": "not a line of JSON",
     "print(flush=True)": "not a line of JSON",
+    "say(answer='A or B')": "its answer is not one of left, right, tie, skip, cant-say",
     "say(answer='up')": "its answer is not one of left, right, tie, skip, cant-say",
     "say(answer='undo')": "its answer is not one of",
     "say(answer=['left'])": "its answer is not one of",

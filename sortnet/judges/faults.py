@@ -246,9 +246,18 @@ def _failure_of_choice(status: int, choice: Any) -> Failure | None:
     return None
 
 
+def decoded(body: bytes) -> str:
+    """Decode a body in UTF-8, or in UTF-16 or UTF-32, which JSON allows, too.
+
+    >>> decoded("a key".encode("utf-16"))
+    'a key'
+    """
+    return body.decode(json.detect_encoding(body), "replace")
+
+
 def _parsed(body: bytes) -> Any:
     """Parse the JSON of a body; the text itself if it is no JSON."""
-    text = body.decode("utf-8", "replace")
+    text = decoded(body)
     try:
         return json.loads(text)
     except (ValueError, RecursionError):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import ipaddress
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -100,8 +99,8 @@ class Server:
         return cut(printable(self.hidden(text)), longest)
 
     def hidden(self, text: str) -> str:
-        """Replace the key in a text of the server by ***, even if the text has the key escaped."""
-        return spellings(self.key).sub("***", text) if self.key else text
+        """Replace the key in a text of the server by ***, however the text spells the key."""
+        return without_key(text, self.key) if self.key else text
 
     def body(
         self, messages: Sequence[Mapping[str, Any]], form: AnswerForm = _FORM_FOR_TWO
@@ -185,25 +184,49 @@ def _has_word(text: str, word: str) -> bool:
     return re.search(rf"\b{re.escape(word)}\b", text) is not None
 
 
-@functools.cache
-def spellings(key: str) -> re.Pattern[str]:
-    """Make a pattern that finds a secret key, even if it is escaped as in JSON, URLs or HTML.
+# A letter that is escaped as in JSON, Python, URLs or HTML, perhaps several times, or any letter.
+_ESCAPED = re.compile(
+    r"\\{1,8}(?:u00|x)(?P<json>[0-9a-fA-F]{2})|\\{1,8}u[0-9a-fA-F]{4}|%(?P<url>[0-9a-fA-F]{2})"
+    r"|&#x0{0,8}(?P<hex>[0-9a-fA-F]{1,6});|&#0{0,8}(?P<decimal>[0-9]{1,7});|&\w{2,8};"
+    r"|(?P<letter>[A-Za-z0-9])"
+)
 
-    A hyphen, for example, may be written as itself, or as \\u002d, \\x2d, %2d, &#x2d; or &#45;.
-    The pattern allows for several backslashes, since a text may be escaped several times.
 
-    >>> bool(spellings("sk-1").fullmatch(r"sk\\u002d1")), bool(spellings("sk-1").search("sk 1"))
-    (True, False)
+def without_key(text: str, key: str) -> str:
+    """Replace a secret key in a text by ***, by its letters and digits alone.
+
+    The letters may be escaped, and other characters may be between them, even if they cannot be
+    seen. A key without letters and digits is replaced as it is.
+
+    >>> without_key("Bearer s\\0k\\u002d1, and sk-1.", "sk-1")
+    'Bearer ***, and ***.'
     """
-    patterns = []
-    for character in key:
-        number = ord(character)
-        digits = f"{number:02x}"
-        as_itself = rf"\\{{0,8}}{re.escape(character)}"
-        hexadecimal = rf"(?i:\\{{1,8}}(?:u00|x){digits}|%{digits}|&\#x0{{0,8}}{digits};)"
-        decimal = rf"&\#0{{0,8}}{number};"
-        patterns.append(rf"(?:{as_itself}|{hexadecimal}|{decimal})")
-    return re.compile("".join(patterns))
+    sought = "".join(letter for letter, _ in _letters(key))
+    if not sought:
+        return text.replace(key, "***")
+    letters = _letters(text)
+    plain = "".join(letter for letter, _ in letters)
+    parts: list[str] = []
+    end = 0  # of the key before
+    at = plain.find(sought)
+    while at >= 0:
+        last = at + len(sought) - 1
+        parts += [text[end : letters[at][1].start()], "***"]
+        end = letters[last][1].end()
+        at = plain.find(sought, last + 1)
+    return "".join([*parts, text[end:]])
+
+
+def _letters(text: str) -> list[tuple[str, re.Match[str]]]:
+    """List the ASCII letters and digits of a text, with the matches of their spellings."""
+    found = []
+    for match in _ESCAPED.finditer(text):
+        number = match["json"] or match["url"] or match["hex"]
+        code = int(number, 16) if number else int(match["decimal"] or 0)
+        letter = match["letter"] or (chr(code) if code < 128 else "")
+        if letter.isalnum():
+            found.append((letter, match))
+    return found
 
 
 def _is_loopback(host: str) -> bool:

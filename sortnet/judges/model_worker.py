@@ -7,7 +7,7 @@ import random
 import threading
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from email.utils import parsedate_to_datetime
 from http import HTTPStatus
 from typing import Any, NamedTuple
@@ -24,8 +24,6 @@ from sortnet.judges.verdicts import (
     Refused,
     Unreachable,
     Verdict,
-    stored_meta,
-    stored_text,
     unanswered,
 )
 
@@ -183,21 +181,20 @@ class ModelWorker:
         form = AnswerForm.of(question)
         usage.calls += 1
         reply, is_structured = self._reply(messages, form)
-        tokens_in, tokens_out = count_tokens(reply, messages)
+        reading = form.read(reply.choice)
+        tokens_in, tokens_out = count_tokens(reply, reading.text, messages)
         self.server.budget.add(tokens_in, tokens_out)
         usage.tokens_in += tokens_in
         usage.tokens_out += tokens_out
-        further_meta = form.facts(reply) | question.get("meta", {})
+        further_meta = form.facts(reading) | question.get("meta", {})
         meta = self._meta(usage, further_meta, is_structured=is_structured)
-        facts = self._facts(usage)
-        text = self.server.hidden(reply.text)
-        verdict = form.verdict(reply, text, {**facts, "meta": stored_meta(meta)})
-        if verdict is not None:
+        reading = replace(reading, why_not=self.server.hidden(reading.why_not))
+        text = self.server.hidden(reading.text)
+        verdict = form.verdict(reading, text, meta, self._facts(usage))
+        if reading.best is not None:
             return _Attempt(verdict)
-        comment = stored_text(text) or self.server.hidden(reply.why_empty)
-        skip = unanswered(Reason.UNREADABLE, comment, meta=meta, **facts)
         request = form.again(as_json=is_structured)
-        return _Attempt(skip, _messages_to_ask_again(messages, text, request))
+        return _Attempt(verdict, _messages_to_ask_again(messages, text, request))
 
     def _meta(
         self, usage: _Usage, further_meta: Mapping[str, Any], *, is_structured: bool

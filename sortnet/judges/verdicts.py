@@ -10,11 +10,13 @@ from typing import Any
 
 from sortnet.judges.asked_question import PLACES
 from sortnet.judges.faults import Reason
+from sortnet.judges.reading import SAME, read_phrase
 from sortnet.messages import cut, printable
 from sortnet.preference import ANSWERS, Answer, Judgement, Question
 from sortnet.preference.base import LONGEST_COMMENT, LONGEST_META, SET_ANSWERS
 
 REPLIES = tuple(answer for answer in ANSWERS if answer not in ("undo", *SET_ANSWERS))
+CHOICES_OF_TWO: dict[str, Answer] = {"A": "left", "B": "right", SAME: "tie"}
 SET_REPLIES: tuple[Answer, ...] = ("same", "skip", "cant-say")  # replies without a best item
 KNOWN = (
     *("id", "answer", "best", "worst", "p", "comment", "flag", "seconds"),
@@ -153,9 +155,12 @@ def _choice(reply: Mapping[str, Any], quoted: str) -> Verdict:
     answer = reply.get("answer")
     if answer is None and p is not None:
         answer = answer_at(p)
-    if not isinstance(answer, str) or answer not in REPLIES:
+    if isinstance(answer, str) and answer in REPLIES:
+        return Verdict(answer, p)
+    choice = read_phrase(answer)
+    if choice is None:
         raise Fault(f"its answer is not one of {', '.join(REPLIES)}: {quoted}")
-    return Verdict(answer, p)
+    return Verdict(CHOICES_OF_TWO[choice], p)
 
 
 def _set_choice(reply: Mapping[str, Any], quoted: str, n_items: int, worst: bool) -> Verdict:
@@ -195,22 +200,23 @@ def _place(reply: Mapping[str, Any], name: str, quoted: str, n_items: int) -> in
     Raises:
         Fault: if the reply has no letter of a place under the key.
     """
-    letter = reply.get(name)
-    if not isinstance(letter, str) or len(letter) != 1 or letter not in PLACES[:n_items]:
+    letter = read_phrase(reply.get(name), n_items)
+    if letter is None or letter not in PLACES[:n_items]:
         raise Fault(f"its {name} is none of the places {', '.join(PLACES[:n_items])}: {quoted}")
     return PLACES.index(letter)
 
 
 def stored_text(text: str | None, longest: int = LONGEST_COMMENT) -> str | None:
-    """Cut a text for the store, and remove characters that databases refuse.
+    """Cut a text in its middle for the store, and remove characters that databases refuse.
 
-    The result is None if nothing is left.
+    The choice of a model that thinks first is at the end. The result is None if nothing is left.
     """
     if text is None:
         return None
     storable = text.replace("\0", "").encode(errors="replace").decode().strip()
     if len(storable) > longest:
-        storable = storable[: longest - 2] + " …"
+        half = (longest - 3) // 2
+        storable = f"{storable[:half]} … {storable[-half:]}"
     return storable or None
 
 

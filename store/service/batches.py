@@ -23,11 +23,11 @@ from typing import Any
 import numpy as np
 
 from sortnet.errors import DataError, JudgementError, LeaseError, SortNetError, StoreError
-from sortnet.files import refuse_output, write_file
+from sortnet.files import refuse_output, shown, write_file
 from sortnet.judges import LanguageModel
 from sortnet.judges.answer_cache import AnswerCache
 from sortnet.judges.answer_form import AnswerForm
-from sortnet.judges.batch_lines import AnswerLine, RequestId, answer_lines
+from sortnet.judges.batch_lines import AnswerLine, RequestId, answer_lines, is_same_model
 from sortnet.judges.estimate import CallEstimate
 from sortnet.judges.faults import Failure, Reason, failure_in
 from sortnet.judges.model_answers import CHARACTERS, Reply, parse_reply
@@ -35,7 +35,7 @@ from sortnet.judges.prices import Price
 from sortnet.judges.prompts import Prompt
 from sortnet.judges.request import without_secrets
 from sortnet.judges.unanswered import AnswerRecord, Unanswered
-from sortnet.judges.verdicts import Fault, Verdict, stored_meta, unanswered
+from sortnet.judges.verdicts import Fault, Verdict, unanswered
 from sortnet.messages import note, printable
 from sortnet.preference import Question
 from sortnet.preference.goal import Goal
@@ -55,6 +55,10 @@ _RELEASED_TOGETHER = 10_000  # leases released in one statement: databases limit
 _LONGEST_COMMENT = 200  # characters of a server's words in a message
 _MOST_NOTES = 20  # most messages about single answers of a file
 _TOKENS_NOT_COUNTED = 0  # stands for the mean tokens of a prompt until all prompts are written
+
+
+class _AnotherModelError(SortNetError):
+    """Raised for an answer of another model than the one that a batch asks."""
 
 
 @dataclass(frozen=True)
@@ -137,6 +141,7 @@ def _describe_batch(
         price_in, price_out: prices of a million tokens in prompts and in replies.
         tokens: mean number of tokens in a prompt.
         worst: whether questions about a set ask for the worst item, too.
+        orders: 2 if each question is asked in both orders of its items, else 1.
     """
     return {
         "model": judge.model,
@@ -146,6 +151,7 @@ def _describe_batch(
         "price_out": price.price_out,
         "tokens": _TOKENS_NOT_COUNTED,
         "worst": service.study.worst,
+        "orders": 2 if judge.both_orders else 1,
     }
 
 
@@ -416,11 +422,16 @@ class BatchAnswers:
         if batch.cancelled is not None:
             self._refuse(line, f"batch {batch.name} was cancelled")
             return
+        if id.order > batch.about.get("orders", 2):
+            self._refuse(line, f"batch {batch.name} asks in one order of the items, not in both")
+            return
         try:
             question = service.collection.question_of_batch(batch.name, id.lease)
             form = AnswerForm(len(question.items), batch.about.get("worst", False))
             verdict = _read_verdict(line, batch, form)
             is_new = _store_verdict(service, batch.annotator, id, question, verdict)
+        except _AnotherModelError as error:
+            self._refuse(line, str(error))
         except Fault as fault:
             self._count_failure(id, line, fault)
         except (LeaseError, JudgementError):
@@ -598,6 +609,7 @@ def _read_verdict(line: AnswerLine, batch: Batch, form: AnswerForm) -> Verdict:
 
     Raises:
         Fault: if the request has no answer.
+        _AnotherModelError: if another model has answered.
     """
     about = batch.about  # see `_describe_batch` for the keys
     meta: dict[str, Any] = {"model": about["model"], "batch": batch.name, **about["facts"]}
@@ -608,18 +620,22 @@ def _read_verdict(line: AnswerLine, batch: Batch, form: AnswerForm) -> Verdict:
             return unanswered(failure.reason, words, meta=meta)
         raise Fault(f"the request failed: {words[:_LONGEST_COMMENT]}")
     reply = _read_reply(line)
-    text = without_secrets(reply.text)
+    if not is_same_model(reply.model, about["model"]):
+        raise _AnotherModelError(
+            f"an answer of the model {shown(reply.model)}, and batch {batch.name} asks "
+            f"{shown(about['model'])}"
+        )
+    reading = form.read(reply.choice)
+    reading = replace(reading, why_not=without_secrets(reading.why_not))
+    text = without_secrets(reading.text)
     tokens_in, tokens_out = _count_tokens(reply, text, about["tokens"])
     meta["tokens"] = [tokens_in, tokens_out]
     meta["calls"] = 1
     if about["structured"]:
         meta["structured"] = True
-    meta.update(form.facts(reply))
+    meta.update(form.facts(reading))
     cost = Price(about["price_in"], about["price_out"]).of(tokens_in, tokens_out)
-    verdict = form.verdict(reply, text, {"cost": cost, "meta": stored_meta(meta)})
-    if verdict is None:  # no answer can be read in the reply
-        return unanswered(Reason.UNREADABLE, text or reply.why_empty, meta=meta, cost=cost)
-    return verdict
+    return form.verdict(reading, text, meta, {"cost": cost})
 
 
 def _failure_in(line: AnswerLine) -> Failure | None:
