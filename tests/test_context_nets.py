@@ -311,7 +311,7 @@ def test_data_that_are_no_sets_are_refused_in_one_line(kind):
     for bad_X, bad_y, said in [
         ([[1.0, 2.0], [3.0]], [0, 1], "features"),
         (np.empty((0, 2)), [], "give queries whose documents differ in grade"),
-        (X, [0, 1, float("nan"), 1], "data, row 2: grade 'nan' is not a whole number"),
+        (X, [0, 1, float("nan"), 1], "data, row 2: grade 'nan' is missing"),
     ]:
         with pytest.raises((DataError, ValueError), match=said) as refused:
             part = Queries.from_arrays(bad_X, bad_y)

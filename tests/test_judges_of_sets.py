@@ -360,12 +360,11 @@ def test_a_program_reads_items_with_places_and_names_two():
     asked = [json.loads(line) for line in Path("asked.jsonl").read_text().splitlines()]
     of_sets = [line for line in asked if "items" in line]
     assert len(of_sets) == sum(bool(one.further) for one in judgements()) > 6
-    for line in asked:
-        assert ("left" in line) == ("right" in line) == ("items" not in line)
+    assert of_sets == asked  # all questions of a study have one size
     for line in of_sets:
         assert "".join(item["place"] for item in line["items"]) in ("ABC", "ABCD")
         assert line["worst"] is True
-        assert {*line["items"][0]} == {"place", *next(x for x in asked if "left" in x)["left"]}
+        assert {"place", "id", "text"} <= {*line["items"][0]}
     assert all(one.comment == "so" for one in judgements() if one.further)
 
 
@@ -417,9 +416,9 @@ def test_answers_of_a_program_about_sets():
 def test_a_program_that_answers_pairs_only_is_given_up_and_stores_nothing_about_sets():
     code = 'def answer(q):\n    return {"answer": "left"}\n'
     run = invoke("label", "c", "--as", "tool", "--judge", program(code))
-    assert run.exit_code == 2
+    assert run.exit_code == 1
     assert "not one of same, skip, cant-say" in run.stderr
-    assert not any(one.further for one in judgements())
+    assert not any(one.answer == "best" for one in judgements())
     with open_store("s.db") as store:
         assert store.collection("c").leases() == []
 
@@ -427,7 +426,7 @@ def test_a_program_that_answers_pairs_only_is_given_up_and_stores_nothing_about_
 def test_a_program_that_ends_at_a_question_about_four_is_told_what_its_line_has():
     code = 'def answer(q):\n    return {"answer": q["left"] and "left"}\n'
     run = invoke("label", "c", "--as", "tool", "--judge", program(code))
-    assert run.exit_code == 2
+    assert run.exit_code == 1
     assert (
         "KeyError: 'left'; it was asked about 4 items, so that its line has items in place of left "
         "and right: read items, or set the size to 2"
@@ -458,7 +457,7 @@ def test_a_function_of_items_sorts_by_sets():
     assert found.items[:3] == TEXTS[:-4:-1]
     assert found.reason in (EndReason.GOAL, EndReason.NOTHING_LEFT)  # of twelve items
     assert_right(judgements("f.db", "f"))
-    assert {len(items) for items in calls} >= {2, 4}
+    assert {len(items) for items in calls} == {4}
     n_calls = len(calls)
     again = sortnet.sort(TEXTS, judge=judge, **named)
     assert again.answered == 0 and len(calls) == n_calls
@@ -487,23 +486,21 @@ def test_the_number_of_a_place_means_the_same_about_two_items(set_size, caplog):
     assert ("0 is the left one, 1 the right one" in caplog.text) == (set_size == 2)
 
 
-def test_a_function_that_fails_in_between_is_gone_on_with():
+def test_a_function_that_fails_in_between_is_asked_other_questions():
     calls: Counter[tuple[str, ...]] = Counter()
 
     def judge(*items: str) -> object:
-        if sum(calls.values()) in (5, 6, 7):
+        if sum(calls.values()) in (5, 6):
             calls["failed",] += 1
             raise RuntimeError("no")
         calls[tuple(sorted(items))] += 1
         return by_number(*items)
 
     named = {"set_size": 4, "max_calls": 14, "store": "f.db", "name": "f", "progress": False}
-    with pytest.raises(RuntimeError) as error:
-        sortnet.sort(TEXTS, judge=judge, **named)
-    assert "5 answers are kept" in error.value.__notes__[-1]
-    sortnet.sort(TEXTS, judge=judge, **named)
-    answers = judgements("f.db", "f")
-    assert len(answers) == 14 and sum(calls.values()) == 14 + calls.pop(("failed",))
+    sorted_items = sortnet.sort(TEXTS, judge=judge, **named)
+    answers = [one for one in judgements("f.db", "f") if one.answer != "skip"]
+    assert [*sorted_items.skipped.values()] == [{"error": 2}]
+    assert len(answers) == sum(calls.values()) - calls["failed",] > 5
     assert_right(answers)
 
 

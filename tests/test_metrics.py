@@ -341,7 +341,7 @@ def test_the_conventions_say_what_the_figures_mean():
 
 
 @given(
-    st.lists(st.lists(st.integers(0, 3), max_size=4), min_size=1, max_size=4),
+    st.lists(st.lists(st.integers(0, 3), min_size=1, max_size=4), min_size=1, max_size=4),
     st.sampled_from(["map", "map@1", "ndcg", "ndcg@1", "p@1", "p@2", "p@5", "mrr", "mrr@2",
                      "err", "err@1", "err@2"]),
     st.integers(1, 3),

@@ -194,7 +194,7 @@ DAMAGES = [
     ("model", lambda p: p.write_text("[1]"), "not a SortNet model"),
     ("model", lambda p: p.write_text(DEEP), "nested too deeply"),
     ("model", lambda p: p.write_text('{"format": "other"}'), "not a SortNet model"),
-    ("model", edited(format_version=99), "format version 99, this SortNet reads 1, 3"),
+    ("model", edited(format_version=99), "format version 99, this SortNet reads 3"),
     ("model", edited(n_features="x"), "n_features cannot be 'x'"),
     ("model", edited(n_features=10**400), "n_features cannot be 1000"),
     ("model", edited(n_features=4, feature_names=None), "not float64 0x4"),

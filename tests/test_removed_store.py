@@ -250,4 +250,4 @@ def test_train_ends_with_an_error_and_prints_no_run(
     monkeypatch.setattr(Run, "record", remove_and_record)
     result = invoke("train", "fold", "--out", "m", "--store", "s.db", *FAST)
     assert result.exit_code == 2 and "sortnet show" not in result.stdout
-    assert result.stderr.splitlines()[-1].startswith("sortnet: store s.db: s.db was removed")
+    assert "s.db: s.db was removed while it was in use" in result.stderr.splitlines()[-1]

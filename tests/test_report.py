@@ -194,7 +194,7 @@ def after_iteration_0(run: Run, split: str | None = None) -> pd.DataFrame:
 def test_the_hardest_queries_are_those_of_the_most_mistakes_after_iteration_0(text, run):
     n = len(run.iterations_frame()) - 1
     assert n > 1
-    shown = re.findall(r"Query (\S+) <small>\((\w+)\)", text)
+    shown = re.findall(r"Query <bdi>(\S+)</bdi> <small>\((\w+)\)", text)
     counted = rf"<p>(\d+) pairs were wrong, (\d+) times in all, in the {n} iterations from 1 on"
     counts = re.findall(counted, text)
     for part, split in (("validation", "vali"), ("training", "train")):
@@ -264,7 +264,7 @@ def test_documents_stand_in_the_model_s_order_with_their_grades(text, trained):
 
     queries, model = read_queries(trained / "fold/vali.txt"), Model.load(trained / "m")
     article = text.split("<article>")[1]
-    qid = re.search(r"Query (\S+) <small>\(validation\)", article)[1]
+    qid = re.search(r"Query <bdi>(\S+)</bdi> <small>\(validation\)", article)[1]
     one = queries.take(np.flatnonzero(queries.qids == qid))
     body = article.split("<tbody>")[1].split("</tbody>")[0]
     found = re.findall(r"<td>(\d+)</td><th[^>]*>(\S+)</th><td>(\d)</td><td>(\d+)</td>", body)
@@ -279,7 +279,7 @@ def test_what_is_needed_to_do_it_again_is_there(text, run):
     about = [run.command, *run.versions.values(), f"the seed is {run.seed}"]
     about += [facts[key] for facts in run.data.values() for key in ("path", "fingerprint")]
     assert [value for value in about if value not in words] == []
-    setting = r"training\.epochs</th><td class=\"text\">9</td>"
+    setting = r"training\.epochs</th><td class=\"text\" dir=\"auto\">9</td>"
     assert re.search(setting, text)
 
 

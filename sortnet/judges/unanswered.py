@@ -12,6 +12,7 @@ from sortnet.messages import count, cut
 
 RECENT = 10  # the last questions, of which ...
 MOST_UNANSWERED = 9  # ... so many without an answer end the asking
+_SEVERAL = 5
 _LEAST_IN_COMMON = 2  # questions without an answer that have an item in common
 _LONGEST = 120  # characters of a judge's words
 _ADVICE = {
@@ -114,6 +115,12 @@ class AnswerRecord:
         if not self.answered_items:
             return False
         return all(not self.answered_items.issuperset(items) for items in questions)
+
+    @property
+    def is_mostly_unanswered(self) -> bool:
+        """Whether several questions, and more than two of three, got no answer."""
+        n_unanswered = len(self._unanswered)
+        return n_unanswered >= _SEVERAL and n_unanswered > 2 * self.n_answered
 
     def why_no_more(self) -> str:
         """Return why the judge is not asked any more; empty while it answers often enough."""

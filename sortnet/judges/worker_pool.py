@@ -206,6 +206,11 @@ class WorkerPool(ABC, Generic[Q]):
         if items and not (record.n_answered or self._has_all or record.explains(items)):
             self.fault = self.fault or record.summary()
             self.is_unanswered = True
+        if not self.fault and not self._has_all and record.is_mostly_unanswered:
+            # The questions that are left out are no reason to call the asking a success.
+            self._store_kept_back()
+            self.fault = record.summary()
+            self.is_unanswered = True
         if self.fault:
             self.failed += len(self._kept_back)
             self._kept_back.clear()

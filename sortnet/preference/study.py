@@ -254,8 +254,12 @@ class Study:
         return pairs
 
     def check_answer(self, judgement: Judgement) -> None:
-        """Raise a JudgementError if an answer lacks the worst item, which is asked for, too."""
-        if self.worst and judgement.best is not None and judgement.worst is None:
+        """Raise a JudgementError if a person names no worst item where it is asked for, too.
+
+        A program or a function may name the best item alone, as its documentation says.
+        """
+        is_person = judgement.annotator not in self.models
+        if is_person and self.worst and judgement.best is not None and judgement.worst is None:
             raise JudgementError(
                 "the answer names the best item and not the worst, which is asked for, too"
             )
