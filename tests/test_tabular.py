@@ -195,7 +195,7 @@ def test_other_names_for_the_columns_can_be_given():
     ],
 )
 def test_a_bad_row_is_refused_with_its_line_and_text(tmp_path, monkeypatch, row, offending):
-    monkeypatch.setattr(tables, "_CELLS_AT_ONCE", 2)
+    monkeypatch.setattr(tables, "_CELLS_AT_ONCE", 8)  # two rows
     good = "1,0,1.5,2\n"
     path = written(tmp_path, f"qid,label,a,b\n{good}\n{good}{row}\n{good}")
     assert fault(path).startswith(f", line 5: {offending}")
@@ -216,7 +216,7 @@ def test_tables_and_columns_that_cannot_be_used_are_refused(tmp_path):
         ("\n\n", "no rows"),
         ("qid,label,x\n", "no documents"),
         ("qid,label,x,x\n1,0,1,2\n", ", line 1: there are two columns 'x'"),
-        ("qid,label,\n1,0,1\n", ", line 1: column 3 has no name"),
+        ("qid,label,\n1,0,1\n", ", line 2: column 3 has no name"),
         ('qid,label,x\n1,0,"1\n"\n1,0,"1\n', ", line 4: unexpected end of data"),
         (b"qid,label,x\n1,0,1\n\xff,0,1\n", ", line 3: byte 0xff is not UTF-8"),
         ("label,x\n1,0\n", "there is no column 'qid'"),

@@ -87,15 +87,18 @@ large as 1e+09: subtract the smallest one first, or --ignore time leaves it out
     same_query = np.diff(np.asarray(codes)[order]) == 0
     for column in range(X.shape[1]):
         exact = X[order, column].astype(np.float64)
+        largest = np.nanmax(np.abs(exact), initial=0.0)
+        if largest > np.finfo(np.float32).max:
+            continue  # no finite number of float32, which is refused with its row
         if _loses_differences(exact, same_query):
             name = f"feature {column + 1}"
             advice = "subtract the smallest one first"
             if names is not None:
-                name = f"column {names[column]!r}"
+                name = f"column {str(names[column])!r}"
                 advice += f", or --ignore {names[column]} leaves it out"
             raise DataError(
                 f"{source}: {name}: float32 loses the differences of values as large as "
-                f"{np.nanmax(np.abs(exact)):.3g}: {advice}"
+                f"{largest:.3g}: {advice}"
             )
 
 
