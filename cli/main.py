@@ -7,6 +7,7 @@ import errno
 import gc
 import logging
 import os
+import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -39,6 +40,8 @@ _REPORTED = (
     MemoryError,
     UnicodeEncodeError,
 )
+# Matches the loader's message about a library that does not fit under a limit of memory.
+_NO_MEMORY = re.compile("failed to map segment|cannot allocate memory", re.IGNORECASE)
 _THREADING_LAYERS = ("default", "safe", "forksafe", "threadsafe", "tbb", "omp", "workqueue")
 # If an interrupt comes while SQLAlchemy closes a connection, SQLAlchemy logs it, and the command
 # reports it. Without this handler, the log would print a traceback. No error is lost, because
@@ -143,12 +146,17 @@ main.commands = _Commands()  # type: ignore[assignment]
 def _exit_code_of(run_command: Callable[[], Any]) -> int:
     """Run a command, report its error if it raises one, and return the exit code."""
     try:
+        _check_current_folder()
         _check_variables_of_numba()
         code = run_command()
         sys.stdout.flush()
     except _REPORTED as error:
         code = _report(_message_of(error))
         return 1 if isinstance(error, UnansweredError) else code
+    except ImportError as error:
+        if not _NO_MEMORY.search(str(error)):
+            raise
+        return _report(f"out of memory: {error} (ulimit -v shows a limit)")
     except OSError as error:
         _drop(sys.stdout)
         if error.errno == errno.EPIPE:  # the reader of the output closed the pipe
@@ -156,6 +164,21 @@ def _exit_code_of(run_command: Callable[[], Any]) -> int:
         name = "input or output" if error.filename is None else error.filename
         return _report(f"{name}: {error.strerror or error}")
     return code if isinstance(code, int) else 0  # a command returns None, `--help` returns 0
+
+
+def _check_current_folder() -> None:
+    """Refuse a current folder that was removed: libraries of torch would end the process in it.
+
+    Raises:
+        SortNetError: if there is no current folder.
+    """
+    try:
+        os.getcwd()  # noqa: PTH109  `Path.cwd` does the same
+    except FileNotFoundError:
+        folder = os.environ.get("PWD", ".")
+        raise SortNetError(
+            f"{folder}: the current folder was removed: change to another one"
+        ) from None
 
 
 def _check_variables_of_numba() -> None:

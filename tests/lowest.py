@@ -1,11 +1,13 @@
 """Print the lowest versions that pyproject.toml declares, one pin a line, for pip.
 
 `python tests/lowest.py > lowest.txt` and then `pip install -r lowest.txt`. torch has the version of
-constraints.txt: indexes of CPU builds keep the newest ones only.
+constraints.txt: indexes of CPU builds keep the newest ones only. With `--without-torch` torch is
+left out, and the other packages have the ranges of pyproject.toml.
 """
 
 from __future__ import annotations
 
+import sys
 import tomllib
 from pathlib import Path
 
@@ -22,11 +24,19 @@ TOOLS = (
 
 def lowest() -> list[str]:
     """`name==version` of what a user needs, and the names of what tests need."""
+    return [*map(_pin, _asked_without_torch()), *_constraints("torch"), *TOOLS]
+
+
+def without_torch() -> list[str]:
+    """List what a user needs but torch, and the names of what tests need."""
+    return [*map(str, _asked_without_torch()), *TOOLS]
+
+
+def _asked_without_torch() -> list[Requirement]:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     extras = project["optional-dependencies"]
     asked = map(Requirement, [*project["dependencies"], *(r for e in EXTRAS for r in extras[e])])
-    pins = [_pin(each) for each in asked if each.name != "torch"]
-    return [*pins, *_constraints("torch"), *TOOLS]
+    return [each for each in asked if each.name != "torch"]
 
 
 def _pin(asked: Requirement) -> str:
@@ -41,4 +51,4 @@ def _constraints(name: str) -> list[str]:
 
 
 if __name__ == "__main__":
-    print("\n".join(lowest()))
+    print("\n".join(without_torch() if "--without-torch" in sys.argv else lowest()))

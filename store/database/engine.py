@@ -291,6 +291,11 @@ def stored_url(url: URL) -> str:
     """
     # `URL.set(password=None)` would keep the password.
     without_secrets = url._replace(password=None).difference_update_query(SECRETS)
+    if url.database is not None:
+        # A file name may have bytes that are no UTF-8, or letters that the locale has not.
+        raw_name = url.database.encode(errors="surrogateescape")
+        name = raw_name.decode(errors="backslashreplace")
+        without_secrets = without_secrets._replace(database=name)
     return without_secrets.render_as_string(hide_password=False)
 
 
