@@ -7,7 +7,6 @@ import errno
 import gc
 import logging
 import os
-import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -40,8 +39,6 @@ _REPORTED = (
     MemoryError,
     UnicodeEncodeError,
 )
-# Matches the loader's message about a library that does not fit under a limit of memory.
-_NO_MEMORY = re.compile("failed to map segment|cannot allocate memory", re.IGNORECASE)
 _THREADING_LAYERS = ("default", "safe", "forksafe", "threadsafe", "tbb", "omp", "workqueue")
 # If an interrupt comes while SQLAlchemy closes a connection, SQLAlchemy logs it, and the command
 # reports it. Without this handler, the log would print a traceback. No error is lost, because
@@ -153,10 +150,6 @@ def _exit_code_of(run_command: Callable[[], Any]) -> int:
     except _REPORTED as error:
         code = _report(_message_of(error))
         return 1 if isinstance(error, UnansweredError) else code
-    except ImportError as error:
-        if not _NO_MEMORY.search(str(error)):
-            raise
-        return _report(f"out of memory: {error} (ulimit -v shows a limit)")
     except OSError as error:
         _drop(sys.stdout)
         if error.errno == errno.EPIPE:  # the reader of the output closed the pipe

@@ -16,7 +16,8 @@ import torch
 from threadpoolctl import ThreadpoolController
 
 from sortnet.compiled import compiled
-from sortnet.errors import SortNetError
+from sortnet.core import Queries
+from sortnet.errors import SortNetError, StoreError
 from sortnet.files import refuse_folder, refuse_output
 from sortnet.threads import (
     limit_threads,
@@ -196,10 +197,10 @@ def test_a_current_folder_that_was_removed_is_one_line(tmp_path, command):
     assert (done.returncode, done.stdout, done.stderr) == (2, "", told)
 
 
-@pytest.mark.parametrize("command", ["items list --store s.db", "doctor"])
-def test_a_limit_of_memory_is_one_line(tmp_path, command):
-    """Shared libraries are too large for the limit."""
-    done = run(f"ulimit -v 153600; sortnet {command}", cwd=tmp_path)
+@pytest.mark.parametrize("megabytes", [60, 100, 150, 300])
+def test_a_limit_of_memory_is_one_line(tmp_path, megabytes):
+    """Libraries are too large for the limit, and the largest one is torch."""
+    done = run(f"ulimit -v {megabytes * 1024}; sortnet doctor", cwd=tmp_path)
     assert (done.returncode, done.stderr.count("\n")) == (2, 1), done.stderr
     assert done.stderr.startswith("sortnet: out of memory: ")
 
@@ -249,5 +250,19 @@ def test_a_file_is_written_where_a_link_leads(tmp_path, monkeypatch):
     Path("report.html").symlink_to("made.html")
     refuse_output("report.html")
     Path("lost.html").symlink_to("nowhere/made.html")
-    with pytest.raises(SortNetError, match="'lost.html' is a link to 'nowhere/made.html'"):
+    with pytest.raises(SortNetError, match=r"'lost\.html' is a link to 'nowhere/made\.html'"):
         refuse_output("lost.html")
+
+
+def test_an_output_whose_name_is_no_text_is_refused_by_the_store(store, tmp_path):
+    queries = Queries.from_arrays(np.zeros((2, 1)), [0, 1], group=[2])
+    with pytest.raises(StoreError, match=r"h.udcffme.m' is no text in UTF-8, and is not stored"):
+        store.start_run(
+            command="",
+            config={},
+            seed=0,
+            versions={},
+            train=queries,
+            vali=queries,
+            out="h\udcffme/m",
+        )

@@ -184,6 +184,11 @@ class Database:
             raise StoreError(f"{self.name}: {self._message(error)}") from error
         except SortNetError:
             raise  # an error of SortNet may be a ValueError too, and keeps its message
+        except UnicodeEncodeError as error:
+            text = ascii(error.object)[:120]
+            raise StoreError(
+                f"{self.name}: {text} is no text in UTF-8, and is not stored"
+            ) from error
         except (ValueError, TypeError, RecursionError) as error:  # such as a damaged date or JSON
             message = _one_line(error)[:120]
             raise StoreError(f"{self.name} holds data SortNet does not write: {message}") from error
