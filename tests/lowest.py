@@ -14,11 +14,19 @@ from pathlib import Path
 from packaging.requirements import Requirement
 
 ROOT = Path(__file__).resolve().parent.parent
-EXTRAS = ("parquet", "postgresql", "tensorboard", "web")
+EXTRAS = ("llm", "parquet", "postgresql", "tensorboard", "web")
 # What tests need and no user does has no lowest version.
 TOOLS = (
-    *("griffelib", "hypothesis", "ir-measures", "lightgbm", "nbclient", "nbformat"),
-    *("psutil", "pytest", "pytest-xdist", "selenium"),
+    *(
+        "axe-playwright-python",
+        "griffelib",
+        "hypothesis",
+        "ir-measures",
+        "lightgbm",
+        "nbclient",
+        "nbformat",
+    ),
+    *("psutil", "pytest", "pytest-xdist", "pyyaml", "selenium"),
 )
 
 
