@@ -17,7 +17,7 @@ PIP_INSTALL := $(BIN)/python -m pip install --constraint constraints.txt --edita
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test quick check format lint types imports pages docs test-all fuzz test-lowest notebooks fix bench clean clean-all
+.PHONY: help demo test quick check format lint types imports pages docs pythons test-all fuzz test-lowest notebooks fix bench clean clean-all
 
 help:  ## list what can be made
 	@sed -n 's/^\([a-z-]*\):[^#]*## */\1\t/p' $(firstword $(MAKEFILE_LIST)) | expand -t 12
@@ -36,7 +36,11 @@ test-all: $(VENV)/.installed-dev  ## run every test
 quick: $(VENV)/.installed-dev  ## the tests of a minute
 	$(BIN)/python -m pytest $(PARALLEL) -m quick tests $(ARGS)
 
-check: format lint types imports pages test-all  ## all that must hold before a commit; CI runs this
+check: format lint types imports pages pythons test-all  ## all that must hold before a commit; CI runs this
+
+# It comes before test-all, whose count of tests is the last output of CI.
+pythons: $(VENV)/.installed-dev  ## the quick tests on a newer Python of this machine (PYTHONS=all: on each)
+	VENV=$(VENV) .ci/pythons
 
 format: $(VENV)/.installed-dev
 	$(BIN)/ruff format --check .
@@ -87,7 +91,7 @@ clean:  ## remove caches and build folders
 	find . -name __pycache__ -type d -not -path './$(VENV)/*' -prune -exec rm -rf {} +
 
 clean-all: clean  ## ... and the virtual environment
-	rm -rf $(VENV) $(VENV)-lowest
+	rm -rf $(VENV) $(VENV)-*
 
 # Order-only: an environment is made once, whatever the age of its files.
 $(VENV)/.installed: pyproject.toml constraints.txt | $(BIN)/pip

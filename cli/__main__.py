@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import _thread
 import os
+import re
 import signal
 import sys
 import threading
@@ -19,11 +20,25 @@ from contextlib import suppress
 from types import FrameType
 
 _SIGNALS = ("SIGINT", "SIGTERM", "SIGHUP")
+# Matches the loader's message about a library that does not fit under a limit of memory.
+_NO_MEMORY = re.compile("failed to map segment|cannot allocate memory", re.IGNORECASE)
 _MOMENT = 0.05  # seconds until a lost interrupt is raised again
-_INTERRUPTED = 2  # exit code of every command that is interrupted
+_FAILED = 2  # exit code of every command that fails or is interrupted
 
 
 def main() -> None:
+    """Run the command, and report in one line if a library does not fit into memory."""
+    try:
+        _load_and_run()
+    except (ImportError, MemoryError) as error:
+        if isinstance(error, ImportError) and not _NO_MEMORY.search(str(error)):
+            raise
+        last_line = str(error).strip().rpartition("\n")[2] or "a library cannot be loaded"
+        print(f"sortnet: out of memory: {last_line} (ulimit -v shows a limit)", file=sys.stderr)
+        sys.exit(_FAILED)
+
+
+def _load_and_run() -> None:
     """Load the command group and run the command."""
     interrupt_handler = signal.getsignal(signal.SIGINT)
     _let_signals_end_process()
@@ -93,7 +108,7 @@ def _report_and_end(number: int) -> None:
     try:
         os.write(stderr, f"sortnet: {reason}\n".encode())
     finally:
-        os._exit(_INTERRUPTED)
+        os._exit(_FAILED)
 
 
 def _interrupt_again_if_lost(unraisable: sys.UnraisableHookArgs) -> None:

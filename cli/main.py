@@ -143,6 +143,7 @@ main.commands = _Commands()  # type: ignore[assignment]
 def _exit_code_of(run_command: Callable[[], Any]) -> int:
     """Run a command, report its error if it raises one, and return the exit code."""
     try:
+        _check_current_folder()
         _check_variables_of_numba()
         code = run_command()
         sys.stdout.flush()
@@ -156,6 +157,21 @@ def _exit_code_of(run_command: Callable[[], Any]) -> int:
         name = "input or output" if error.filename is None else error.filename
         return _report(f"{name}: {error.strerror or error}")
     return code if isinstance(code, int) else 0  # a command returns None, `--help` returns 0
+
+
+def _check_current_folder() -> None:
+    """Refuse a current folder that was removed: libraries of torch would end the process in it.
+
+    Raises:
+        SortNetError: if there is no current folder.
+    """
+    try:
+        os.getcwd()  # noqa: PTH109  `Path.cwd` does the same
+    except FileNotFoundError:
+        folder = os.environ.get("PWD", ".")
+        raise SortNetError(
+            f"{folder}: the current folder was removed: change to another one"
+        ) from None
 
 
 def _check_variables_of_numba() -> None:

@@ -335,7 +335,7 @@ def _fault_of_output(to: str, inputs: Sequence[str]) -> str | None:
     if path.is_dir():
         return "that is a folder: name a file in it"
     if not path.parent.is_dir():
-        return f"there is no folder {str(Path(to).parent)!r}: make it first"
+        return _missing_folder(Path(to))
     if path.exists():
         for name in inputs:
             if any(path.samefile(file) for file in _input_files(name)):
@@ -375,7 +375,8 @@ def refuse_folder(to: str) -> None:
     """Refuse an output folder that cannot be made, before anything is computed for the folder.
 
     Raises:
-        SortNetError: if `to` is empty, a connection string or a file, or has no parent folder.
+        SortNetError: if `to` is empty, a connection string, a file or a link that leads nowhere, or
+            has no parent folder.
     """
     path = Path(to)
     if not to:
@@ -384,9 +385,17 @@ def refuse_folder(to: str) -> None:
         raise SortNetError(f"cannot write {to!r}: {_STORE_INSTEAD}")
     if path.exists() and not path.is_dir():
         raise SortNetError(f"cannot write {to!r}: that is {kind_of(path)}, not a folder")
-    if not Path(os.path.realpath(path)).parent.is_dir():
-        missing = f"there is no folder {str(path.parent)!r}: make it first"
-        raise SortNetError(f"cannot make {to!r}: {missing}")
+    leads_nowhere = path.is_symlink() and not path.exists()
+    if leads_nowhere or not Path(os.path.realpath(path)).parent.is_dir():
+        raise SortNetError(f"cannot make {to!r}: {_missing_folder(path)}")
+
+
+def _missing_folder(path: Path) -> str:
+    """Tell why an output cannot be made: a link leads nowhere, or the parent folder is missing."""
+    for part in (path, *path.parents):
+        if part.is_symlink() and not part.exists():
+            return f"{str(part)!r} is a link to {str(part.readlink())!r}, which does not exist"
+    return f"there is no folder {str(path.parent)!r}: make it first"
 
 
 def make_folder(path: Path) -> None:

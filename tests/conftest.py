@@ -56,6 +56,7 @@ NOT_QUICK |= {
     "Store",
     "fit",
     "SortNetRanker",
+    "Forked",
     "get_context",
     "tune",
     "Session",

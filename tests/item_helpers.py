@@ -11,7 +11,7 @@ from PIL import Image
 from sortnet.config import Config, LoopTraining
 from sortnet.core import Queries
 from sortnet.items import Describer, Items
-from sortnet.rankers.sortnet import Model, fit
+from sortnet.rankers.model import Model
 
 FAST = {
     "committee": 1,
@@ -61,6 +61,8 @@ def photo(folder: Path, name: str, *, seed: int, light: float | None = None) -> 
 
 def ranker_of(items: Items, grades=None, made: bool | None = None, **columns: str) -> Model:
     """Fit a model of the items that keeps their describer, as `sortnet train` does."""
+    from sortnet.rankers.sortnet import fit  # needs torch, which few importers of this module do
+
     describer, described = Describer.fit_apply(items, made=made, columns=columns)
     y = goodness(items) if grades is None else grades
     queries = Queries.from_arrays(

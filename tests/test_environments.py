@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -15,6 +16,9 @@ import torch
 from threadpoolctl import ThreadpoolController
 
 from sortnet.compiled import compiled
+from sortnet.core import Queries
+from sortnet.errors import SortNetError, StoreError
+from sortnet.files import refuse_folder, refuse_output
 from sortnet.threads import (
     limit_threads,
     one_blas_thread,
@@ -175,3 +179,90 @@ def test_the_last_of_nested_limits_holds(two_threads):
             assert set(blas_threads()) == {1}
         assert 1 in blas_threads()
     assert blas_threads() == before
+
+
+def run(command: str, *, cwd: Path, **variables: str | bytes) -> subprocess.CompletedProcess[str]:
+    """Run a line of the shell; `sortnet` stands for the command of this checkout."""
+    line = command.replace("sortnet", f"{shlex.quote(sys.executable)} -m cli")
+    environment = os.environ | {"PYTHONPATH": str(Path.cwd())} | variables
+    return subprocess.run(
+        ["bash", "-c", line], cwd=cwd, env=environment, capture_output=True, text=True
+    )
+
+
+@pytest.mark.parametrize("command", ["doctor", "items list", "train fold"])
+def test_a_current_folder_that_was_removed_is_one_line(tmp_path, command):
+    done = run(f"mkdir gone; cd gone; rmdir ../gone; sortnet {command}", cwd=tmp_path)
+    told = f"sortnet: {tmp_path}/gone: the current folder was removed: change to another one\n"
+    assert (done.returncode, done.stdout, done.stderr) == (2, "", told)
+
+
+@pytest.mark.parametrize("megabytes", [60, 100, 150, 300])
+def test_a_limit_of_memory_is_one_line(tmp_path, megabytes):
+    """Libraries are too large for the limit, and the largest one is torch."""
+    done = run(f"ulimit -v {megabytes * 1024}; sortnet doctor", cwd=tmp_path)
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1), done.stderr
+    assert done.stderr.startswith("sortnet: out of memory: ")
+
+
+def test_a_home_whose_name_is_no_text_is_shown_escaped(tmp_path):
+    home = os.fsencode(tmp_path) + b"/h\xffme"
+    done = run("sortnet doctor", cwd=tmp_path, HOME=home, XDG_DATA_HOME=home)
+    assert "h%5Cxffme" in done.stdout and done.stderr == ""
+
+
+def test_prices_in_the_home_of_another_user_are_not_known(tmp_path):
+    home = tmp_path / "home"
+    (home / ".config").mkdir(parents=True)
+    home.chmod(0)
+    code = (
+        "import os; from sortnet.judges.prices import price_in_table;"
+        "os.geteuid() or os.setuid(12345); print(price_in_table('m'))"
+    )
+    environment = {name: text for name, text in os.environ.items() if not name.startswith("XDG_")}
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env=environment | {"HOME": str(home)},
+        capture_output=True,
+        text=True,
+    )
+    home.chmod(0o700)
+    assert (done.stdout, done.stderr) == ("None\n", "")
+
+
+@pytest.mark.parametrize("out", ["link", "link/m", "loop", "beside"])
+def test_a_link_that_leads_nowhere_is_no_folder_to_write(tmp_path, monkeypatch, out):
+    monkeypatch.chdir(tmp_path)
+    Path("link").symlink_to("nowhere/m")
+    Path("loop").symlink_to("loop")
+    Path("beside").symlink_to("missing")
+    link = out.split("/")[0]
+    target = str(Path(link).readlink())
+    with pytest.raises(SortNetError) as raised:
+        refuse_folder(out)
+    assert str(raised.value) == (
+        f"cannot make {out!r}: {link!r} is a link to {target!r}, which does not exist"
+    )
+
+
+def test_a_file_is_written_where_a_link_leads(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("report.html").symlink_to("made.html")
+    refuse_output("report.html")
+    Path("lost.html").symlink_to("nowhere/made.html")
+    with pytest.raises(SortNetError, match=r"'lost\.html' is a link to 'nowhere/made\.html'"):
+        refuse_output("lost.html")
+
+
+def test_an_output_whose_name_is_no_text_is_refused_by_the_store(store, tmp_path):
+    queries = Queries.from_arrays(np.zeros((2, 1)), [0, 1], group=[2])
+    with pytest.raises(StoreError, match=r"h.udcffme.m' is no text in UTF-8, and is not stored"):
+        store.start_run(
+            command="",
+            config={},
+            seed=0,
+            versions={},
+            train=queries,
+            vali=queries,
+            out="h\udcffme/m",
+        )

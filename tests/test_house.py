@@ -240,3 +240,40 @@ def test_all_modules_of_the_wheel_import_without_extras(wheel, tmp_path):
         "import sortnet; print(sortnet.__file__)"
     )
     assert run_python(code, cwd=tmp_path).strip() == str(tmp_path / "sortnet/__init__.py")
+
+
+WARNINGS = """
+import sqlite3
+import warnings
+import theirs
+
+def test_of_a_third_party():
+    theirs.warn()
+
+def test_of_ours():
+    warnings.warn("ours", DeprecationWarning)
+
+def test_of_a_connection_that_is_never_closed():
+    {leak}
+"""
+
+
+def test_only_warnings_about_our_code_are_errors(tmp_path):
+    (tmp_path / "theirs.py").write_text(
+        "import warnings\ndef warn():\n    warnings.warn('theirs', DeprecationWarning)\n"
+    )
+    leak = "sqlite3.connect(':memory:')" if sys.version_info >= (3, 13) else "open(__file__)"
+    (tmp_path / "test_warnings.py").write_text(WARNINGS.format(leak=leak))
+    options = ["-c", ROOT / "pyproject.toml", "--rootdir", tmp_path, "-p", "no:cacheprovider"]
+    ran = subprocess.run(
+        [sys.executable, "-m", "pytest", *options, "-v", tmp_path],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+    )
+    outcomes = dict(re.findall(r"::(\w+) (PASSED|FAILED)", ran.stdout))
+    assert outcomes == {
+        "test_of_a_third_party": "PASSED",
+        "test_of_ours": "FAILED",
+        "test_of_a_connection_that_is_never_closed": "FAILED",
+    }, ran.stdout

@@ -8,6 +8,7 @@ import sqlite3
 import sys
 import time
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -183,7 +184,8 @@ def test_label_ends_with_an_error_and_counts_no_lost_answer(
     assert f"store s.db: s.db was {word}" in message
     if file.exists():
         assert _answers_in(file) == 2
-        assert sqlite3.connect(file).execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+        with closing(sqlite3.connect(file)) as connection:
+            assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
 
 
 def test_a_person_at_a_terminal_is_told_that_an_answer_is_lost(file: Path) -> None:

@@ -10,6 +10,7 @@ import sqlite3
 import sys
 import threading
 from collections import Counter
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
@@ -434,7 +435,7 @@ def test_what_is_no_judge_is_refused(judge):
 
 
 def test_the_store_of_another_program_is_refused_and_unchanged():
-    with sqlite3.connect("other.db") as other:
+    with closing(sqlite3.connect("other.db")) as other:
         other.execute("CREATE TABLE things (a)")
     before = Path("other.db").read_bytes()
     with pytest.raises(StoreError, match=r"other\.db has a table 'things' that is not SortNet's"):

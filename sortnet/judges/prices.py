@@ -132,7 +132,7 @@ def price_in_table(model: str, file: str | None = None) -> Price | None:
             and does not have the model.
     """
     path = default_prices_file() if file is None else Path(file)
-    if file is None and not path.is_file():
+    if file is None and not _is_there(path):
         return None
     table = _table(path)
     models = table.get("models", {})
@@ -142,6 +142,14 @@ def price_in_table(model: str, file: str | None = None) -> Price | None:
         return None
     names = ", ".join(map(shown, [*models][:10])) or "none"
     raise SortNetError(f"{path}: has no price of the model {shown(model)}; it has {names}")
+
+
+def _is_there(path: Path) -> bool:
+    """Whether there is a file that this user can reach; HOME may be the folder of another user."""
+    try:
+        return path.is_file()
+    except PermissionError:
+        return False
 
 
 def check_currency(currency: object, place: str = "currency") -> None:

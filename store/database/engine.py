@@ -184,6 +184,11 @@ class Database:
             raise StoreError(f"{self.name}: {self._message(error)}") from error
         except SortNetError:
             raise  # an error of SortNet may be a ValueError too, and keeps its message
+        except UnicodeEncodeError as error:
+            text = ascii(error.object)[:120]
+            raise StoreError(
+                f"{self.name}: {text} is no text in UTF-8, and is not stored"
+            ) from error
         except (ValueError, TypeError, RecursionError) as error:  # such as a damaged date or JSON
             message = _one_line(error)[:120]
             raise StoreError(f"{self.name} holds data SortNet does not write: {message}") from error
@@ -291,6 +296,11 @@ def stored_url(url: URL) -> str:
     """
     # `URL.set(password=None)` would keep the password.
     without_secrets = url._replace(password=None).difference_update_query(SECRETS)
+    if url.database is not None:
+        # A file name may have bytes that are no UTF-8, or letters that the locale has not.
+        raw_name = url.database.encode(errors="surrogateescape")
+        name = raw_name.decode(errors="backslashreplace")
+        without_secrets = without_secrets._replace(database=name)
     return without_secrets.render_as_string(hide_password=False)
 
 
