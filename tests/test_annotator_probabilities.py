@@ -153,7 +153,7 @@ def test_no_logprobs_is_for_a_model():
     ("message", "finish", "why"),
     [
         ({"refusal": "I cannot judge persons."}, "stop", "I cannot judge persons."),
-        ({"content": ""}, "content_filter", "the model answered without a text: content_filter"),
+        ({"content": ""}, "content_filter", "content_filter"),
         ({}, None, "the model answered without a text: no reason was given"),
     ],
 )

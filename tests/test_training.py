@@ -268,7 +268,7 @@ def test_a_loss_that_is_no_number_ends_training_with_what_to_try():
         ({"epochs": 3.0}, "epochs must be a whole number from 1 to .*, got 3.0"),
         ({"lr": "0.1"}, "lr must be a number, got '0.1'"),
         ({"lr": True}, "lr must be a number, got True"),
-        ({"lr": np.array([0.1])}, "lr must be a number, got array"),
+        ({"lr": np.array([0.1])}, "lr must be a number, got \\[0.1\\]"),
         ({"momentum": None}, "momentum must be a number, got None"),
     ],
 )

@@ -156,7 +156,7 @@ def test_as_many_trees_are_kept_as_are_best_on_the_validation_part():
 )
 def test_damaged_trees_are_refused(change, said, tmp_path):
     forest = Forest.of_stumps([(0, 0.5, 1.0, True)])
-    ranker = ForestRanker(TreeSettings(), unscaled(2), forest)
+    ranker = ForestRanker(TreeSettings(), unscaled(2, None), forest)
     ranker.save(tmp_path)
     about = json.loads((tmp_path / "model.json").read_text())
     tensors = ranker.tensors() | {

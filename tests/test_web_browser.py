@@ -851,6 +851,7 @@ axe.run({ rules: { "target-size": { enabled: true } } })
 
 def violations(driver) -> list:
     """What axe finds on the page that is shown."""
+    driver.set_script_timeout(300)  # a machine may be slow
     if driver.execute_script("return window.axe === undefined"):
         driver.execute_script(AXE.read_text())
     return driver.execute_async_script(VIOLATIONS)
