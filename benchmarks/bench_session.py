@@ -1,6 +1,6 @@
 """The small session beside today's, in one run: the same items, the same judges.
 
-100 items whose scores differ, asked about by a judge with noise, with a top ten as the goal: without
+100 items whose scores differ, asked by a judge with noise, with a top ten as the goal: without
 features, with five features that explain four fifths of the scores, and with forty useless ones;
 chains of unanimous answers.
 """

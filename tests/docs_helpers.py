@@ -12,6 +12,7 @@ import shlex
 import shutil
 import signal
 import tempfile
+import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -21,6 +22,7 @@ from typing import Any
 import click
 import numpy as np
 from cli_helpers import FAST, done, letor, make_fold
+from old_version import ARCHIVE
 
 from cli.main import main
 
@@ -166,9 +168,16 @@ def prepare(folder: Path) -> None:
         (folder / name).write_text(_as_csv(letor(8, 2)))
     _make_shop(folder)
     _make_collections(folder)
+    _make_old_store(folder)
     run_python(blocks(TUTORIAL)[0], TUTORIAL, {})
     done("train", "bikes", "--out", "bikes-model", *FAST)
     done("train", "MQ2008/Fold1", "--out", "model", *FAST)
+
+
+def _make_old_store(folder: Path) -> None:
+    """The store that version 0.4 wrote, to be converted."""
+    with zipfile.ZipFile(ARCHIVE) as archive:
+        (folder / "old.db").write_bytes(archive.read("0.4.0/store.sqlite"))
 
 
 def _make_shop(folder: Path) -> None:

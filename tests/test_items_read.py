@@ -160,7 +160,7 @@ def test_a_table_is_refused_with_its_line_and_value(tmp_path, text, message):
         ('{"id": ["b"], "text": "x"}', "column 'id' holds a nested value: ['b']"),
         ('{"id": "b", "text": "x", "n": Infinity}', "column 'n': inf is infinite in float32"),
         ('{"id": "b", "text": "x", "n": 1' + "0" * 400 + "}", "column 'n': 1000"),
-        ('{"id": "b", "text": "\\ud800"}', "the text of 'b' is not Unicode"),
+        ('{"id": "b", "text": "\\ud800"}', "is not Unicode: half of a surrogate pair"),
         ('{"id": "b", "id": "c"}', "'id' occurs twice"),
         ('{"id": "b"', "is no JSON"),
         ("[1, 2]", "is no JSON object: [1, 2]"),

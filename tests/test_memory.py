@@ -221,7 +221,7 @@ print(use(large, cache))
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems limit other memory")
 def test_data_four_times_larger_than_memory_are_read_and_scaled(tmp_path):
-    d, limit = 200, 12 << 20
+    d, limit = 200, 16 << 20
     rng = np.random.default_rng(0)
     rows = [
         " ".join(f"{k + 1}:{v}" for k, v in enumerate(rng.integers(0, 99, d))) for _ in range(100)

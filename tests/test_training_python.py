@@ -140,9 +140,7 @@ def test_watch_gives_each_iteration_once_until_the_run_ends(tmp_path):
         assert next(changes, None) is None
 
 
-def test_each_check_is_made_once_and_the_test_part_is_named(
-    data, options, tmp_path, monkeypatch
-):
+def test_each_check_is_made_once_and_the_test_part_is_named(data, options, tmp_path, monkeypatch):
     fold = tmp_path / "fold"
     (fold / "test.txt").write_bytes((fold / "vali.txt").read_bytes())
     checks = [check_same_features, check_can_be_learned, check_can_choose, choose_quality]

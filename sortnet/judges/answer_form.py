@@ -127,7 +127,9 @@ class AnswerForm:
         facts = {**facts, "meta": stored_meta(meta)}
         comment = None if reading.is_bare else stored_text(text)
         if not self.is_of_set:
-            return Verdict(CHOICES_OF_TWO[reading.best], reading.p, comment=comment, **facts)
+            # Equal probabilities say a tie: the written letter is then the first of two equal ones.
+            answer = "tie" if reading.p == 0.5 else CHOICES_OF_TWO[reading.best]
+            return Verdict(answer, reading.p, comment=comment, **facts)
         if reading.best == SAME:
             return Verdict("same", comment=comment, **facts)
         worst = None if reading.worst is None else PLACES.index(reading.worst)
