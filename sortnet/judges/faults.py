@@ -221,9 +221,7 @@ def _whose(status: int, words: str) -> tuple[Whose, Reason | None]:
 
 def _is_quota_of_minutes(words: str) -> bool:
     """Whether an exceeded quota is one that is free again soon, as Google's servers tell."""
-    return (
-        re.search(r"retry ?(?:in|delay|info|after)|per ?(?:minute|second)", words, re.I) is not None
-    )
+    return _SOON_FREE.search(words) is not None
 
 
 def _failure_of_choice(status: int, choice: Any) -> Failure | None:

@@ -15,7 +15,14 @@ from numpy.typing import ArrayLike
 from sortnet.core import F64, Bool
 from sortnet.preference.answers import Answers
 from sortnet.preference.askable_pairs import AskablePairs
-from sortnet.preference.base import HOLDOUT, Judgement, Pair, Probabilities, Question
+from sortnet.preference.base import (
+    HOLDOUT,
+    Judgement,
+    Pair,
+    Probabilities,
+    Question,
+    unordered_pair,
+)
 from sortnet.preference.design import design
 from sortnet.preference.goal import SURE, WRONG, Goal, above_edge, wrong_of_top
 from sortnet.preference.groups import Groups
@@ -111,10 +118,10 @@ class PlainSession:
             self._posterior = self._fitted(self._is_choosing())
             self._n_fitted = self.events
         rng = self._rng
-        asked = self._asked.setdefault(annotator, set())
+        asked_pairs = self._asked.setdefault(annotator, set())
 
         def is_free(i: int, j: int) -> bool:
-            return i != j and ((i, j) if i < j else (j, i)) not in asked
+            return i != j and unordered_pair(i, j) not in asked_pairs
 
         if rng.random() < self._holdout:
             left, right = rng.permutation(len(self._linear))[:2].tolist()
