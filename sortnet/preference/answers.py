@@ -1,0 +1,236 @@
+"""The answers of a session as arrays: Luce's choices of a best or a worst item."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+from scipy.special import ndtri
+
+from sortnet.core import F64, I64, Bool
+from sortnet.preference.base import Pair, Probabilities
+from sortnet.preference.judgement_table import BEST, TARGET, Judgements
+
+GOLD = -1  # the annotator of the known answers to gold pairs
+LARGEST_P = 0.99  # a probability beyond .99 or .01 only says "at least"
+
+
+@dataclass(frozen=True, eq=False)
+class Answers:
+    """Answers as choices: in each row an annotator chose one of two to six items.
+
+    An answer about a set that names the best and the worst item has two rows: the choice of the
+    best of all items, and the choice of the worst of the other items.
+
+    Attributes:
+        items: (m, k) the items by their places; -1 for an empty place.
+        share: (m, k) the share of the choice that each place got: 1 for the chosen place, 1/2 for
+            both places of a tie, p and 1 - p for a share of votes.
+        direction: (m,) 1 if the best item was chosen, -1 if the worst was.
+        place: (m, k) the place of each item, from 1/2 for the first place to -1/2 for the last.
+        annotator: (m,) the number of each row's annotator; `GOLD` for a gold pair.
+        probit: (m,) the probit of the probability that the first item is better, where the
+            probability is a measurement; NaN in other rows.
+        tied: (m,) whether the row is a tie of two items.
+        event: (m,) the row of the answer in the table of judgements; -1 for a gold pair.
+    """
+
+    items: I64
+    share: F64
+    direction: F64
+    place: F64
+    annotator: I64
+    probit: F64
+    tied: Bool
+    event: I64
+
+    def __len__(self) -> int:
+        return len(self.items)
+
+    @classmethod
+    def of_table(
+        cls,
+        table: Judgements,
+        rows: I64,
+        *,
+        probabilities: Mapping[str, Probabilities] | None = None,
+    ) -> Answers:
+        """Convert judgements about the order of items.
+
+        Args:
+            table: the judgements.
+            rows: the rows of the answers in the table; none of them is a skip or an undo.
+            probabilities: what each annotator's p counts as. The default is a share of votes.
+
+        Cost: about 1 us per answer.
+        """
+        is_set = table.is_set[rows]
+        pairs = _pair_choices(table, rows[~is_set], probabilities or {})
+        sets = _set_choices(table, rows[is_set])
+        return joined([pairs, *sets])
+
+    def where(self, selected: Bool | I64) -> Answers:
+        """Select rows by a mask or by row numbers."""
+        return Answers(**{name: column[selected] for name, column in _columns(self).items()})
+
+    def with_gold(self, pairs: Collection[Pair]) -> Answers:
+        """Add the known answer to each gold pair, given as (better item, worse item)."""
+        if not pairs:
+            return self
+        items = np.array([*pairs], np.int64)
+        m = len(items)
+        gold = _choices_of_two(items, np.ones(m), np.full(m, GOLD), np.full(m, -1))
+        return joined([self, gold])
+
+    def in_words(self, annotators: Collection[int]) -> Answers:
+        """Let the measurements of these annotators count as words, best or worst."""
+        is_theirs = np.isin(self.annotator, [*annotators])
+        return replace(self, probit=np.where(is_theirs, np.nan, self.probit))
+
+    @property
+    def is_measured(self) -> Bool:
+        """Whether each row is a measurement of a difference, (m,)."""
+        return ~np.isnan(self.probit)
+
+    @cached_property
+    def edges(self) -> Edges:
+        """Every pair of places of every row, with its two items."""
+        k = self.items.shape[1]
+        first, second = np.triu_indices(k, 1)
+        is_pair = (self.items[:, first] >= 0) & (self.items[:, second] >= 0)
+        row, column = np.nonzero(is_pair)
+        a = first[column]
+        b = second[column]
+        return Edges(row, a, b, self.items[row, a], self.items[row, b])
+
+    def n_answers_of(self, n_items: int) -> I64:
+        """Count the answers about each item, (n_items,)."""
+        is_first_choice = self.direction > 0
+        items = self.items[is_first_choice]
+        return np.bincount(items[items >= 0], minlength=n_items)
+
+
+@dataclass(frozen=True, eq=False)
+class Edges:
+    """Pairs of places, of which a choice has as many as its items have pairs.
+
+    Attributes:
+        row: (e,) the row of the choice.
+        a, b: (e,) the two places.
+        i, j: (e,) the items in these places.
+    """
+
+    row: I64
+    a: I64
+    b: I64
+    i: I64
+    j: I64
+
+
+def _columns(answers: Answers) -> dict[str, np.ndarray]:
+    """The columns of the answers by name."""
+    return {name: getattr(answers, name) for name in Answers.__dataclass_fields__}
+
+
+def joined(parts: Sequence[Answers]) -> Answers:
+    """Join answers about different numbers of items to one table, as wide as the widest."""
+    width = max(part.items.shape[1] for part in parts)
+    widened = [_columns(_widened(part, width)) for part in parts]
+    return Answers(
+        **{name: np.concatenate([part[name] for part in widened]) for name in widened[0]}
+    )
+
+
+def _widened(answers: Answers, width: int) -> Answers:
+    """Add empty places, so that each row has `width` places."""
+    n_new = width - answers.items.shape[1]
+    if not n_new:
+        return answers
+    places = ((0, 0), (0, n_new))
+    return replace(
+        answers,
+        items=np.pad(answers.items, places, constant_values=-1),
+        share=np.pad(answers.share, places),
+        place=np.pad(answers.place, places),
+    )
+
+
+def _choices_of_two(items: I64, for_first: F64, annotator: I64, event: I64) -> Answers:
+    """Make choices of the better of two items.
+
+    Args:
+        items: (m, 2) the items.
+        for_first: (m,) the share of the choice that the first item got.
+        annotator: (m,) the annotators.
+        event: (m,) the rows in the table of judgements.
+    """
+    m = len(items)
+    return Answers(
+        items=items,
+        share=np.column_stack((for_first, 1 - for_first)),
+        direction=np.ones(m),
+        place=np.tile([0.5, -0.5], (m, 1)),
+        annotator=annotator,
+        probit=np.full(m, np.nan),
+        tied=np.zeros(m, np.bool_),
+        event=event,
+    )
+
+
+def _pair_choices(
+    table: Judgements, rows: I64, probabilities: Mapping[str, Probabilities]
+) -> Answers:
+    """Convert answers about two items."""
+    annotator = table.annotator[rows]
+    word = TARGET[table.answer[rows]]
+    p = table.p[rows]
+    kinds = [probabilities.get(name, "share") for name in table.annotators.order]
+    kind_of_row = np.array(kinds, np.str_)[annotator] if kinds else np.empty(0, np.str_)
+    has_share = ~np.isnan(p) & (kind_of_row == "share")
+    for_first = np.where(has_share, p, word)
+    items = np.column_stack((table.left[rows], table.right[rows]))
+    choices = _choices_of_two(items, for_first, annotator, rows)
+    is_within = (p > 1 - LARGEST_P) & (p < LARGEST_P) & (word != 0.5)
+    is_measured = is_within & (kind_of_row == "measurement")
+    probit = np.full(len(rows), np.nan)
+    probit[is_measured] = ndtri(p[is_measured])
+    return replace(choices, probit=probit, tied=(word == 0.5) & ~has_share)
+
+
+def _set_choices(table: Judgements, rows: I64) -> list[Answers]:
+    """Convert answers about more than two items: the choices of the best, and of the worst."""
+    if not len(rows):
+        return []
+    items = table.items(rows).astype(np.int64)
+    best = table.best[rows]
+    worst = table.worst[rows]
+    is_empty = items < 0
+    n_places = (~is_empty).sum(axis=1)
+    place = 0.5 - np.arange(items.shape[1]) / (n_places[:, None] - 1)
+    is_best = items == np.where(table.answer[rows] == BEST, best, -2)[:, None]
+    # "All the same" gives each item the same share.
+    same = ~is_best.any(axis=1)
+    share = np.where(same[:, None], ~is_empty / n_places[:, None], is_best)
+    m = len(rows)
+    of_best = Answers(
+        items=items,
+        share=share,
+        direction=np.ones(m),
+        place=np.where(is_empty, 0.0, place),
+        annotator=table.annotator[rows],
+        probit=np.full(m, np.nan),
+        tied=np.zeros(m, np.bool_),
+        event=rows,
+    )
+    has_worst = worst >= 0
+    rest = of_best.where(has_worst)
+    is_worst = rest.items == worst[has_worst, None]
+    of_worst = replace(
+        rest,
+        items=np.where(is_best[has_worst], -1, rest.items),
+        share=is_worst.astype(np.float64),
+        direction=-rest.direction,
+    )
+    return [of_best, of_worst]

@@ -1,0 +1,271 @@
+"""The rule that chooses questions: the answer that does most for the goal.
+
+The worth of an answer about items i and j is how much it lowers the variances of the scores, each
+weighted by how open the place of its item is for the goal:
+
+    sum over k of o_k (C_ki - C_kj)^2 / (C_ii + C_jj - 2 C_ij + r_ij)
+
+C is the covariance of the scores, r the noise of the answer. o_k is 1 if the whole order is wanted,
+and q (1 - q) for an item that is among the top with probability q.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+
+from sortnet.core import F64, I64
+from sortnet.preference.askable_pairs import AskablePairs
+from sortnet.preference.goal import above_edge
+from sortnet.preference.groups import Groups
+from sortnet.preference.model import SHARPNESS, Posterior
+
+Free: TypeAlias = Callable[[int, int], bool]  # tells whether two items may be asked about now
+
+MOST_OPEN = 400  # of many items, the rule looks at these only
+_PAIRS = 1500  # pairs that are compared for a question
+_TRIED = 400  # best pairs that are tried until one is free
+_NEAR, _RANDOM, _UNSEEN = 16, 8, 8  # candidates for a further item of a set
+_DRAWS = 64  # draws by which sets are compared
+_LEAST_OPEN = 1e-4  # openness of an item whose place is known for certain
+_ORDER_OF_TOP = 0.1  # openness of a certain top item in a set, whose answer also orders the top
+_FARTHEST_PROBIT = 2.33  # a probability beyond .99 only says "at least"
+_LOGISTIC = 0.39  # pi / 8: how much a Gaussian flattens a logistic function
+_LEAST_VARIANCE = 1e-12
+
+
+def openness(posterior: Posterior, groups: Groups, top: int, set_size: int) -> F64:
+    """Compute how open the place of each item is for the goal, (n,).
+
+    Args:
+        posterior: the posterior of the scores.
+        groups: the groups of the items.
+        top: the number of top items of each group; 0 if the whole order is wanted.
+        set_size: the number of items of a question.
+    """
+    if not top:
+        return np.ones(posterior.n_items)
+    q = np.zeros(posterior.n_items)
+    for members in groups.members:
+        q[members] = np.mean(above_edge(posterior.draws[:, members], top) > 0, axis=0)
+    is_open: F64 = q * (1 - q) + _LEAST_OPEN
+    return is_open + _ORDER_OF_TOP * q if set_size > 2 else is_open
+
+
+@dataclass(eq=False)
+class Beliefs:
+    """What is believed about the items that a question may be about; m items, by their index.
+
+    Attributes:
+        items: (m,) the numbers of the items.
+        group: (m,) the number of each item's group.
+        mean: (m,) the expected scores.
+        covariance: (m, m) the covariance of the scores.
+        open: (m,) the openness of each item.
+        draws: (k, m) draws of the scores.
+        n_seen: (m,) the number of answers and open questions about each item.
+        scale: g if answers are measurements; 0 if they are words.
+    """
+
+    items: I64
+    group: I64
+    mean: F64
+    covariance: F64
+    open: F64
+    draws: F64
+    n_seen: I64
+    scale: float
+
+    @classmethod
+    def of(
+        cls,
+        posterior: Posterior,
+        groups: Groups,
+        is_open: F64,
+        n_seen: I64,
+        scale: float,
+        rng: np.random.Generator,
+    ) -> Beliefs:
+        """Collect the beliefs about all items; of many items, about the 400 most open ones."""
+        items = np.concatenate(groups.members)
+        C = posterior.covariance
+        if C is None:
+            variance = posterior.draws.var(axis=0)
+            priority = np.lexsort((rng.random(len(items)), -(is_open * variance)[items]))
+            unseen_first = priority[np.argsort(n_seen[items[priority]] > 0, kind="stable")]
+            items = np.sort(items[unseen_first[:MOST_OPEN]])
+            C_of_items = np.cov(posterior.draws[:, items].astype(np.float64), rowvar=False)
+        else:
+            C_of_items = C[np.ix_(items, items)]
+        return cls(
+            items=items,
+            group=groups.of[items],
+            mean=posterior.scores[items],
+            covariance=C_of_items,
+            open=is_open[items],
+            draws=posterior.draws[:_DRAWS, items].astype(np.float64),
+            n_seen=n_seen[items],
+            scale=scale,
+        )
+
+    def worth(self, i: I64, j: I64) -> F64:
+        """Compute the worth of an answer about each pair of indexes, (p,)."""
+        difference = self.covariance[:, i] - self.covariance[:, j]
+        variance = _variance(difference, i, j)
+        weighted: F64 = self.open @ difference**2
+        return weighted / (variance + self.noise(i, j, variance))
+
+    def noise(self, i: I64, j: I64, variance: F64) -> F64:
+        """Compute the variance of an answer about each pair, in units of the scores."""
+        mean = np.abs(self.mean[i] - self.mean[j])
+        z = SHARPNESS * mean / np.sqrt(1 + _LOGISTIC * SHARPNESS**2 * variance)
+        p = 1 / (1 + np.exp(-np.minimum(z, 30)))
+        of_word: F64 = 1 / (SHARPNESS**2 * p * (1 - p))
+        if not self.scale:
+            return of_word
+        return np.where(self.scale * mean < _FARTHEST_PROBIT, 1.0, of_word)
+
+    def expect_answer(self, items: Sequence[int]) -> None:
+        """Lower the covariance as an answer about these items would; the mean stays.
+
+        Args:
+            items: numbers of items, which are asked about now or answered since the last fit.
+        """
+        indexes = np.flatnonzero(np.isin(self.items, [*items]))
+        self.n_seen[indexes] += 1
+        if len(indexes) < 2:
+            return
+        first, second = np.triu_indices(len(indexes), 1)
+        # Best and worst of k items tell about as much as k - 1 of the pairs.
+        noise_factor = len(indexes) / 2
+        for i, j in zip(indexes[first], indexes[second], strict=True):
+            difference = self.covariance[:, i] - self.covariance[:, j]
+            pair = np.array([i]), np.array([j])
+            variance = np.maximum(difference[i] - difference[j], _LEAST_VARIANCE)
+            noise = self.noise(*pair, np.array([variance]))[0] * noise_factor
+            self.covariance -= np.outer(difference, difference / (variance + noise))
+
+    def best_pair(
+        self, pairs: AskablePairs, free: Free, rng: np.random.Generator
+    ) -> tuple[int, int] | None:
+        """Return the pair of items whose answer is worth most; None if no pair is free.
+
+        A pair has an item without an answer as long as there is one.
+        """
+        i, j = self._drawn_pairs(pairs, rng)
+        best_first = np.argsort(-self.worth(i, j))[:_TRIED]
+        for i_best, j_best in zip(i[best_first], j[best_first], strict=True):
+            pair = int(self.items[i_best]), int(self.items[j_best])
+            if free(*pair):
+                return pair
+        return _any_free_pair(pairs, free, rng)
+
+    def _drawn_pairs(self, pairs: AskablePairs, rng: np.random.Generator) -> tuple[I64, I64]:
+        """Draw pairs of indexes within groups, or from the pairs that the user listed."""
+        m = len(self.items)
+        unseen = np.flatnonzero(self.n_seen == 0)
+        if pairs.listed and pairs.every is not None:
+            i, j = (np.searchsorted(self.items, side) for side in pairs.every)
+            is_known = (np.minimum(i, m - 1) < m) & np.isin(pairs.every[0], self.items)
+            is_known &= np.isin(pairs.every[1], self.items)
+            i, j = i[is_known], j[is_known]
+            has_unseen = (self.n_seen[i] == 0) | (self.n_seen[j] == 0)
+            rows = np.flatnonzero(has_unseen) if has_unseen.any() else np.arange(len(i))
+            rows = rng.permutation(rows)[:_PAIRS]
+            return i[rows], j[rows]
+        i = rng.choice(unseen, _PAIRS) if len(unseen) else rng.integers(m, size=_PAIRS)
+        by_group = np.argsort(self.group, kind="stable")
+        start = np.searchsorted(self.group[by_group], self.group[i])
+        end = np.searchsorted(self.group[by_group], self.group[i], side="right")
+        j = by_group[rng.integers(start, end)]
+        return i[i != j], j[i != j]
+
+    def grown(
+        self, pair: tuple[int, int], size: int, free: Free, rng: np.random.Generator
+    ) -> tuple[int, ...]:
+        """Add items to a pair, each time the item that makes the answer most informative.
+
+        The information is weighted by the openness of the items.
+
+        Args:
+            pair: the numbers of two items.
+            size: the number of items of the question.
+            free: tells whether two items may be asked about.
+            rng: draws candidates.
+
+        Returns:
+            The numbers of the items; fewer than `size` if no further item is free.
+        """
+        chosen: tuple[int, ...] = pair
+        if size <= 2:
+            return chosen
+        is_in_group = np.isin(self.group, self.group[self.items == pair[0]])
+        members = np.flatnonzero(is_in_group)
+        rank = np.empty(len(members), np.int64)
+        rank[np.argsort(-self.mean[members], kind="stable")] = np.arange(len(members))
+        while len(chosen) < size:
+            middle = rank[np.isin(self.items[members], chosen)].mean()
+            near = members[np.argsort(np.abs(rank - middle), kind="stable")[:_NEAR]]
+            unseen = members[self.n_seen[members] == 0][:_UNSEEN]
+            drawn = rng.choice(members, _RANDOM)
+            candidates = np.unique(np.concatenate((near, unseen, drawn)))
+            candidates = np.array(
+                [c for c in candidates.tolist() if self._extends(chosen, int(self.items[c]), free)]
+            )
+            if not len(candidates):
+                break
+            indexes = np.flatnonzero(np.isin(self.items, chosen))
+            sets = np.column_stack((np.tile(indexes, (len(candidates), 1)), candidates))
+            worth = self._information(sets) * (self.open[candidates] + self.open[indexes].mean())
+            chosen = (*chosen, int(self.items[candidates[worth.argmax()]]))
+        return chosen
+
+    @staticmethod
+    def _extends(chosen: Sequence[int], item: int, free: Free) -> bool:
+        """Whether an item is new, and may be asked about beside each chosen item."""
+        return item not in chosen and all(free(item, other) for other in chosen)
+
+    def _information(self, sets: I64) -> F64:
+        """Compute the information of the choice of the best item about the scores, in bits.
+
+        It is the entropy of the expected choice less the expected entropy of the choice.
+
+        Args:
+            sets: (s, k) indexes of the items of each set.
+        """
+        z = SHARPNESS * self.draws[:, sets]
+        odds = np.exp(z - z.max(axis=-1, keepdims=True))
+        p = odds / odds.sum(axis=-1, keepdims=True)
+        expected_entropy = _entropy(p).mean(axis=0)
+        information: F64 = _entropy(p.mean(axis=0)) - expected_entropy
+        return information + _LEAST_VARIANCE
+
+
+def _variance(difference: F64, i: I64, j: I64) -> F64:
+    """Return the variance of s_i - s_j, from the columns C_.i - C_.j, (p,)."""
+    column = np.arange(len(i))
+    variance: F64 = difference[i, column] - difference[j, column]
+    return np.maximum(variance, _LEAST_VARIANCE)
+
+
+def _entropy(p: F64) -> F64:
+    """Compute the entropy of probabilities along the last axis, in bits."""
+    entropy: F64 = -(p * np.log2(np.maximum(p, 1e-300))).sum(axis=-1)
+    return entropy
+
+
+def _any_free_pair(
+    pairs: AskablePairs, free: Free, rng: np.random.Generator
+) -> tuple[int, int] | None:
+    """Find a free pair among all pairs, in random order; of very many pairs, none is looked for."""
+    if pairs.every is None:
+        return None
+    first, second = pairs.every
+    for row in rng.permutation(len(first)).tolist():
+        pair = int(first[row]), int(second[row])
+        if free(*pair):
+            return pair
+    return None
