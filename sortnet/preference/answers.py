@@ -35,6 +35,7 @@ class Answers:
             probability is a measurement; NaN in other rows.
         tied: (m,) whether the row is a tie of two items.
         event: (m,) the row of the answer in the table of judgements; -1 for a gold pair.
+        weight: (m,) the number of answers that each row counts for.
     """
 
     items: I64
@@ -45,6 +46,7 @@ class Answers:
     probit: F64
     tied: Bool
     event: I64
+    weight: F64
 
     def __len__(self) -> int:
         return len(self.items)
@@ -81,7 +83,7 @@ class Answers:
             return self
         items = np.array([*pairs], np.int64)
         m = len(items)
-        gold = _choices_of_two(items, np.ones(m), np.full(m, GOLD), np.full(m, -1))
+        gold = choices_of_two(items, np.ones(m), np.full(m, GOLD), np.full(m, -1))
         return joined([self, gold])
 
     def in_words(self, annotators: Collection[int]) -> Answers:
@@ -157,7 +159,7 @@ def _widened(answers: Answers, width: int) -> Answers:
     )
 
 
-def _choices_of_two(items: I64, for_first: F64, annotator: I64, event: I64) -> Answers:
+def choices_of_two(items: I64, for_first: F64, annotator: I64, event: I64) -> Answers:
     """Make choices of the better of two items.
 
     Args:
@@ -176,6 +178,7 @@ def _choices_of_two(items: I64, for_first: F64, annotator: I64, event: I64) -> A
         probit=np.full(m, np.nan),
         tied=np.zeros(m, np.bool_),
         event=event,
+        weight=np.ones(m),
     )
 
 
@@ -191,7 +194,7 @@ def _pair_choices(
     has_share = ~np.isnan(p) & (kind_of_row == "share")
     for_first = np.where(has_share, p, word)
     items = np.column_stack((table.left[rows], table.right[rows]))
-    choices = _choices_of_two(items, for_first, annotator, rows)
+    choices = choices_of_two(items, for_first, annotator, rows)
     is_within = (p > 1 - LARGEST_P) & (p < LARGEST_P) & (word != 0.5)
     is_measured = is_within & (kind_of_row == "measurement")
     probit = np.full(len(rows), np.nan)
@@ -223,6 +226,7 @@ def _set_choices(table: Judgements, rows: I64) -> list[Answers]:
         probit=np.full(m, np.nan),
         tied=np.zeros(m, np.bool_),
         event=rows,
+        weight=np.ones(m),
     )
     has_worst = worst >= 0
     rest = of_best.where(has_worst)

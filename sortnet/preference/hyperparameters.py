@@ -153,10 +153,11 @@ def _choose_share(
     base = _evidence(answers, [without, *smaller], annotators).max()
     evidence = _evidence_of_shares(answers, without, annotators)
     columns = linear
-    if squares is not None and _mean_evidence(evidence) > base:
+    if squares is not None:
         with_squares = replace(without, columns=squares)
         evidence_of_squares = _evidence_of_shares(answers, with_squares, annotators)
-        if _mean_evidence(evidence_of_squares) > _mean_evidence(evidence) + _SQUARES_GAIN:
+        to_beat = max(_mean_evidence(evidence), base) + _SQUARES_GAIN
+        if _mean_evidence(evidence_of_squares) > to_beat:
             evidence = evidence_of_squares
             columns = squares
     if _mean_evidence(evidence) < base:

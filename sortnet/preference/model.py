@@ -206,10 +206,12 @@ def likelihood(answers: Answers, s: F64, annotators: Annotators, nu: float) -> L
     odds = choice_odds(z, is_empty, nu)
     expected = odds.expected
     log_p = (answers.share * z).sum(axis=1) - odds.log_total + answers.tied * np.log(nu or 1.0)
-    residual = answers.share - expected
+    log_p *= answers.weight
+    residual = answers.weight[:, None] * (answers.share - expected)
     slope_of_place = factor[:, None] * residual
     # The first item of a pair gets 1, 1/2 or 0 of a choice; with ties the variance is smaller.
     weight = expected[edges.row, edges.a] * expected[edges.row, edges.b] - odds.tie[edges.row] / 4
+    weight *= answers.weight[edges.row]
     place_gap = answers.place[edges.row, edges.a] - answers.place[edges.row, edges.b]
     stiffness = np.zeros(len(answers))
     np.add.at(stiffness, edges.row, weight * place_gap**2)

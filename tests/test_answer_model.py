@@ -1,0 +1,331 @@
+"""The model of answers against brute force, finite differences and Bradley-Terry by scipy."""
+
+from dataclasses import replace
+from itertools import permutations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.optimize import minimize
+from scipy.special import log_expit, ndtri
+
+from sortnet.preference.answers import Answers
+from sortnet.preference.base import Judgement
+from sortnet.preference.hyperparameters import choose
+from sortnet.preference.judgement_table import Judgements
+from sortnet.preference.many_items import fit_many, fit_weights, sampled
+from sortnet.preference.model import (
+    SHARPNESS,
+    Annotators,
+    Columns,
+    Prior,
+    find_mode,
+    fit,
+    laplacian,
+    likelihood,
+)
+from sortnet.preference.session import Session
+
+NO_COLUMNS = np.empty((0, 0))
+
+
+def answers_of(*judgements, **probabilities):
+    table = Judgements.of(judgements)
+    return Answers.of_table(table, np.arange(len(table)), probabilities=probabilities)
+
+
+def without_columns(n, **facts):
+    return Prior(Columns(np.empty((n, 0))), **facts)
+
+
+def random_answers(rng, n, m):
+    """Pairs, ties, sets with and without a worst item, measurements; two annotators."""
+    judgements = []
+    for k in range(m):
+        items = rng.permutation(n)[: rng.integers(2, min(n, 5) + 1)].tolist()
+        who = "ann" if k % 3 else "model"
+        if len(items) == 2:
+            word = ["left", "right", "tie"][rng.integers(3)]
+            p = None
+            if who == "model" and word != "tie":
+                p = float(rng.uniform(0.5, 0.9) if word == "left" else rng.uniform(0.1, 0.5))
+            judgements.append(Judgement(who, *items, word, p=p))
+            continue
+        best, worst = rng.permutation(items)[:2].tolist()
+        further = tuple(items[2:])
+        if rng.random() < 0.2:
+            judgements.append(Judgement(who, *items[:2], "same", further=further))
+        else:
+            worst = worst if rng.random() < 0.7 else None
+            judgements.append(
+                Judgement(who, *items[:2], "best", further=further, best=best, worst=worst)
+            )
+    return answers_of(*judgements, model="measurement")
+
+
+def two_annotators():
+    average = Annotators.average(2)
+    return replace(
+        average,
+        reliability=np.array([1.3, 0.6]),
+        bias=np.array([0.4, -0.2]),
+        biased=np.array([True, True]),
+        scale=np.array([0.5, 1.0]),
+    )
+
+
+@given(st.integers(0, 10_000))
+def test_derivatives_are_those_of_finite_differences(seed):
+    rng = np.random.default_rng(seed)
+    n, nu, h = 5, 0.7, 1e-5
+    answers = random_answers(rng, n, 12)
+    annotators = two_annotators()
+    s = rng.standard_normal(n)
+    at = likelihood(answers, s, annotators, nu)
+
+    def value(scores=s, bias=annotators.bias, weight=nu):
+        return likelihood(answers, scores, replace(annotators, bias=bias), weight).value
+
+    for k in range(n):
+        step = h * np.eye(n)[k]
+        slope = (value(s + step) - value(s - step)) / (2 * h)
+        assert slope == pytest.approx(at.slope[k], abs=1e-6)
+        row = likelihood(answers, s + step, annotators, nu).slope
+        row = (row - likelihood(answers, s - step, annotators, nu).slope) / (2 * h)
+        assert np.allclose(-row, laplacian(answers, at.weight, n)[k], atol=1e-5)
+    for k in range(2):
+        step = h * np.eye(2)[k]
+        up, down = value(bias=annotators.bias + step), value(bias=annotators.bias - step)
+        own = answers.annotator == k
+        assert (up - down) / (2 * h) == pytest.approx(at.push[own].sum(), abs=1e-6)
+        stiffness = (2 * value() - up - down) / h**2
+        assert stiffness == pytest.approx(at.stiffness[own].sum(), abs=1e-3)
+    up, down = value(weight=nu * np.exp(h)), value(weight=nu * np.exp(-h))
+    assert (up - down) / (2 * h) == pytest.approx(at.ties.slope, abs=1e-6)
+
+
+@pytest.mark.parametrize("n", [2, 3, 4])
+def test_probabilities_of_all_answers_about_a_set_add_up_to_one(n):
+    scores = np.array([0.3, -1.2, 0.8, 0.1])[:n]
+    total = 0.0
+    if n == 2:
+        answers = [Judgement("a", 0, 1, word) for word in ("left", "right", "tie")]
+        nu = 0.6
+    else:
+        nu = 0.0
+        answers = [
+            Judgement("a", 0, 1, "best", further=tuple(range(2, n)), best=best, worst=worst)
+            for best, worst in permutations(range(n), 2)
+        ]
+    for judgement in answers:
+        at = likelihood(answers_of(judgement), scores, Annotators.average(1), nu)
+        total += np.exp(at.value)
+    assert total == pytest.approx(1.0)
+
+
+def test_words_alone_are_bradley_terry_as_scipy_fits_it():
+    rng = np.random.default_rng(3)
+    n, m = 8, 60
+    truth = rng.standard_normal(n)
+    i = rng.integers(n, size=m)
+    j = (i + rng.integers(1, n, size=m)) % n
+    first_wins = rng.random(m) < 1 / (1 + np.exp(-SHARPNESS * (truth[i] - truth[j])))
+    judgements = [
+        Judgement("a", int(a), int(b), "left" if wins else "right")
+        for a, b, wins in zip(i, j, first_wins, strict=True)
+    ]
+    winner, loser = np.where(first_wins, i, j), np.where(first_wins, j, i)
+
+    def minus_log_posterior(s):
+        log_p = log_expit(SHARPNESS * (s[winner] - s[loser]))
+        return -log_p.sum() + 0.5 * (s @ s) / 2.5
+
+    peer = minimize(minus_log_posterior, np.zeros(n), tol=1e-12).x
+    mode = find_mode(
+        answers_of(*judgements), without_columns(n, variance=2.5), Annotators.average(1)
+    )
+    assert np.allclose(mode.scores, peer, atol=1e-4)
+
+
+def test_the_posterior_of_three_items_is_near_the_exact_one():
+    """The exact posterior is by a grid over the scores of three items."""
+    judgements = [Judgement("a", 0, 1, "left")] * 3 + [Judgement("a", 1, 2, "left")] * 2
+    judgements += [Judgement("a", 0, 2, "right"), Judgement("a", 2, 1, "tie")]
+    answers = answers_of(*judgements)
+    prior = without_columns(3, variance=1.0)
+    posterior = fit(answers, prior, Annotators.average(1), seed=0)
+    axis = np.linspace(-4, 4, 61)
+    grid = np.stack(np.meshgrid(axis, axis, axis, indexing="ij"), axis=-1).reshape(-1, 3)
+    log_p = -0.5 * (grid**2).sum(axis=1)
+    nu = posterior.prior.tie
+    for row in range(len(answers)):
+        z = SHARPNESS * grid[:, answers.items[row]]
+        total = np.exp(z).sum(axis=1) + nu * np.exp(z.mean(axis=1))
+        chosen = np.log(nu) + z.mean(axis=1) if answers.tied[row] else z @ answers.share[row]
+        log_p += chosen - np.log(total)
+    p = np.exp(log_p - log_p.max())
+    p /= p.sum()
+    mean = p @ grid
+    sd = np.sqrt(p @ (grid - mean) ** 2)
+    assert np.allclose(posterior.scores, mean, atol=0.1)
+    assert np.allclose(np.sqrt(np.diag(posterior.covariance)), sd, rtol=0.1)
+
+
+def test_a_measurement_is_a_linear_regression():
+    """With measurements alone the posterior is exact: that of a linear model."""
+    p = [0.7, 0.6, 0.4]
+    pairs = [(0, 1), (1, 2), (0, 2)]
+    judgements = [
+        Judgement("m", *pair, "left" if x > 0.5 else "right", p=x)
+        for pair, x in zip(pairs, p, strict=True)
+    ]
+    scale = 0.5
+    annotators = replace(Annotators.average(1), scale=np.array([scale]))
+    posterior = fit(
+        answers_of(*judgements, m="measurement"), without_columns(3), annotators, seed=0
+    )
+    D = np.array([[1, -1, 0], [0, 1, -1], [1, 0, -1]])
+    precision = np.eye(3) + D.T @ D
+    expected = np.linalg.solve(precision, D.T @ (ndtri(p) / scale))
+    assert np.allclose(posterior.scores, expected)
+    assert np.allclose(posterior.covariance, np.linalg.inv(precision))
+
+
+def test_a_share_of_votes_counts_as_so_many_votes():
+    shared = fit(answers_of(Judgement("a", 0, 1, "left", p=0.75)), without_columns(2),
+                 Annotators.average(1), seed=0)  # fmt: skip
+    quarter = replace(
+        answers_of(*[Judgement("a", 0, 1, "left")] * 3, Judgement("a", 0, 1, "right")),
+        weight=np.full(4, 0.25),
+    )
+    counted = fit(quarter, without_columns(2), Annotators.average(1), seed=0)
+    assert np.allclose(shared.scores, counted.scores)
+
+
+def test_many_items_get_the_same_posterior_as_few():
+    rng = np.random.default_rng(0)
+    n = 60
+    columns = Columns(rng.standard_normal((n, 3)))
+    answers = random_answers(rng, n, 400)
+    prior = Prior(columns, variance=1.5, share=0.6)
+    annotators = two_annotators()
+    dense = fit(answers, prior, annotators, seed=0)
+    many = fit_many(answers, prior, annotators, seed=0)
+    assert np.allclose(dense.scores, many.scores, atol=0.02)
+    sd = np.sqrt(np.diag(dense.covariance))
+    assert many.draws.std(axis=0).mean() == pytest.approx(sd.mean(), rel=0.05)
+
+
+def test_weights_of_features_are_those_of_their_scores():
+    rng = np.random.default_rng(1)
+    X = rng.standard_normal((80, 2))
+    truth = X @ np.array([1.5, 0.0])
+    i = rng.integers(80, size=600)
+    j = (i + rng.integers(1, 80, size=600)) % 80
+    judgements = [
+        Judgement("a", int(a), int(b), "left" if truth[a] > truth[b] else "right")
+        for a, b in zip(i, j, strict=True)
+    ]
+    answers = answers_of(*judgements)
+    sample, prior, _ = sampled(answers, Prior(Columns(X)), seed=0)
+    prior, annotators, _ = choose(sample, prior, None, Annotators.average(1), seed=0)
+    weights = fit_weights(answers, replace(prior, columns=Columns(X)), annotators, seed=0)
+    assert weights.mean[0] > 5 * abs(weights.mean[1])
+    assert prior.share > 0.9
+
+
+@pytest.mark.parametrize("n, times", [(5, 1), (15, 1), (15, 5), (35, 1), (35, 3)])
+@pytest.mark.parametrize("n_noise", [0, 2])
+def test_a_chain_of_unanimous_answers_is_never_contradicted(n, times, n_noise):
+    rng = np.random.default_rng(n + times)
+    features = rng.standard_normal((n, n_noise)) if n_noise else None
+    session = Session(features, n, holdout=0.0)
+    links = [(k, k + 1) for k in range(n - 1)] * times
+    for k in rng.permutation(len(links)).tolist():
+        better, worse = links[k]
+        if rng.random() < 0.5:
+            session.tell(Judgement("ann", better, worse, "left"))
+        else:
+            session.tell(Judgement("ann", worse, better, "right"))
+    assert session.ranking().order.tolist() == list(range(n))
+
+
+def test_a_place_bias_is_zero_until_the_answers_earn_it():
+    def bias_after(p_first):
+        rng = np.random.default_rng(5)
+        session = Session(None, 30)
+        for _ in range(150):
+            left, right = rng.permutation(30)[:2].tolist()
+            p = p_first if rng.random() < 0.5 else float(left < right)
+            answer = "left" if rng.random() < p else "right"
+            session.tell(Judgement("ann", left, right, answer))
+        return session.ranking() and session.posterior.annotators.bias[0]
+
+    assert bias_after(0.5) == 0.0
+    assert bias_after(1.0) > 0.3
+
+
+def test_a_preference_for_the_middle_is_learned():
+    rng = np.random.default_rng(2)
+    x = rng.uniform(-1, 1, 60)
+    session = Session(x[:, None], 60)
+    for _ in range(300):
+        left, right = rng.permutation(50)[:2].tolist()
+        answer = "left" if abs(x[left]) < abs(x[right]) else "right"
+        session.tell(Judgement("ann", left, right, answer))
+    ranking = session.ranking()
+    unseen = np.arange(50, 60)
+    assert np.corrcoef(ranking.score[unseen], -np.abs(x[unseen]))[0, 1] > 0.8
+
+
+def test_an_annotator_who_answers_at_random_is_found():
+    rng = np.random.default_rng(4)
+    session = Session(None, 20)
+    for k in range(400):
+        left, right = rng.permutation(20)[:2].tolist()
+        who = f"person {k % 4}"
+        is_left = rng.random() < 0.5 if k % 4 == 3 else left < right
+        session.tell(Judgement(who, left, right, "left" if is_left else "right"))
+    reports = {report.name: report for report in session.reports(
+        [f"person {k}" for k in range(4)])}  # fmt: skip
+    session.refit()
+    reports = {r.name: r for r in session.reports([f"person {k}" for k in range(4)])}
+    assert reports["person 3"].reliability.high < 0.5
+    assert all(reports[f"person {k}"].reliability.low > 0.5 for k in range(3))
+
+
+@pytest.mark.parametrize("set_size", [2, 4, 6])
+def test_intervals_cover_the_true_ranks(set_size):
+    """Mean over five draws: 150 intervals, of which nine in ten are to hold."""
+    covered = []
+    for seed in range(5):
+        rng = np.random.default_rng(seed)
+        truth = rng.standard_normal(30)
+        session = Session(None, 30, seed=seed, set_size=set_size)
+        for _ in range(90):
+            question = session.ask("ann")[0]
+            noisy = truth[list(question.items)] + rng.normal(0, 0.6, len(question.items))
+            if len(question.items) == 2:
+                answer = question.answered("ann", "left" if noisy[0] > noisy[1] else "right")
+            else:
+                answer = question.answered_by_place("ann", int(noisy.argmax()), int(noisy.argmin()))
+            session.tell(answer)
+        ranking = session.ranking()
+        rank = np.empty(30, int)
+        rank[np.argsort(-truth)] = np.arange(1, 31)
+        covered.append(np.mean((ranking.low <= rank) & (rank <= ranking.high)))
+    assert np.mean(covered) >= 0.82
+
+
+def test_a_useless_feature_does_not_make_intervals_narrow():
+    rng = np.random.default_rng(0)
+    session = Session(rng.standard_normal((303, 1)), 303)
+    truth = rng.standard_normal(303)
+    for _ in range(8):
+        left, right = rng.permutation(303)[:2].tolist()
+        session.tell(
+            Judgement("ann", left, right, "left" if truth[left] > truth[right] else "right")
+        )
+    ranking = session.ranking()
+    assert np.mean(ranking.high - ranking.low) > 200
