@@ -167,8 +167,6 @@ def _hash(*values: Any) -> str:
 def _queries(
     items: Items, votes: Comparisons, weights: Mapping[str, float], source: Source
 ) -> Queries:
-    items: Items, votes: Comparisons, weights: Mapping[str, float], source: Source
-) -> Queries:
     """Make queries with the items as documents, and the weighted votes as soft judgements.
 
     A soft judgement is the probability that the left document is better.
