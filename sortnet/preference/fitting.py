@@ -49,13 +49,15 @@ class Fits(NamedTuple):
     Attributes:
         choosing: the posterior without the hold-out, which chooses questions.
         all: the posterior of all answers, which ranks.
-        at: the number of events.
+        at: the number of events of `choosing`.
+        all_at: the number of events of `all`, which is fitted only when a ranking is wanted.
         milestone: the number of first events from which the hyperparameters were chosen.
     """
 
     choosing: Posterior
     all: Posterior
     at: int
+    all_at: int
     milestone: int
 
 
@@ -116,14 +118,14 @@ class SessionFitting:
     def refit(self) -> None:
         """Fit to all events so far, unless the last fit is up to date."""
         with self._fitting:
-            if self.behind:
-                self._renew()
+            if self.behind or self.fits.all_at != self.fits.at:
+                self._renew(ranking=True)
 
     def fit_if_due(self) -> None:
         """Fit before a question is chosen, if a fit is due and no other thread fits."""
         if self.due and self._fitting.acquire(blocking=False):
             try:
-                self._renew()
+                self._renew(ranking=False)
             finally:
                 self._fitting.release()
 
@@ -164,33 +166,39 @@ class SessionFitting:
 
         The last such fit is remembered until the next fit of the session.
         """
-        if self._part_at != self.fits.at:
+        fits = self.fits
+        if self._part_at != fits.all_at:
             with self._lock:
-                answers = self._history.answers(self.fits.at)
-            rng = np.random.default_rng(self._seed + self.fits.at)
-            is_drawn = rng.random(self.fits.at) < share
+                answers = self._history.answers(fits.all_at)
+            rng = np.random.default_rng(self._seed + fits.all_at)
+            is_drawn = rng.random(fits.all_at) < share
             is_out = is_drawn[answers.event]
-            fitted = self.fits.all
+            fitted = fits.all
             rest = answers.where(~is_out).with_gold(self._study.gold_pairs())
             posterior = self._posterior(
-                rest, fitted.prior, fitted.annotators, fitted.scores, self.fits.at
+                rest, fitted.prior, fitted.annotators, fitted.scores, fits.all_at
             )
             is_choice = (answers.direction > 0) & (answers.share.max(axis=1, initial=0.0) > 0.5)
             self._part = posterior, answers.where(is_out & is_choice)
-            self._part_at = self.fits.at
+            self._part_at = fits.all_at
         return self._part
 
-    def _renew(self) -> None:
-        """Fit to all events so far, and replace the last fits."""
-        fits = self._fit(self.fits)
+    def _renew(self, *, ranking: bool) -> None:
+        """Fit to all events so far, and replace the last fits.
+
+        Args:
+            ranking: whether to fit the posterior that ranks, too.
+        """
+        fits = self._fit(self.fits, ranking=ranking)
         with self._lock:
             self.fits = fits
 
-    def _fit(self, before: Fits | None) -> Fits:
+    def _fit(self, before: Fits | None, *, ranking: bool = True) -> Fits:
         """Fit to all events so far.
 
         Args:
             before: the last fits; None for the first.
+            ranking: whether to fit the posterior that ranks, too.
         """
         with self._lock:
             at = len(self._history.events)
@@ -208,11 +216,12 @@ class SessionFitting:
         else:
             prior, annotators = self._chosen(last_milestone, n_annotators)
         choosing = self._posterior(usable, prior, annotators, start, at)
-        is_same = len(everything) == len(usable)
-        ranking = choosing
-        if not is_same:
-            ranking = self._posterior(everything, prior, annotators, start, at)
-        return Fits(choosing, ranking, at, last_milestone)
+        if len(everything) == len(usable):
+            return Fits(choosing, choosing, at, at, last_milestone)
+        if before is not None and not ranking:
+            return Fits(choosing, before.all, at, before.all_at, last_milestone)
+        of_all = self._posterior(everything, prior, annotators, start, at)
+        return Fits(choosing, of_all, at, at, last_milestone)
 
     def _posterior(
         self, answers: Answers, prior: Prior, annotators: Annotators, start: F64 | None, at: int

@@ -67,7 +67,9 @@ def choose(
     rng = np.random.default_rng(seed)
     linear = prior.columns
     answers, annotators = _in_words_where_better(answers, prior, annotators, rng)
-    for _ in range(2):
+    # Without features and measurements the variance depends on no other hyperparameter.
+    n_rounds = 2 if linear.width or answers.is_measured.any() else 1
+    for _ in range(n_rounds):
         if answers.is_measured.any():
             prior, annotators = _choose_scale(answers, prior, annotators)
         prior = _choose_variance(answers, prior, annotators)

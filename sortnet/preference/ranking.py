@@ -165,11 +165,12 @@ class SessionRanking:
 
     def _state(self) -> _SessionState:
         """Hold the lock, and copy the parts of the session's state that `remaining` needs."""
+        check = self._check_holdout()  # before the lock: it may need a fit
         with self._lock:
             n_models = len(self._fitting.models())
             return _SessionState(
                 posterior=self._fitting.fits.all,
-                check=self._check_holdout(),
+                check=check,
                 n_votes=self._history.n_votes,
                 n_free=self._n_free_questions(),
                 n_answers=self._history.seen.copy(),
@@ -216,15 +217,17 @@ class SessionRanking:
         return ceil(n_free_pairs / n_pairs_per_question)
 
     def _check_holdout(self) -> Check:
-        """Check the model by answers that it was not fitted to; the lock must be held.
+        """Check the model by answers that it was not fitted to.
 
         The answers are the hold-out. If a session has at least 30 answers but no hold-out, a fifth
         of the answers is left out of a fit instead.
         """
         fits = self._fitting.fits
-        answers = self._history.checking_answers(holdout=True)
+        with self._lock:
+            answers = self._history.checking_answers(holdout=True)
+            n_votes = self._history.n_votes
         posterior = fits.choosing
-        left_out = not len(answers) and self._history.n_votes >= NO_HOLDOUT
+        left_out = not len(answers) and n_votes >= NO_HOLDOUT
         if left_out:
             posterior, answers = self._fitting.without_a_part(_LEFT_OUT)
         p = _p_of_best(posterior, answers)
