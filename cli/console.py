@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import logging
 import os
 import shutil
@@ -10,13 +11,13 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, redirect_stderr, redirect_stdout
 from pathlib import Path
-from typing import IO
+from typing import IO, cast
 
 import click
 
 from sortnet.core import Progress
 from sortnet.files import write_file
-from sortnet.messages import cut, printable
+from sortnet.messages import cut, printable, printable_lines
 
 BAR = 20  # length of a table's longest bar, in characters
 LEAST_BAR = 8  # length of the longest bar if the line is too short for a longer bar
@@ -27,11 +28,14 @@ _SHORTEST_CELL = 12  # fewest characters to which a cell is cut
 def put(text: str = "", *, err: bool = False, bold: bool = False) -> None:
     """Print a line on stdout; in a terminal the line is above the spinner line of `progress`.
 
+    Characters that a terminal must not get from data are replaced.
+
     Args:
         err: whether the line is printed on stderr instead.
         bold: whether the line is bold in a terminal.
     """
     stream = sys.stderr if err else sys.stdout
+    text = printable_lines(text)
     if bold and stream.isatty():
         text = click.style(text, bold=True)
     # `click.echo` would bypass rich and write into the spinner line.
@@ -137,11 +141,12 @@ def progress() -> Iterator[Progress]:
     from rich.progress import Progress as Bar
     from rich.progress import SpinnerColumn, TextColumn, TimeElapsedColumn
 
-    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+    description = TextColumn("{task.description}", markup=False)  # a text may have brackets
+    columns = (SpinnerColumn(), description, TimeElapsedColumn())
     console = Console(stderr=True)
     with Bar(*columns, console=console, transient=True, redirect_stdout=sys.stdout.isatty()) as bar:
         task = bar.add_task("")
-        yield lambda text: bar.update(task, description=text)
+        yield lambda text: bar.update(task, description=printable(text))
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[str]], left: int = 1) -> list[str]:
@@ -219,8 +224,19 @@ def print_table(header: Sequence[str], rows: Sequence[Sequence[str]], left: int 
         put(line)
 
 
+class _PrintableLines(io.TextIOBase):
+    """Write texts to stdout, without characters that a terminal must not get from data."""
+
+    def write(self, text: str) -> int:
+        sys.stdout.write(printable_lines(text))
+        return len(text)
+
+
 def write_output(to: str, write: Callable[[IO[str]], object]) -> None:
     """Write text to a file in one step, or to stdout; an incomplete file never appears.
+
+    A terminal gets no control characters and no marks of the writing direction. Files and pipes
+    get the text as it is, because programs read them.
 
     Args:
         to: path of the file; `-`: stdout.
@@ -230,7 +246,7 @@ def write_output(to: str, write: Callable[[IO[str]], object]) -> None:
         SortNetError: if the disk is full or the file cannot be written.
     """
     if to == "-":
-        write(sys.stdout)
+        write(cast(IO[str], _PrintableLines()) if sys.stdout.isatty() else sys.stdout)
         return
 
     def write_text(path: Path) -> None:

@@ -7,6 +7,7 @@ import re
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -22,6 +23,17 @@ if TYPE_CHECKING:
     from sortnet.preference.goal import Goal
 
 LARGEST_TOP = 10**6  # most top items of a goal
+FORMAT_HELP = "Output format; default: by the end of --output, else {}."
+# {end of the name of an output file: its format}
+_FORMAT_OF_SUFFIX = {
+    ".csv": "csv",
+    ".tsv": "tsv",
+    ".json": "json",
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".parquet": "parquet",
+    ".trec": "trec",
+}
 
 C = TypeVar("C", bound=Callable[..., Any])
 
@@ -262,6 +274,32 @@ def output_option(*names: str, inputs: Sequence[str] = (), **options: Any) -> Ca
         return add_option(_checking_output(command, name, inputs))
 
     return add
+
+
+def format_of(form: str | None, output: str, choices: Sequence[str]) -> str | None:
+    """Return the format of an output file: the typed format, or else by the end of its name.
+
+    Args:
+        form: the format that was typed, or None.
+        output: the path of the file, or `-`.
+        choices: the formats that the command writes.
+
+    Returns:
+        The format; None if the name ends in no format.
+
+    Raises:
+        click.UsageError: if the name ends in a format that the command does not write.
+
+    >>> format_of(None, "j.CSV", ["jsonl", "csv"]), format_of("jsonl", "j.csv", ["jsonl", "csv"])
+    ('csv', 'jsonl')
+    """
+    if form is not None:
+        return form
+    form = _FORMAT_OF_SUFFIX.get(Path(output).suffix.lower())
+    if form is None or form in choices:
+        return form
+    formats = ", ".join(choices)
+    raise click.UsageError(f"--output {output!r}: the formats are {formats}: give --format")
 
 
 def _checking_output(command: C, name: str, inputs: Sequence[str]) -> C:

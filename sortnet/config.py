@@ -251,7 +251,7 @@ class Settings:
         unknown = sorted(set(names) - set(valid_names))
         if unknown:
             raise DataError(
-                f"a ranker of kind {self.kind} has no setting {unknown[0]!r}; "
+                f"a ranker of kind {self.kind} has no setting {str(unknown[0])!r}; "
                 f"known are {', '.join(valid_names)}"
             )
 

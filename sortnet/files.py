@@ -20,6 +20,7 @@ from types import UnionType
 from typing import TYPE_CHECKING, Any, BinaryIO, Literal, Union, cast, get_args, get_origin
 
 from sortnet.errors import DataError, ModelError, SortNetError
+from sortnet.messages import python_values
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -31,6 +32,7 @@ PARTS_OF_A_FOLD = ("train", "vali", "valid", "validation", "test")
 # programs find the notes in the log, since a warning is for a fault that the program can correct.
 _LOG = logging.getLogger("sortnet")
 _KINDS = {
+    stat.S_IFREG: "a file",
     stat.S_IFDIR: "a folder",
     stat.S_IFIFO: "a pipe",
     stat.S_IFSOCK: "a socket",
@@ -86,10 +88,22 @@ def refuse_irregular(
     """
     status = path.stat()
     if not stat.S_ISREG(status.st_mode):
-        kind = _KINDS.get(stat.S_IFMT(status.st_mode), "special")
-        raise error(f"{path}: is {kind}, not a file")
+        raise error(f"{path}: is {kind_of(path)}, not a file")
     if most is not None and status.st_size > most:
         raise error(f"{path}: has {status.st_size:,} bytes; the limit is {most:,}")
+
+
+def kind_of(path: Path) -> str:
+    """Name what a path is, for a message: `a file`, `a folder`, `a pipe`, ...; links are followed.
+
+    >>> kind_of(Path("/dev/null")), kind_of(Path("/no/such/file"))
+    ('a device', 'no file')
+    """
+    try:
+        mode = path.stat().st_mode
+    except OSError:
+        return "no file"
+    return _KINDS.get(stat.S_IFMT(mode), "special")
 
 
 def note_unfinished(place: str) -> None:
@@ -332,7 +346,7 @@ def refuse_folder(to: str) -> None:
     if _HAS_PASSWORD.search(to):
         raise SortNetError(f"cannot write {to!r}: {_STORE_INSTEAD}")
     if path.exists() and not path.is_dir():
-        raise SortNetError(f"cannot write {to!r}: that is a file, not a folder")
+        raise SortNetError(f"cannot write {to!r}: that is {kind_of(path)}, not a folder")
     if not Path(os.path.realpath(path)).parent.is_dir():
         missing = f"there is no folder {str(path.parent)!r}: make it first"
         raise SortNetError(f"cannot make {to!r}: {missing}")
@@ -425,7 +439,7 @@ def shown(value: object) -> str:
     """
     brief = reprlib.Repr()
     brief.maxstring = _SHOWN
-    return brief.repr(value)[:_SHOWN]
+    return brief.repr(python_values(value))[:_SHOWN]
 
 
 def plain(value: Any) -> Any:

@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import logging
 import re
+from itertools import islice
+from typing import Any
 
-# Control characters, line and paragraph separators, bidirectional overrides, and lone surrogates,
-# which a terminal must not get from data.
-_UNSAFE = re.compile("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+# Control characters, marks, overrides and isolates of the writing direction, line and paragraph
+# separators, and lone surrogates, which a terminal must not get from data.
+_UNSAFE = re.compile(
+    "[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
+)
+_LONGEST_ARRAY = 1000  # values of a list or an array that are converted
 
 ANSWERED = "that pair was already answered elsewhere: this answer does not count"
 
@@ -30,6 +35,26 @@ def cut(text: str, width: int) -> str:
     return text if len(text) <= width else f"{text[: width - 3]}..."
 
 
+def python_values(value: Any) -> Any:
+    """Convert numpy's numbers, texts and short arrays to Python's, also within lists and dicts.
+
+    Python writes such values for a message as a user has typed them.
+
+    >>> import numpy as np
+    >>> python_values([np.int64(3), {"a": np.str_("x")}])
+    [3, {'a': 'x'}]
+    """
+    if type(value).__module__ == "numpy" and hasattr(value, "tolist"):
+        if value.dtype.kind in "mM":  # dates and durations
+            return str(value)
+        return value.tolist() if value.size <= _LONGEST_ARRAY else value
+    if type(value) in (list, tuple, set, frozenset):
+        return type(value)(python_values(item) for item in islice(value, _LONGEST_ARRAY))
+    if type(value) is dict:
+        return {python_values(key): python_values(item) for key, item in value.items()}
+    return value
+
+
 def printable(line: str) -> str:
     """Replace characters that move the cursor or change the writing direction.
 
@@ -39,6 +64,15 @@ def printable(line: str) -> str:
     return _UNSAFE.sub("\ufffd", line)
 
 
+def printable_lines(text: str) -> str:
+    """Make each line of a text printable; line feeds are kept.
+
+    >>> printable_lines("a\\x1b[2J\\nb")
+    'a\ufffd[2J\\nb'
+    """
+    return "\n".join(map(printable, text.split("\n")))
+
+
 def note(text: str) -> None:
     """Log a note in the log `sortnet`, which the commands print on stderr."""
-    logging.getLogger("sortnet").warning("%s", text)
+    logging.getLogger("sortnet").warning("%s", printable(text))

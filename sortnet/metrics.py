@@ -450,17 +450,17 @@ class Metric:
     def __post_init__(self) -> None:
         """Refuse values that the measure cannot have; set the gain of a measure with fixed gain."""
         if self.kind not in MEASURES:
-            raise MetricError(f"unknown metric {self.kind!r}; {_known_measures()}")
+            raise MetricError(f"unknown metric {str(self.kind)!r}; {_known_measures()}")
         if self.cutoff is None and self.row.needs_cutoff:
-            raise MetricError(f"metric {self.kind!r} needs a cutoff, as in {self.kind}@10")
+            raise MetricError(f"metric {str(self.kind)!r} needs a cutoff, as in {self.kind}@10")
         if self.cutoff is not None and (self.row.of_pairs or self.row.whole):
             raise MetricError(f"metric {self.name!r}: {self.kind} has no cutoff")
         if self.cutoff is not None and self.cutoff < 1:
             raise MetricError(f"metric {self.name!r}: the cutoff must be 1 or more")
         if self.gain not in get_args(Gain):
-            raise MetricError(f"unknown gain {self.gain!r}; known are exp and linear")
+            raise MetricError(f"unknown gain {str(self.gain)!r}; known are exp and linear")
         if self.discount not in get_args(Discount):
-            raise MetricError(f"unknown discount {self.discount!r}; known are log2 and letor")
+            raise MetricError(f"unknown discount {str(self.discount)!r}; known are log2 and letor")
         if not 1 <= self.relevant_from < 2**31:
             raise MetricError(f"relevant-from must be from 1 to 2^31 - 1, got {self.relevant_from}")
         if self.row.gain is not None:
@@ -576,7 +576,9 @@ def average(values: F64, empty: Empty = "zero", *, of: str = "data") -> float:
     """
     n_empty = count_empty(values)
     if empty not in get_args(Empty):
-        raise MetricError(f"unknown rule {empty!r} for empty queries; known: zero|skip|one|error")
+        raise MetricError(
+            f"unknown rule {str(empty)!r} for empty queries; known: zero|skip|one|error"
+        )
     if empty == "error" and n_empty:
         raise MetricError(f"{of}: {n_empty} of {len(values)} queries have no relevant document")
     if len(values) == 0 or (empty == "skip" and n_empty == len(values)):

@@ -23,6 +23,7 @@ from typing import Any, TypeVar, cast
 from threadpoolctl import ThreadpoolController, threadpool_limits
 
 from sortnet.errors import DataError
+from sortnet.messages import python_values
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 _T = TypeVar("_T")
@@ -113,7 +114,9 @@ def limit_threads(n_jobs: int | None) -> Iterator[None]:
         yield
         return
     if not isinstance(n_jobs, Integral) or n_jobs == 0:
-        raise DataError(f"n_jobs must be None, a number of threads or -1, got {n_jobs!r}")
+        raise DataError(
+            f"n_jobs must be None, a number of threads or -1, got {python_values(n_jobs)!r}"
+        )
     import numba
     import torch
 

@@ -1,9 +1,12 @@
-"""Show progress in one line of a terminal, or below a notebook's cell."""
+"""Show progress in one line of a terminal, below a notebook's cell, or in the log elsewhere."""
 
 from __future__ import annotations
 
+import logging
+import math
 import os
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, TypeAlias
@@ -12,8 +15,9 @@ from sortnet.core import Progress
 from sortnet.messages import cut, printable
 
 # A function is called with each text; False shows nothing; None and True show each text in a
-# terminal or a notebook.
+# terminal or a notebook, or log some of the texts elsewhere.
 ProgressOption: TypeAlias = Callable[[str], None] | bool | None
+_LOG_SECONDS = 10.0  # seconds between two lines of the log
 
 
 @contextmanager
@@ -23,9 +27,12 @@ def shown_progress(option: ProgressOption = None) -> Iterator[Progress]:
     Args:
         option: a function that is called with each text. If False, nothing is shown. If None or
             True, the last text is shown below a notebook's cell, or in the terminal of stderr.
+            Elsewhere the first text, the last text, and a text every ten seconds are logged.
+
+    The notes of a KeyboardInterrupt are shown, too, and stay.
     """
     if callable(option):
-        yield option
+        yield from _in_function(option)
         return
     if option is False:
         yield lambda text: None
@@ -36,7 +43,7 @@ def shown_progress(option: ProgressOption = None) -> Iterator[Progress]:
     elif sys.stderr is not None and sys.stderr.isatty():
         yield from _in_terminal()
     else:
-        yield lambda text: None
+        yield from _in_log()
 
 
 def _notebook_display() -> Callable[..., Any] | None:
@@ -50,8 +57,24 @@ def _notebook_display() -> Callable[..., Any] | None:
     return display  # type: ignore[no-any-return,unused-ignore]
 
 
+def _in_function(show: Progress) -> Iterator[Progress]:
+    """Yield the caller's function, which gets the notes of an interrupt, too."""
+    try:
+        yield show
+    except KeyboardInterrupt as error:
+        for text in _notes(error):
+            show(text)
+        raise
+
+
+def _notes(error: BaseException) -> list[str]:
+    """Return the notes of an exception, which tell what is kept."""
+    return list(getattr(error, "__notes__", ()))
+
+
 def _in_notebook(display: Callable[..., Any]) -> Iterator[Progress]:
     """Yield a function that replaces the text below a notebook's cell; clear it at the end."""
+    last_text = ""
     handle = display({"text/plain": ""}, raw=True, display_id=True)
 
     def show(text: str) -> None:
@@ -59,8 +82,11 @@ def _in_notebook(display: Callable[..., Any]) -> Iterator[Progress]:
 
     try:
         yield show
+    except KeyboardInterrupt as error:
+        last_text = "\n".join(_notes(error))
+        raise
     finally:
-        show("")
+        show(last_text)
 
 
 def _in_terminal() -> Iterator[Progress]:
@@ -80,6 +106,42 @@ def _in_terminal() -> Iterator[Progress]:
 
     try:
         yield show
+    except KeyboardInterrupt as error:
+        for text in _notes(error):
+            sys.stderr.write(f"{erase}{printable(text)}\n")
+        raise
     finally:
         sys.stderr.write(erase)
         sys.stderr.flush()
+
+
+def _in_log() -> Iterator[Progress]:
+    """Yield a function that logs the first text, a text every ten seconds, and the last text."""
+    next_time = -math.inf
+    waiting_text: str | None = None  # the last text, unless it is logged
+
+    def show(text: str) -> None:
+        nonlocal next_time, waiting_text
+        waiting_text = text
+        if time.monotonic() >= next_time:
+            _log(text)
+            waiting_text = None
+            next_time = time.monotonic() + _LOG_SECONDS
+
+    try:
+        yield show
+    except KeyboardInterrupt as error:
+        for text in _notes(error):
+            _log(text)
+        raise
+    if waiting_text is not None:
+        _log(waiting_text)
+
+
+def _log(text: str) -> None:
+    """Log a text in the log `sortnet`, or print it on stderr if the program handles no logs."""
+    logger = logging.getLogger("sortnet")
+    if logger.hasHandlers():
+        logger.info("%s", printable(text))
+    elif sys.stderr is not None:
+        print(f"sortnet: {printable(text)}", file=sys.stderr, flush=True)

@@ -13,6 +13,7 @@ from collection_helpers import ON_SQLITE, Clock, answer_lease, made_items, quest
 from sortnet.errors import DataError, SortNetError
 from sortnet.preference import Judgement
 from sortnet.preference.base import SET_FIELDS
+from sortnet.preference.study import Decision
 from store import Collection, Store
 from store.collections.judgement_cells import CELL_READERS
 from store.collections.judgement_files import (
@@ -542,6 +543,24 @@ def test_a_file_of_another_program_needs_items_and_best_only(store: Store, tmp_p
     assert import_judgements(collection, path) == Imported(0, 1)
     (answer,) = collection.judgements()
     assert (answer.items, answer.best, answer.worst) == ((2, 0, 1), 0, None)
+
+
+@ON_SQLITE
+def test_a_file_lacks_no_worst_item_that_the_collection_asks_for(
+    store: Store, tmp_path: Path
+) -> None:
+    store.add_items("args", made_items(4))
+    collection = store.collection("args")
+    line = '{"id": "a", "annotator": "ana", "items": ["i0", "i1", "i2"], "best": "i0"}'
+    path = write(tmp_path, "f.jsonl", line)
+    import_judgements(collection, path)
+    collection.decide(Decision("set-size", amount=4))
+    assert import_judgements(collection, path) == Imported(0, 1)  # stored before it was asked for
+    path = write(tmp_path, "f.jsonl", line + "\n" + line.replace('"a"', '"b"'))
+    with pytest.raises(DataError, match=r"line 2: .* names the best item and not the worst"):
+        import_judgements(collection, path)
+    collection.decide(Decision("worst", amount=0))
+    assert import_judgements(collection, path) == Imported(1, 1)
 
 
 @ON_SQLITE

@@ -191,9 +191,9 @@ def test_events_added_together_leave_what_they_leave_one_by_one() -> None:
         single.add(Judgements.of([event]))
         if k % 50 == 0:  # some annotators are looked up early, others at the end
             single.last(event.annotator)
-            single.holdout_pairs("p0")
+            single.holdout_questions("p0")
     for who in single.annotators:
-        for name in ("last", "undone", "answered", "pairs_of", "holdout_pairs"):
+        for name in ("last", "undone", "answered", "pairs_of", "holdout_questions"):
             assert getattr(together, name)(who) == getattr(single, name)(who)
         drawn = [
             history.draw_once(who, np.random.default_rng(3), but_last=2)

@@ -16,6 +16,7 @@ import pytest
 from cli_helpers import done, fault, invoke
 from forked_processes import Forked, ForkedScript
 from language_model_server import Model, serving
+from PIL import Image
 from result_helpers import value_of
 from starlette.responses import JSONResponse, RedirectResponse, Response, StreamingResponse
 
@@ -406,17 +407,17 @@ def test_options_that_do_not_go_together_are_refused():
 
 
 def test_images_go_with_the_prompt(tmp_path):
-    Path("a.png").write_bytes(b"png")
+    Image.new("RGB", (2, 2)).save("a.png")
     side = {"id": "a", "text": None, "image": str(Path("a.png").resolve()), "shown": {}}
     pair = {"question": "Which?", "instructions": "", "left": side}
     pair["right"] = {**side, "image": None}
     [message] = Prompt().messages(pair)
     kinds = [part["type"] for part in message["content"]]
     assert kinds == ["text", "text", "image_url"]
-    assert message["content"][2]["image_url"]["url"] == "data:image/png;base64,cG5n"
+    assert message["content"][2]["image_url"]["url"].startswith("data:image/png;base64,iVBORw0KGgo")
     with pytest.raises(SortNetError, match="item 'a' is a sound"):
         Prompt().messages({**pair, "right": {**side, "image": None, "audio": "a.wav"}})
-    with pytest.raises(SortNetError, match=r"b\.png: No such file"):
+    with pytest.raises(SortNetError, match=r"item 'a': .*b\.png: there is no such file"):
         Prompt().messages({**pair, "left": {**side, "image": str(tmp_path / "b.png")}})
 
 

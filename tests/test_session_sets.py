@@ -11,12 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sortnet.errors import JudgementError
-from sortnet.preference.base import Judgement, Question
+from sortnet.preference.base import Judgement, Pair, Question, unordered_pair
 from sortnet.preference.goal import Goal
 from sortnet.preference.history import History
 from sortnet.preference.judgement_table import Judgements
 from sortnet.preference.session import Session
-from sortnet.preference.set_choice import set_information
+from sortnet.preference.set_choice import predict_best, set_information
 from sortnet.preference.study import Decision, study_of
 
 
@@ -42,20 +42,17 @@ def asked(session: Session, n_questions: int, people: int = 2) -> list[tuple[str
 
 @pytest.mark.parametrize("goal", [Goal(), Goal(top=5)], ids=["order", "top"])
 @pytest.mark.parametrize("size", [3, 4, 6])
-def test_nobody_compares_an_item_with_itself_or_a_pair_twice(size, goal):
+def test_each_question_has_the_size_of_the_session_and_a_pair_that_is_new_to_its_annotator(
+    size, goal
+):
     session = Session(None, 30, seed=1, set_size=size, goal=goal, repeats=0.0)
     questions = asked(session, 40)
-    for annotator in ("person-0", "person-1"):
-        answers = [answered(q, who) for who, q in questions if who == annotator]
-        pairs = [frozenset(pair) for answer in answers for pair in answer.comparisons()]
-        assert len(pairs) == len({*pairs})
-    for _, question in questions:
-        assert len({*question.items}) == len(question.items)
-        if question.strategy == "random":
-            assert len(question.items) == 2
-        else:  # late in a session few further items are free
-            assert 3 <= len(question.items) <= size
-    assert {len(question.items) for _, question in questions[:8]} <= {2, size}
+    compared: dict[str, set[Pair]] = {"person-0": set(), "person-1": set()}
+    for annotator, question in questions:
+        assert len({*question.items}) == len(question.items) == size
+        assert not {*question.pairs} <= compared[annotator]
+        comparisons = answered(question, annotator).comparisons()
+        compared[annotator].update(unordered_pair(*comparison) for comparison in comparisons)
 
 
 def test_every_pair_of_few_items_can_be_compared_though_sets_leave_some_out():
@@ -296,3 +293,77 @@ def test_counts_after_undos_are_those_of_the_answers_that_are_left(seed):
     expected = fresh.votes(len(kept)).comparisons()
     np.testing.assert_array_equal(votes.left, expected.left)
     np.testing.assert_array_equal(votes.target, expected.target)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_all_questions_of_a_session_have_one_size_but_in_a_smaller_group(seed: int) -> None:
+    """Hold-out, repeats, overlap, gold, skipped and informative questions, up to the last."""
+    groups = ["a"] * 24 + ["b"] * 3 + ["c"] * 2
+    gold = [Decision("gold", item=k, other=k + 1) for k in range(5, 12)]
+    study = study_of([*gold, Decision("gold-rate", amount=0.2), Decision("overlap", amount=2)])
+    session = Session(
+        None, 29, seed=seed, set_size=4, groups=groups, holdout=0.3, repeats=0.2, study=study
+    )
+    rng = np.random.default_rng(seed)
+    strategies = set()
+    # Answers about pairs, from before the size was changed, are neither repeated nor completed.
+    for number in range(3):
+        session.tell(Judgement("cy", number, number + 1, "left"))
+    for number in range(90):
+        annotator = "abc"[number % 2]
+        questions = session.ask(annotator)
+        if not questions:
+            continue
+        (question,) = questions
+        strategies.add(question.strategy)
+        group = groups[question.left]
+        assert len(question.items) == min(4, groups.count(group)), question
+        if rng.random() < 0.1:
+            session.tell(question.answered(annotator, "skip"))
+        elif question.further:
+            ordered = sorted(question.items)
+            places = [question.items.index(item) for item in (ordered[-1], ordered[0])]
+            session.tell(question.answered_by_place(annotator, *places))
+        else:
+            session.tell(
+                question.answered(annotator, "left" if question.left > question.right else "right")
+            )
+    assert {"random", "repeat", "overlap", "gold"} <= strategies
+
+
+def test_the_hold_out_of_a_session_of_fours_checks_the_model() -> None:
+    session = Session(None, 20, seed=1, set_size=4, holdout=0.5, repeats=0.0)
+    n_holdout = 0
+    while n_holdout < 12:
+        (question,) = session.ask("ana")
+        best = max(range(4), key=question.items.__getitem__)
+        worst = min(range(4), key=question.items.__getitem__)
+        session.tell(question.answered_by_place("ana", best, worst))
+        n_holdout += question.strategy == "random"
+    remaining = session.remaining()
+    assert remaining.holdout_n == 12
+    assert 0.25 < remaining.holdout_right <= 1 and 0.25 < remaining.holdout_expected < 1
+
+
+def test_the_predicted_best_of_a_set_is_as_often_named_as_it_is_expected() -> None:
+    """Answers are drawn by utilities with normal noise, of scores drawn from the prior."""
+    rng = np.random.default_rng(5)
+    session = Session(None, 40, seed=5, set_size=4, holdout=0.0, repeats=0.0)
+    scores = rng.normal(size=40)
+
+    def answer(question: Question) -> Judgement:
+        utilities = scores[[*question.items]] + rng.normal(size=4) / np.sqrt(2)
+        best, *_, worst = np.argsort(-utilities).tolist()
+        return question.answered_by_place("ana", best, worst)
+
+    for _ in range(120):
+        (question,) = session.ask("ana")
+        session.tell(answer(question))
+    session.refit()
+    sets = [rng.permutation(40)[:4].tolist() for _ in range(1500)]
+    asked = [Question(i, j, "random", 1.0, further=(k, m)) for i, j, k, m in sets]
+    answers = Judgements.of([answer(question) for question in asked])
+    p, is_right = predict_best(session.posterior, answers)
+    standard_error = float(np.sqrt(np.mean(p * (1 - p)) / len(p)))
+    assert abs(p.mean() - is_right.mean()) < 0.05 + 2 * standard_error
+    assert is_right.mean() > 0.5

@@ -22,7 +22,6 @@ import sortnet
 from sortnet.errors import DataError, SortNetError, StoreError
 from store import open_store
 from store.service.judge_as_annotator import EndReason
-from store.service.sort_by_asking import _process_store
 
 TEXTS = [f"text{'x' * k}" for k in range(8)]
 
@@ -30,7 +29,6 @@ TEXTS = [f"text{'x' * k}" for k in range(8)]
 @pytest.fixture(autouse=True)
 def folder(tmp_path, monkeypatch) -> Path:
     monkeypatch.chdir(tmp_path)
-    _process_store.cache_clear()  # each test has a process's store of its own
     return tmp_path
 
 
@@ -116,7 +114,9 @@ def test_a_function_gets_the_items_as_they_were_passed(tmp_path):
         (np.float32("nan"), ("skip", None)),
         (0.25, ("right", 0.25)),
         (np.float64(0.75), ("left", 0.75)),
-        (1, ("left", 1.0)),
+        (1.0, ("left", 1.0)),
+        (np.array(0.75), ("left", 0.75)),
+        (np.array("tie"), ("tie", None)),
         (0.5, ("tie", 0.5)),
     ],
 )
@@ -128,11 +128,17 @@ def test_what_a_function_may_return(answer, stored):
 
 
 @pytest.mark.parametrize(
-    "answer", [True, np.False_, "up", "undo", "", 1.01, -0.1, float("inf"), 1j, b"left", []]
+    "answer",
+    [
+        *(True, False, np.False_, np.array(True), 1, 0, np.int64(1), np.array(0)),
+        *("up", "undo", "", 1.01, -0.1, float("inf"), 1j, b"left", [], (0, 1)),
+    ],
 )
 def test_what_a_function_may_not_return_is_one_error_and_nothing_is_lost(answer):
     answers = iter(["left", "right", answer])
-    with pytest.raises(SortNetError, match=r"judge odd: the judge returned .* 2 answers are kept"):
+    with pytest.raises(
+        SortNetError, match=r"odd: the judge returned .*: return float\(p\); 2 answers are kept"
+    ):
         sort(TEXTS, sortnet.Function(lambda a, b: next(answers), name="odd"), store="s.db")
     with open_store("s.db") as store:
         (name,) = store.collections_frame()["name"]

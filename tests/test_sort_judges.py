@@ -17,7 +17,6 @@ from language_model_server import Model, serving
 import sortnet
 from sortnet.errors import SortNetError
 from store.service.judge_as_annotator import EndReason
-from store.service.sort_by_asking import _process_store
 
 TEXTS = [f"{'good ' * k}and {'bad ' * (9 - k)}words" for k in range(10)]
 KEY = "sk-very-secret-0815"
@@ -27,7 +26,6 @@ KEY = "sk-very-secret-0815"
 def folder(tmp_path, monkeypatch) -> Path:
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("SORTNET_KEY", raising=False)
-    _process_store.cache_clear()
     return tmp_path
 
 
@@ -171,14 +169,16 @@ def test_no_server_is_one_error_and_the_next_call_goes_on():
     judged = model()
     with serving(judged) as url:
         judge = sortnet.LanguageModel("judge", server=url)
-        sortnet.sort(TEXTS, judge=judge, max_calls=4, store="s.db", progress=False)
+        sortnet.sort(TEXTS, judge=judge, max_calls=4, store="s.db", name="c", progress=False)
     with pytest.raises(
         SortNetError, match=r"failed 3 times.*Connection refused; 4 answers are kept"
     ):
-        sortnet.sort(TEXTS, judge=judge, max_calls=9, store="s.db", progress=False)
+        sortnet.sort(TEXTS, judge=judge, max_calls=9, store="s.db", name="c", progress=False)
     with serving(judged) as url:
         judge = sortnet.LanguageModel("judge", server=url)
-        found = sortnet.sort(TEXTS, judge=judge, max_calls=9, store="s.db", progress=False)
+        found = sortnet.sort(
+            TEXTS, judge=judge, max_calls=9, store="s.db", name="c", progress=False
+        )
     assert (found.answered, found.answered_in_all) == (5, 9)
     assert max(judged.pairs.values()) == 1
 

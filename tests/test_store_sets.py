@@ -235,6 +235,17 @@ def test_an_answer_that_names_no_item_is_refused_and_nothing_is_stored(
 
 
 @ON_SQLITE
+def test_an_answer_names_the_worst_item_where_it_is_asked_for(collection: Collection) -> None:
+    (lease,) = collection.lease("ana", [set_question(4, 1, 6, 2)], 60)
+    best_only = lease.question.answered_by_place("ana", 0)
+    with pytest.raises(JudgementError, match="names the best item and not the worst"):
+        collection.answer(lease.id, best_only)
+    assert len(collection.judgements()) == 0 and collection.leases() == [lease]
+    collection.decide(Decision("worst", amount=0))
+    assert collection.answer(lease.id, best_only).new
+
+
+@ON_SQLITE
 def test_a_choice_that_is_not_of_the_leased_question_is_refused(collection: Collection) -> None:
     (lease,) = collection.lease("ana", [set_question(4, 1, 6, 2)], 60)
     for answer in (
@@ -453,6 +464,6 @@ def test_a_store_from_before_sets_is_read_as_it_is_and_upgraded_with_all_rows(
         assert [*collection.judgements()] == judged
         assert collection.answer(lease.id, lease.question.answered("ana", "right")).new
         (of_set,) = collection.lease("bo", [set_question(0, 1, 2)], 60)
-        assert collection.answer(of_set.id, of_set.question.answered_by_place("bo", 1)).new
+        assert collection.answer(of_set.id, of_set.question.answered_by_place("bo", 1, 0)).new
         assert collection.lease("ana", [set_question(3, 2, 1), set_question(1, 2, 0)], 60)
         assert len(collection.judgements()) == 4

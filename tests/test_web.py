@@ -402,7 +402,9 @@ def pictures(tmp_path_factory):
     tmp_path = tmp_path_factory.mktemp("pictures")
     root = tmp_path / "things"
     root.mkdir()
-    Image.new("RGB", (4, 3), "red").save(root / "a.png")
+    exif = Image.Exif()
+    exif.get_ifd(0x8825)[29] = "at home"  # GPS
+    Image.new("RGB", (4, 3), "red").save(root / "a.png", exif=exif)
     (root / "b.wav").write_bytes(b"RIFF0000WAVE")
     (root / "c.svg").write_text(f"<svg xmlns='http://www.w3.org/2000/svg'>{SCRIPT}</svg>")
     Image.new("RGB", (4, 3)).save(tmp_path / "outside.png")
@@ -426,7 +428,7 @@ def test_pictures_and_sounds_come_with_their_type_and_can_do_nothing(pictures):
     image, sound = pictures.client.get(f"{ana}/image/0"), pictures.client.get(f"{ana}/sound/0")
     assert (image.status, image.headers["Content-Type"]) == (200, "image/png")
     assert (sound.status, sound.headers["Content-Type"]) == (200, "audio/wav")
-    assert image.body.startswith(b"\x89PNG")
+    assert image.body.startswith(b"\x89PNG") and b"at home" not in image.body
     for reply in (image, sound):
         assert reply.headers["X-Content-Type-Options"] == "nosniff"
         assert "sandbox" in reply.headers["Content-Security-Policy"]
@@ -962,6 +964,24 @@ def test_a_server_whose_collection_is_gone_ends_with_one_line(store, collection,
             "sortnet: collection 'essays' was removed, or another process serves it now"
         )
         assert "Traceback" not in said and len(said.splitlines()) <= 4
+
+
+def test_a_server_whose_file_was_removed_acknowledges_nothing_and_ends_with_an_error(
+    store, collection, tmp_path
+):
+    file = tmp_path / "s.db"
+    with command("essays", "--port", 0, "--annotator", "ana", "--store", file) as (process, links):
+        address = urlsplit(links["ana"])
+        client = Client(address.port)
+        (first, *_) = client.post(f"{address.path}/next").json()["pairs"]
+        file.unlink()
+        reply = client.post(f"{address.path}/answer", {"lease": first["lease"], "answer": "left"})
+        assert reply.status == 503
+        assert f"{file}: s.db was removed while it was in use" in reply.json()["error"]
+        code, said = process.ended(signal.SIGTERM)
+        assert code == 2
+        assert said.splitlines()[-1].startswith(f"sortnet: store {file}: s.db was removed")
+        assert "no longer serving" not in said and not file.exists()
 
 
 def test_who_lets_others_in_is_warned(store, collection, tmp_path):

@@ -50,7 +50,8 @@ class Page:
     """The page of one annotator, as who sits before it sees it."""
 
     def __init__(self, driver: webdriver.Chrome, site: Served, path: str | None = None) -> None:
-        self.driver, self.site, self.url = driver, site, site.base + (path or site.link("ana"))
+        self.path = path or site.link("ana")
+        self.driver, self.site, self.url = driver, site, site.base + self.path
         driver.get_log("browser")  # what earlier pages had to complain of
         # The browser keeps something for a server whose pages it has shown before only.
         if site.base in SHOWN_BEFORE:
@@ -403,6 +404,20 @@ def test_a_server_that_goes_and_comes_back_costs_no_answer(driver, store):
         page.until(lambda: not page.find("#notice").is_displayed())
         page.answer("1")
         assert page.answered == 4
+
+
+def test_an_answer_is_kept_and_sent_again_while_the_file_of_the_store_is_away(site, page, tmp_path):
+    page.answer("1")
+    file = tmp_path / "s.db"
+    moved = file.rename(tmp_path / "moved.db")
+    page.press("2")
+    page.until(lambda: "cannot store answers now" in page.text("#notice"))
+    reply = site.client.post(f"{page.path}/next")
+    assert reply.status == 503
+    assert f"{file}: s.db was removed while it was in use" in reply.json()["error"]
+    moved.rename(file)
+    page.until(lambda: [row[2] for row in stored(site)] == ["left", "right"])
+    page.until(lambda: not page.find("#notice").is_displayed())
 
 
 def test_answers_not_yet_sent_survive_a_reload(driver, store):

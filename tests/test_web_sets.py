@@ -54,6 +54,15 @@ def test_a_question_has_its_items_and_an_answer_names_their_places(site, collect
     assert {(judgement.milliseconds, judgement.comment) for judgement in stored} == {(1500, "so")}
 
 
+def test_an_answer_without_the_worst_is_refused_where_the_worst_is_asked(site, collection):
+    ana = site.link("ana")
+    body = {"lease": first(site, ana)["lease"], "answer": "best", "best": 0}
+    reply = site.client.post(f"{ana}/answer", body)
+    assert reply.status == 422
+    assert "names the best item and not the worst" in reply.json()["error"]
+    assert len(collection.judgements()) == 0
+
+
 @pytest.mark.parametrize("answer", ["same", "skip", "cant-say"])
 def test_an_answer_of_one_word_is_about_the_whole_set(site, collection, answer):
     ana = site.link("ana")

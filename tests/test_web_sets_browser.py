@@ -323,3 +323,23 @@ def test_axe_finds_no_violation_on_a_set(driver, store, tmp_path, scheme, width)
         page.until(lambda: page.text("#sizes tbody"))
         assert "the best of 4" in page.text("#comments tbody")
         assert violations(driver) == []
+
+
+def test_numbers_typed_by_habit_answer_no_pair_after_a_set(driver, store):
+    collection = store.add_items("args", made_items(6, d=1, groups=("x",) * 4 + ("y",) * 2))
+    collection.decide(Decision("set-size", amount=4))
+    with served(collection) as site:
+        page = SetPage(driver, site)
+        page.until(page.ready)
+        driver.execute_script("hasShownSet = true")  # the pair may be asked before the four
+        while not page.find("#pair").is_displayed():
+            page.choose(0)
+            page.choose(1)
+            page.sent(len(collection.judgements()))
+            page.until(page.ready)
+        n_answers = len(collection.judgements())
+        page.press("1")
+        page.until(lambda: "Only two items" in page.text("#confirmation"))
+        page.press(Keys.ARROW_RIGHT)
+        page.sent(n_answers + 1)
+        assert [judgement.answer for judgement in collection.judgements()][-1] == "right"

@@ -100,7 +100,7 @@ def agreement(name: str, store: str | None, as_json: bool) -> None:
     """
     from sortnet.preference import annotator_agreement
 
-    with open_collection(store, name) as collection:
+    with open_collection(store, name) as collection, collection.transaction():
         judgements = collection.counted_judgements()
         groups = collection.items().groups
     by_group = annotator_agreement.agreement_by_group(judgements, groups)

@@ -10,7 +10,7 @@ from cli.console import progress
 from cli.inputs.model_and_data import data_arguments
 from cli.options import SEED, Whole, json_option, output_option
 from cli.printing.importance import importance_result
-from cli.printing.results import print_result, write_csv
+from cli.printing.results import print_result, write_csv_file
 
 if TYPE_CHECKING:
     from store.service.model_data import DataFile
@@ -68,6 +68,6 @@ def importance(
             model, data, name, repeats=repeats, seed=seed, threads=threads, progress=status
         )
     if output is not None:
-        write_csv(importance.rows, output)
+        write_csv_file(importance.rows, output)
     if as_json or output != "-":
         print_result(importance_result(importance, top), as_json=as_json)

@@ -6,13 +6,22 @@ from typing import Any
 
 import click
 
-from cli.options import Whole, files, output_option, store_and_json, store_option
+from cli.options import (
+    FORMAT_HELP,
+    Whole,
+    files,
+    format_of,
+    output_option,
+    store_and_json,
+    store_option,
+)
 from cli.printing.judgements import export_to, imported_result, judgements_result
 from cli.printing.results import print_result
 from sortnet.preference.base import PROBABILITIES
 from store.service.existing_store import open_collection
 from store.service.listed_rows import newest_judgements
 
+_FORMATS = ("jsonl", "csv", "chosen", "conversational")
 _SHOWN = 20  # number of judgements that `list` shows
 
 
@@ -52,8 +61,8 @@ def list_(name: str, limit: int, store: str | None, as_json: bool) -> None:
 @click.option(
     "--format",
     "form",
-    type=click.Choice(["jsonl", "csv", "chosen", "conversational"]),
-    default="jsonl",
+    type=click.Choice(_FORMATS),
+    help=FORMAT_HELP.format("jsonl"),
 )
 @output_option("--output", "-o", default="-", help="Output file; -: stdout.")
 @click.option(
@@ -91,9 +100,10 @@ def export(
     \b
     Examples:
       sortnet judgements export essays --output judgements.jsonl
-      sortnet judgements export essays --format csv --output judgements.csv
+      sortnet judgements export essays --output judgements.csv
       sortnet judgements export essays --format chosen --output preferences.jsonl
     """
+    form = format_of(form, output, _FORMATS) or "jsonl"
     if escaped is not None and form != "csv":
         option = "--for-spreadsheets" if escaped else "--raw"
         raise click.UsageError(f"{option} is for --format csv, not {form}")

@@ -8,20 +8,24 @@ import click
 
 from cli.console import progress
 from cli.inputs.run_ids import run_ids
-from cli.options import output_option, store_option
+from cli.options import FORMAT_HELP, format_of, output_option, store_option
 from store.service.existing_store import open_run
+
+_FORMATS = ("csv", "jsonl", "parquet")
 
 
 @click.command()
 @click.argument("run", shell_complete=run_ids)
-@click.option("--format", "form", type=click.Choice(["csv", "jsonl", "parquet"]), default="csv")
+@click.option("--format", "form", type=click.Choice(_FORMATS), help=FORMAT_HELP.format("csv"))
 @output_option("--output", "-o", default="-", help="Output file; -: stdout.")
 @click.option("--split", type=click.Choice(["train", "vali", "all"]), default="all")
 @click.option(
     "--ids/--no-ids", default=True, help="Add the documents' ids, if the run's data still exists."
 )
 @store_option
-def pairs(run: str, form: str, output: str, split: Any, ids: bool, store: str | None) -> None:
+def pairs(
+    run: str, form: str | None, output: str, split: Any, ids: bool, store: str | None
+) -> None:
     """Write every pair that the comparator of a RUN put in the wrong order.
 
     A pair is a winner and a loser of one query: document numbers and their places in the query,
@@ -39,6 +43,7 @@ def pairs(run: str, form: str, output: str, split: Any, ids: bool, store: str | 
     from cli.printing.pair_files import write_pairs
     from store.report.wrong_pairs import wrong_pairs
 
+    form = format_of(form, output, _FORMATS) or "csv"
     part = None if split == "all" else split
     with open_run(store, run) as stored:
         with progress() as status:

@@ -8,12 +8,14 @@ import click
 
 from cli.console import progress
 from cli.inputs.model_and_data import data_arguments
-from cli.options import output_option
+from cli.options import format_of, output_option
 from cli.printing.ranked_files import usual_form, write_ranked
 from store.service.named_model import load_model
 
 if TYPE_CHECKING:
     from store.service.model_data import DataFile
+
+_FORMATS = ("trec", "csv", "jsonl")
 
 
 @click.command(short_help="Put the documents of every query in order.")
@@ -23,9 +25,9 @@ if TYPE_CHECKING:
 @click.option(
     "--format",
     "form",
-    type=click.Choice(["trec", "csv", "jsonl"]),
-    help="Output format; trec: qid Q0 docid rank score tag; default: csv for items and if train "
-    "was given names of columns, else trec.",
+    type=click.Choice(_FORMATS),
+    help="Output format; trec: qid Q0 docid rank score tag; default: by the end of --output, else "
+    "csv for items and if train was given names of columns, else trec.",
 )
 @click.option("--tag", default="sortnet", help="Tag in the last column of trec.")
 @data_arguments
@@ -47,6 +49,7 @@ def rank(
     """
     if tag.split() != [tag]:
         raise click.UsageError(f"--tag {tag!r}: a trec tag is a single word")
+    form = format_of(form, output, _FORMATS)
     with progress() as status:
         ranker = load_model(model, status, threads)
         queries = data.read(ranker, status, labelled=False)

@@ -5,16 +5,18 @@ from __future__ import annotations
 import click
 
 from cli.console import say
-from cli.options import Whole, output_option, store_and_json
+from cli.options import FORMAT_HELP, Whole, format_of, output_option, store_and_json
 from cli.printing.item_rankings import ranking_result
 from cli.printing.results import write_result
 from store.service.existing_store import open_collection
 from store.service.item_ranking import rank_collection
 
+_FORMATS = ("table", "csv", "json")
+
 
 @click.command("ranking", short_help="Rank the items of a collection by its judgements.")
 @click.argument("name")
-@click.option("--format", "form", type=click.Choice(["table", "csv", "json"]), default="table")
+@click.option("--format", "form", type=click.Choice(_FORMATS), help=FORMAT_HELP.format("table"))
 @output_option("--output", "-o", default="-", help="Output file; -: stdout.")
 @click.option("--top", type=Whole(1), metavar="N", help="Only the best N items of each group.")
 @click.option("--group", metavar="GROUP", help="Only the items of this group.")
@@ -22,7 +24,7 @@ from store.service.item_ranking import rank_collection
 @store_and_json
 def ranking(
     name: str,
-    form: str,
+    form: str | None,
     output: str,
     top: int | None,
     group: str | None,
@@ -44,11 +46,10 @@ def ranking(
       sortnet ranking essays --format csv --output ranking.csv
       sortnet ranking poems --group prompt-7
     """
+    form = "json" if as_json else format_of(form, output, _FORMATS) or "table"
     with open_collection(store, name) as collection:
         rankings = rank_collection(collection, group=group, top=top)
         result = ranking_result(rankings, verbose=verbose)
-    if as_json:
-        form = "json"
     write_result(result, form, output)
     if output != "-":
         for ranking in rankings:

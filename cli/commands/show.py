@@ -74,4 +74,6 @@ def _show_run(store: str | None, run: str, *, follow: bool, interval: float, as_
         if follow:
             print_until_it_ends(stored, interval)
         else:
-            print_result(run_result(stored), as_json=as_json)
+            with stored.database.one_state():  # the run may be training
+                result = run_result(stored)
+            print_result(result, as_json=as_json)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -13,7 +12,7 @@ from cli.console import progress, put, say, write_output
 from cli.lab.comparison import Comparison, compare, published_rows
 from cli.lab.work import RunOptions, results_of
 from cli.options import command_line
-from cli.printing.results import Result, Table, print_result, table_of_cells
+from cli.printing.results import Result, Table, print_result, table_of_cells, write_csv_file
 from sortnet.files import make_folder, rows_of
 from sortnet.lab.cells import Cell
 
@@ -104,7 +103,7 @@ def _write(comparison: Comparison, out: Path) -> None:
 
     make_folder(out)
     for name, frame in (("results.csv", comparison.figures), ("summary.csv", comparison.summary)):
-        write_output(str(out / name), partial(frame.to_csv, index=False))
+        write_csv_file(frame, str(out / name))
     page = render(comparison, command_line(click.get_current_context()))
     write_output(str(out / "report.html"), lambda file: file.write(page))
 

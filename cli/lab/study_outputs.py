@@ -8,10 +8,10 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cli.console import progress, say, write_output
+from cli.console import progress, say
 from cli.lab.comparison import mean_text
 from cli.lab.work import Results, RunOptions, cpu_seconds, results_of
-from cli.printing.results import Result, Table, print_result, table_of_cells
+from cli.printing.results import Result, Table, print_result, table_of_cells, write_csv_file
 from sortnet.errors import SortNetError
 from sortnet.files import make_folder, rows_of, write_file
 from sortnet.lab.studies import STUDIES, frame_of
@@ -115,7 +115,7 @@ def _write(name: str, frame: pd.DataFrame, command: str, out: Path) -> list[str]
     """Write NAME.csv, and a figure of each measure as SVG and PNG; return the paths."""
     make_folder(out)
     table = str(out / f"{name}.csv")
-    write_output(table, lambda file: frame.to_csv(file, index=False))
+    write_csv_file(frame, table)
     return [table, *_write_plots(name, frame, command, out)]
 
 

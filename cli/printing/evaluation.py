@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from cli.printing.results import Column, Result, Table, write_csv
+from cli.printing.results import Column, Result, Table, write_csv_file
 
 if TYPE_CHECKING:
     from store.report.evaluation import Evaluation
@@ -32,7 +32,7 @@ def write_query_figures(evaluation: Evaluation, to: str) -> None:
     The measures of a query without a relevant document are left blank.
     """
     queries = evaluation.queries
-    write_csv({"qid": queries.qids, "n_docs": queries.sizes, **evaluation.by_query}, to)
+    write_csv_file({"qid": queries.qids, "n_docs": queries.sizes, **evaluation.by_query}, to)
 
 
 _COLUMNS = [

@@ -14,6 +14,7 @@ import pandas as pd
 from cli.console import write_output
 from sortnet.errors import SortNetError
 from sortnet.files import write_file
+from store.csv_file import rows_of_frame, write_csv
 
 
 def write_pairs(frames: Iterator[pd.DataFrame], form: str, output: str) -> None:
@@ -37,8 +38,8 @@ def _write_text(form: str, frames: Iterator[pd.DataFrame], file: IO[str]) -> Non
     """Write all frames as CSV with one header, or as JSON lines."""
     for number, frame in enumerate(frames):
         if form == "csv":
-            is_first = number == 0
-            frame.to_csv(file, header=is_first, index=False, lineterminator="\n")
+            names = list(frame.columns) if number == 0 else None
+            write_csv(file, names, rows_of_frame(frame))
         else:
             frame.to_json(file, orient="records", lines=True)
 

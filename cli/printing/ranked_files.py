@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 from collections.abc import Iterator
 from functools import partial
@@ -13,6 +12,7 @@ from cli.console import write_output
 from sortnet.core import I64, Queries
 from sortnet.core.named_columns import UNNAMED
 from sortnet.errors import DataError
+from store.csv_file import write_csv
 
 if TYPE_CHECKING:
     from sortnet.rankers.base import Ranker
@@ -88,9 +88,7 @@ def _write(form: str, documents: Iterator[Ranked], tag: str, source: str, file: 
         file: the file.
     """
     if form == "csv":
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(Ranked._fields)
-        writer.writerows(documents)
+        write_csv(file, Ranked._fields, documents)
         return
     for document in documents:
         if form == "jsonl":

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import re
-import sys
 from io import StringIO
 from pathlib import Path
 
-from cli.console import progress, put, say
+from cli.console import progress, put, say, write_output
 from cli.printing.results import Result, print_result
 from sortnet.threads import set_threads
 from store.service.existing_store import open_collection, open_run
@@ -94,4 +93,4 @@ def _put_page(page: str | StringIO) -> None:
     if isinstance(page, str):
         put(page)
     else:
-        sys.stdout.write(page.getvalue())
+        write_output("-", lambda file: file.write(page.getvalue()))

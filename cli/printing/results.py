@@ -8,13 +8,15 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from operator import itemgetter
-from typing import IO, Any, Literal
-
-import click
+from typing import IO, TYPE_CHECKING, Any, Literal
 
 from cli.console import DEFAULT_WIDTH, bars, fit_cells, put, say, table, width, write_output
 from sortnet import __version__
-from sortnet.messages import printable
+from sortnet.messages import printable_lines
+from store.csv_file import rows_of_frame, write_csv
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 RESERVED = ("version", "notes", "next")  # keys that every JSON document has beside the value
 _SHORTEST_PATH = 8  # the fewest characters that a path is cut to
@@ -204,9 +206,14 @@ def print_result(result: Result, *, as_json: bool) -> None:
     if as_json:
         put(_json_text(result))
         return
+    _put_lines(result)
+    say_notes(result)
+
+
+def _put_lines(result: Result) -> None:
+    """Print the text of a result on stdout."""
     for line in result.lines():
         put(line, bold=isinstance(line, Bold))
-    say_notes(result)
 
 
 def say_notes(result: Result) -> None:
@@ -228,7 +235,10 @@ def write_result(result: Result, form: str, to: str) -> None:
         form: format of the file: `table`, `json` or `csv`.
         to: path of the file, or `-`.
     """
-    write_output(to, partial(_WRITERS[form], result))
+    if form == "table" and to == "-":
+        _put_lines(result)
+    else:
+        write_output(to, partial(_WRITERS[form], result))
     if form != "json":
         say_notes(result)
 
@@ -240,8 +250,11 @@ def text_of(result: Result, form: str) -> str:
     return file.getvalue()
 
 
-def write_csv(columns: Mapping[str, Any] | Sequence[Mapping[str, Any]], to: str) -> None:
-    """Write columns or rows to a CSV file, or to stdout (`-`); a missing number is left blank."""
+def write_csv_file(columns: Mapping[str, Any] | Sequence[Any] | pd.DataFrame, to: str) -> None:
+    """Write columns, rows or a frame to a CSV file, or to stdout (`-`).
+
+    A missing number is left blank.
+    """
     write_output(to, partial(_write_csv, Result("csv", None, csv=columns)))
 
 
@@ -256,11 +269,9 @@ def _write_json(result: Result, file: IO[str]) -> None:
 
 
 def _write_text(result: Result, file: IO[str]) -> None:
-    """Write the text of a result to a file; headers are bold if the file is a terminal."""
+    """Write the text of a result to a file."""
     for line in result.lines():
-        is_bold = isinstance(line, Bold) and file.isatty()
-        styled_line = click.style(line, bold=True) if is_bold else line
-        print(styled_line, file=file)
+        print(printable_lines(line), file=file)
 
 
 def _write_csv(result: Result, file: IO[str]) -> None:
@@ -269,14 +280,7 @@ def _write_csv(result: Result, file: IO[str]) -> None:
 
     columns = result.value if result.csv is None else result.csv
     frame = pd.DataFrame(columns)
-    if file.isatty():  # control characters in a text could harm the terminal
-        frame = frame.map(_printable_cell)
-    frame.to_csv(file, index=False, lineterminator="\n")
-
-
-def _printable_cell(cell: Any) -> Any:
-    """Make a text safe to print; other cells are returned unchanged."""
-    return printable(cell) if isinstance(cell, str) else cell
+    write_csv(file, list(frame.columns), rows_of_frame(frame))
 
 
 _WRITERS = {"table": _write_text, "json": _write_json, "csv": _write_csv}

@@ -103,9 +103,10 @@ def _label_criterion(
         if _is_done(service):
             return []
         labelled = _ask_annotators(service, askers, number)
-        if prints:
-            print_result(labelled_result(labelled, criterion.criterion), as_json=False)
-        return labelled
+    # Closing the service has checked that the store still has the answers that are reported.
+    if prints:
+        print_result(labelled_result(labelled, criterion.criterion), as_json=False)
+    return labelled
 
 
 def _lease_seconds(options: LabelOptions) -> float:

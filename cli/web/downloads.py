@@ -14,26 +14,21 @@ from cli.printing.results import Result, text_of
 from sortnet.errors import DataError
 from sortnet.files import rows_of
 from sortnet.items import Items
-from sortnet.items.media import inside
+from sortnet.items.media import clean_image, inside
 from sortnet.tables.roles import AUDIO, IMAGES
 from store.collections.judgement_files import ExportForm, export_judgements
 from store.service.item_ranking import ranking_frame
 from store.service.labelling import LabellingService
 
-# {suffix: content type} for the files of items. Browsers never execute such files.
-TYPES = {
-    ".png": "image/png",
-    ".jpg": "image/jpeg",
-    ".jpeg": "image/jpeg",
-    ".gif": "image/gif",
-    ".webp": "image/webp",
-    ".bmp": "image/bmp",
+# {suffix: content type} for the sounds of items. Browsers never execute such files.
+_TYPES = {
     ".mp3": "audio/mpeg",
     ".wav": "audio/wav",
     ".ogg": "audio/ogg",
     ".flac": "audio/flac",
     ".m4a": "audio/mp4",
 }
+_SIDE = 4096  # pixels: the largest width and height of an image, which the page can zoom
 HEADERS = {
     # Even a file that is opened directly in the browser must not run scripts.
     "Content-Security-Policy": "default-src 'none'; sandbox; frame-ancestors 'none'",
@@ -41,8 +36,8 @@ HEADERS = {
 }
 
 
-def find_file(items: Items, kind: str, number: int) -> tuple[Path, str] | None:
-    """Find the file of an item, and return its path and its content type.
+def find_file(items: Items, kind: str, number: int) -> Path | None:
+    """Find the file of an item, and return its path.
 
     None if there is no such item or the item has no such file; if the file is missing or has
     another type; or if the file lies outside the items' folder once all links are followed.
@@ -61,19 +56,26 @@ def find_file(items: Items, kind: str, number: int) -> tuple[Path, str] | None:
     try:
         root = items.root.resolve(strict=True)
         file = files[number] or ""  # an empty name is refused
-        path = root / inside(root, file, kind, suffixes)
+        return root / inside(root, file, kind, suffixes)
     except (DataError, OSError, RuntimeError):
         return None
-    return path, TYPES[path.suffix.lower()]
 
 
 def file_response(items: Items, kind: str, number: int) -> Response:
-    """Reply with the image or sound of an item; refuse the request if there is no such file."""
-    file = find_file(items, kind, number)
-    if file is None:
+    """Reply with the image or sound of an item; refuse the request if there is no such file.
+
+    An image is cleaned, as for models: no annotator gets the place where a photo was taken.
+    """
+    path = find_file(items, kind, number)
+    if path is None:
         raise HTTPException(404, "there is no such file")
-    path, media_type = file
-    return FileResponse(path, media_type=media_type, headers=HEADERS)
+    if kind == "sound":
+        return FileResponse(path, media_type=_TYPES[path.suffix.lower()], headers=HEADERS)
+    try:
+        image, media_type = clean_image(path, "the image", side=_SIDE)
+    except DataError as error:
+        raise HTTPException(404, str(error)) from None
+    return Response(image, media_type=media_type, headers=HEADERS)
 
 
 def kind_and_number(request: Request) -> tuple[str, int]:

@@ -311,9 +311,10 @@ class People:
 
     def read(self) -> None:
         """Read the annotators and their links again: another process may have changed them."""
-        annotators = self._collection.annotators()
+        with self._collection.transaction():
+            annotators = self._collection.annotators()
+            self.revoked = set(self._collection.study().revoked)
         self._names = {annotator.token: annotator.name for annotator in annotators}
-        self.revoked = set(self._collection.study().revoked)
 
     @property
     def tokens(self) -> dict[str, str]:

@@ -80,7 +80,7 @@ class DirectRanker(NeuralComparator):
         """Make the feature part, unless it is given, and draw the weights of the ranking part."""
         super().__init__()
         if tau not in TAUS:
-            raise ComparatorError(f"unknown tau {tau!r}; known are {', '.join(TAUS)}")
+            raise ComparatorError(f"unknown tau {str(tau)!r}; known are {', '.join(TAUS)}")
         if not 0 <= dropout < 1:
             raise ComparatorError(f"dropout must be in [0, 1), got {dropout}")
         self.n_features = n_features

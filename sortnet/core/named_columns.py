@@ -9,6 +9,7 @@ from itertools import pairwise
 from typing import Any, Self
 
 from sortnet.errors import DataError, ModelError
+from sortnet.messages import python_values
 
 QUERY = "qid"  # default name of the query column
 ID = "docid"  # default name of the column of document ids
@@ -131,7 +132,7 @@ class NamedColumns:
 
 def _shortened(value: object) -> str:
     """Return the first 60 characters of a value as a text, for a message."""
-    return str(value)[:60]
+    return str(python_values(value))[:60]
 
 
 def _is_whole(value: Any, least: int, most: int) -> bool:

@@ -33,8 +33,8 @@ def find_both(queries: Queries, a: str, b: str, qid: str | None) -> tuple[Querie
         qid_of_a = queries.qids[query_of_docs[docs_of_a[0]]]
         qid_of_b = queries.qids[query_of_docs[docs_of_b[0]]]
         raise DataError(
-            f"{queries.source}: {a!r} is in query {qid_of_a}, {b!r} in query {qid_of_b}: only "
-            "documents of one query are compared"
+            f"{queries.source}: {str(a)!r} is in query {qid_of_a}, {str(b)!r} in query "
+            f"{qid_of_b}: only documents of one query are compared"
         )
     if len(shared) > 1:
         several = ", ".join(queries.qids[shared[:5]])
@@ -63,7 +63,7 @@ def _number_in_query(queries: Queries, query: int, name: str, docs: I64) -> int:
     docs_in_query = docs[queries.query_of_docs()[docs] == query]
     if len(docs_in_query) > 1:
         rows = ", ".join(f"{ROW}{row}" for row in queries.rows[docs_in_query[:5]])
-        raise DataError(f"{queries.source}: {name!r} is several rows of one query: {rows}")
+        raise DataError(f"{queries.source}: {str(name)!r} is several rows of one query: {rows}")
     return int(docs_in_query[0] - queries.offsets[query])
 
 
@@ -78,14 +78,14 @@ def _documents_in_query(queries: Queries, name: str, qid: str | None) -> I64:
         query_numbers = np.flatnonzero(queries.qids == qid)
         if not len(query_numbers):
             raise DataError(
-                f"{queries.source}: no query {qid!r}; the first of {len(queries)} is "
+                f"{queries.source}: no query {str(qid)!r}; the first of {len(queries)} is "
                 f"{str(queries.qids[0])!r}"
             )
         docs = docs[queries.query_of_docs()[docs] == query_numbers[0]]
     if not len(docs):
-        in_query = "" if qid is None else f" in query {qid!r}"
+        in_query = "" if qid is None else f" in query {str(qid)!r}"
         raise DataError(
-            f"{queries.source}: no document {name!r}{in_query}; give its id, or its row as "
+            f"{queries.source}: no document {str(name)!r}{in_query}; give its id, or its row as "
             f"{ROW}0 (sortnet rank --format csv lists both)"
         )
     return docs

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from sortnet.core import NamedColumns, Progress, Queries
 from sortnet.core.named_columns import UNNAMED
 from sortnet.errors import DataError
-from sortnet.files import TABLES, data_files, is_table, suffix_of
+from sortnet.files import TABLES, data_files, is_table, kind_of, suffix_of
 
 if TYPE_CHECKING:
     from sortnet.data.read_tables import HasFeatures
@@ -182,7 +182,7 @@ def read_fold(
     """
     folder = Path(folder)
     if not folder.is_dir():
-        fault = "is a file, not a folder" if folder.exists() else "no such folder"
+        fault = f"is {kind_of(folder)}, not a folder" if folder.exists() else "no such folder"
         raise DataError(f"{folder}: {fault}")
     train_file, vali_file, test_file = (file_of(folder, part) for part in _STEMS)
     if train_file is None or vali_file is None:

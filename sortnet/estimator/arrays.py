@@ -314,7 +314,7 @@ def take_columns(
     for name in columns:
         if name.endswith("__qid"):  # a ColumnTransformer puts its step's name before a column's
             raise DataError(
-                f"{source}: the column {name!r} is no feature: call it 'qid' "
+                f"{source}: the column {str(name)!r} is no feature: call it 'qid' "
                 "(a ColumnTransformer does with verbose_feature_names_out=False)"
             )
     grades = X[names.grade] if names.grade in columns else None
@@ -351,7 +351,7 @@ def refuse_qid_as_feature(X: NDArray[Any], qid: Any, names: Any, source: str) ->
     # Only features that equal the qid in the first row are compared in all rows.
     for k in np.flatnonzero(X[0] == qid_numbers[0]):
         if np.array_equal(X[:, k], qid_numbers):
-            feature = f"feature {k + 1}" if names is None else f"the column {names[k]!r}"
+            feature = f"feature {k + 1}" if names is None else f"the column {str(names[k])!r}"
             raise DataError(
                 f"{source}: {feature} is the qid in every row, no feature: leave it out"
             )

@@ -14,6 +14,7 @@ import numpy as np
 from sortnet.config import Settings
 from sortnet.core import I64, Queries
 from sortnet.errors import DataError
+from sortnet.files import shown
 from sortnet.learning.iterations import Callback, Iteration, State
 from sortnet.metrics import Metric, can_choose, evaluate
 from sortnet.rankers.base import Ranker
@@ -89,7 +90,7 @@ def names_of_parts(eval_names: Sequence[str] | None, n: int) -> list[str]:
     """
     names = [f"valid_{k}" for k in range(n)] if eval_names is None else list(eval_names)
     if len(names) != n or len(set(names)) < n:
-        raise DataError(f"eval_names must be {n} different names, got {str(names)[:_SHOWN]}")
+        raise DataError(f"eval_names must be {n} different names, got {shown(names)}")
     return names
 
 

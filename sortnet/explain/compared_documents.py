@@ -88,8 +88,8 @@ def compare_documents(
     query, i, j = find_both(queries, a, b, qid)
     if i == j:
         raise DataError(
-            f"{query.source}: {a!r} and {b!r} are the same document (row:{query.rows[i]}): "
-            "name two different ones"
+            f"{query.source}: {str(a)!r} and {str(b)!r} are the same document "
+            f"(row:{query.rows[i]}): name two different ones"
         )
     votes = ranker.votes(query, i, j)
     progress("explaining")

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sortnet.core import F32, Progress
-from sortnet.items.media import load_image
+from sortnet.items.media import flat, load_image
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -146,41 +146,6 @@ def _features_of_image(image: Image, width: int, height: int) -> NDArray[np.floa
             _means_on_grid(strength_of_edges),
         ]
     )
-
-
-def flat(image: Image, size: tuple[int, int]) -> Image:
-    """Convert an image to 8-bit RGB of the given size; transparent pixels become white."""
-    from PIL import Image as images
-
-    if image.mode.startswith(("I", "F")):  # grey images of 16 or 32 bits a pixel
-        image = _eight_bits(image)
-    # These images have a palette or transparency.
-    if image.mode in ("P", "PA", "LA", "La", "RGBa") or "transparency" in image.info:
-        image = image.convert("RGBA")
-    if image.mode == "RGBA":
-        image = image.resize(size, images.Resampling.BOX)  # first, so that less is composed
-        white = images.new("RGBA", image.size, "white")
-        image = images.alpha_composite(white, image)
-    return image.convert("RGB").resize(size, images.Resampling.BOX)
-
-
-def _eight_bits(image: Image) -> Image:
-    """Scale a grey image to 8 bits a pixel.
-
-    White is the largest value of 8 bits or of 16 bits, whichever all pixels fit in. If they fit in
-    neither, white is the largest value in the image.
-    """
-    from PIL import Image as images
-
-    pixels = np.nan_to_num(np.asarray(image, np.float64))
-    largest = pixels.max()
-    if largest <= 255:
-        white = 255.0
-    elif largest <= 65535:
-        white = 65535.0
-    else:
-        white = largest
-    return images.fromarray((pixels.clip(0, white) * (255 / white)).astype(np.uint8))
 
 
 def _means_on_grid(values: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -11,17 +11,20 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from sortnet.errors import SortNetError
 from sortnet.files import one_line, shown
 from sortnet.judges.asked_question import AskedQuestion, asked_items
 from sortnet.judges.connection import JudgeConnection
 from sortnet.judges.limits import MOST_WORKERS, check_whole_number
 from sortnet.judges.verdicts import REPLIES, Fault, Refused, Verdict, answer_at
+from sortnet.messages import note
 from sortnet.preference import Answer
 
-_MAY_RETURN = f"{', '.join(REPLIES)}, a probability that the left item is better, or None"
+# What a function of two items may return, and an example, for messages.
+_OF_TWO = (
+    f"a function of two items returns {', '.join(REPLIES)}, None, or a float, the probability that "
+    'the left item is better, as in: return "left" if p > 0.5 else "right", or: return float(p)'
+)
 
 
 @dataclass(frozen=True)
@@ -29,11 +32,12 @@ class Function:
     """A judge that is a Python function, called with the items of a question.
 
     Args:
-        function: for a question about two items it is called as `function(left, right)`. It returns
-            `left`, `right`, `tie` or `skip`, or the probability that the left item is better; None
-            and NaN skip the question. For a question about more items it is called as
-            `function(*items)`. It returns the number of the best item, from 0, or a tuple of the
-            numbers of the best and of the worst item, or `same`, `skip` or None.
+        function: a function of two items, or of `*items`, as its signature tells. A function of two
+            items is called as `function(left, right)`. It returns `left`, `right`, `tie` or `skip`,
+            or a float, the probability that the left item is better; None and NaN skip the
+            question. A function of `*items` is called with all items of a question, sometimes two.
+            It returns the number of the best item, from 0, or a tuple of the numbers of the best
+            and of the worst item, or `same`, `skip` or None.
         name: name under which the answers are stored; None: the qualified name of the function.
         workers: number of threads that call the function; 1: the function is called in the
             caller's thread.
@@ -79,9 +83,13 @@ class Function:
             originals: {id: item}, the items with which the function is called.
         """
         items = {} if originals is None else originals
+        signature = _signature(self.function)
 
         def make_workers() -> list[FunctionWorker]:
-            return [FunctionWorker(self.function, items) for _ in range(self.workers)]
+            return [
+                FunctionWorker(self.function, items, by_place=_is_of_items(signature))
+                for _ in range(self.workers)
+            ]
 
         return JudgeConnection(
             name or f"judge {self.annotator}",
@@ -91,10 +99,12 @@ class Function:
         )
 
     def _why_not_about(self, n_items: int) -> str:
-        """Explain why 2 or `n_items` items cannot be passed to the function; empty if they can."""
-        try:
-            signature = inspect.signature(self.function)
-        except (TypeError, ValueError):  # some functions in C have no signature
+        """Explain why questions about `n_items` cannot be asked; empty if they can.
+
+        Some questions of a set are about two items.
+        """
+        signature = _signature(self.function)
+        if signature is None:
             return ""
         if not _takes(signature, 2):
             return "has a function that two items cannot be passed to: give one of *items"
@@ -106,6 +116,14 @@ class Function:
         return ""
 
 
+def _signature(function: Callable[..., object]) -> inspect.Signature | None:
+    """Return the signature of a function; None if it has none, like some functions in C."""
+    try:
+        return inspect.signature(function)
+    except (TypeError, ValueError):
+        return None
+
+
 def _takes(signature: inspect.Signature, n_arguments: int) -> bool:
     """Whether a function with the signature can be called with `n_arguments`."""
     try:
@@ -113,6 +131,17 @@ def _takes(signature: inspect.Signature, n_arguments: int) -> bool:
     except TypeError:
         return False
     return True
+
+
+def _is_of_items(signature: inspect.Signature | None) -> bool:
+    """Whether a function has a parameter such as `*items`.
+
+    A third parameter with a default may be no item, so it makes no function of `*items`.
+    """
+    if signature is None:
+        return False
+    kinds = [parameter.kind for parameter in signature.parameters.values()]
+    return inspect.Parameter.VAR_POSITIONAL in kinds
 
 
 _COROUTINE = (
@@ -123,6 +152,7 @@ _COROUTINE = (
 
 _NONE = "the function returned None"
 _SET_WORDS: dict[str, Answer] = {"same": "same", "skip": "skip"}
+_PAIR_WORDS: dict[str, Answer] = {**{word: word for word in REPLIES}, "same": "tie"}
 
 
 class FunctionWorker:
@@ -131,11 +161,17 @@ class FunctionWorker:
     Args:
         function: function that judges.
         items: {id: item} with the items as the function takes them.
+        by_place: whether the function is of `*items`, so that it answers by the items' places about
+            two items, too.
     """
 
-    def __init__(self, function: Callable[..., object], items: Mapping[str, Any]) -> None:
+    def __init__(
+        self, function: Callable[..., object], items: Mapping[str, Any], *, by_place: bool
+    ) -> None:
         self._function = function
         self._items = items
+        self._by_place = by_place
+        self._is_noted = False
         self._stopped = threading.Event()
 
     def ask(self, questions: Sequence[AskedQuestion]) -> list[Verdict]:
@@ -154,11 +190,25 @@ class FunctionWorker:
                 answer = self._function(*items)
             except Exception as error:
                 raise Fault(f"{type(error).__name__}: {one_line(error)}", verdicts) from error
-            if len(items) == 2:
-                verdicts.append(verdict_of_value(answer))
+            if self._by_place or len(items) > 2:
+                self._note_places(answer, len(items))
+                worst = question.get("worst", True)
+                verdicts.append(verdict_on_set(answer, len(items), worst=worst))
             else:
-                verdicts.append(verdict_on_set(answer, len(items), worst=question["worst"]))
+                verdicts.append(verdict_of_value(answer))
         return verdicts
+
+    def _note_places(self, answer: object, n_items: int) -> None:
+        """Note once what a number about two items means, unless there were sets before.
+
+        Version 0.4 read the number as the probability that the left item is better.
+        """
+        if n_items == 2 and not self._is_noted and _place(answer, 2) is not None:
+            note(
+                f"the function takes *items, so that {shown(_python_value(answer))} is the place "
+                "of the better item: 0 is the left one, 1 the right one"
+            )
+        self._is_noted = True
 
     def stop(self) -> None:
         """End `ask` before the next call of the function."""
@@ -171,28 +221,34 @@ class FunctionWorker:
 def verdict_of_value(answer: object) -> Verdict:
     """Convert the value that a function of two items returned to a verdict.
 
+    An array without dimensions counts as the number or text in it.
+
     Raises:
-        Refused: if the value is neither an answer nor a probability nor None nor NaN.
+        Refused: if the value is neither an answer nor a float from 0 to 1 nor None nor NaN. An int
+            or a bool is refused, because it may mean a place or a probability.
 
     >>> verdict_of_value("left").answer, verdict_of_value(0.2).answer, verdict_of_value(None).answer
     ('left', 'right', 'skip')
     """
     _refuse_coroutine(answer)
-    if answer is None:
+    value = _python_value(answer)
+    if value is None:
         return Verdict("skip", comment=_NONE)
-    if isinstance(answer, str) and answer in REPLIES:
-        return Verdict(answer)
-    if isinstance(answer, numbers.Real) and not isinstance(answer, bool | np.bool_):
-        p = float(answer)
+    if isinstance(value, str) and value in REPLIES:
+        return Verdict(value)
+    if isinstance(value, numbers.Real) and not isinstance(value, numbers.Integral):
+        p = float(value)
         if math.isnan(p):
             return Verdict("skip", comment="the function returned NaN")
         if 0.0 <= p <= 1.0:
             return Verdict(answer_at(p), p)
-    raise Refused(f"the judge returned {shown(answer)}, which is none of {_MAY_RETURN}")
+    raise Refused(f"the judge returned {shown(value)}: {_OF_TWO}")
 
 
 def verdict_on_set(answer: object, n_items: int, *, worst: bool = True) -> Verdict:
-    """Convert the value that a function of more than two items returned to a verdict.
+    """Convert the value that a function of `*items` returned to a verdict.
+
+    Of two items, `left`, `right` and `tie` mean the same as from a function of two items.
 
     Args:
         answer: the value.
@@ -201,35 +257,46 @@ def verdict_on_set(answer: object, n_items: int, *, worst: bool = True) -> Verdi
 
     Raises:
         Refused: if the value is neither the number of an item nor a tuple of two such numbers nor
-            `same`, `skip` or None.
+            an answer in words nor None.
 
-    >>> verdict_on_set((2, 0), 4).best, verdict_on_set(3, 4).best, verdict_on_set("same", 4).answer
-    (2, 3, 'same')
+    >>> verdict_on_set((2, 0), 4).best, verdict_on_set(3, 4).best, verdict_on_set(1, 2).answer
+    (2, 3, 'right')
     """
     _refuse_coroutine(answer)
-    if answer is None:
+    value = _python_value(answer)
+    if value is None:
         return Verdict("skip", comment=_NONE)
-    if isinstance(answer, str) and answer in _SET_WORDS:
-        return Verdict(_SET_WORDS[answer])
-    chosen = answer if isinstance(answer, tuple) else (answer,)
+    words: Mapping[str, Answer] = _PAIR_WORDS if n_items == 2 else _SET_WORDS
+    if isinstance(value, str) and value in words:
+        return Verdict(words[value])
+    chosen = value if isinstance(value, tuple) else (value,)
     places = [_place(number, n_items) for number in chosen]
     are_different = len({*places}) == len(places)
     is_choice = len(places) in (1, 2) and None not in places and are_different
     if not is_choice:
         raise Refused(
-            f"the judge returned {shown(answer)}: of {n_items} items it may return the number of "
-            f"the best, 0 to {n_items - 1}, or two different ones in a tuple (best, worst), same, "
-            "skip, or None"
+            f"the judge returned {shown(value)}: of {n_items} items it may return the number of "
+            f"the best, 0 to {n_items - 1}, or two different ones in a tuple (best, worst), "
+            f"{', '.join(words)}, or None"
         )
+    if n_items == 2:
+        return Verdict("left" if places[0] == 0 else "right")
     has_worst = worst and len(places) == 2
     return Verdict("best", best=places[0], worst=places[1] if has_worst else None)
 
 
+def _python_value(value: object) -> Any:
+    """Return the number or text in an array or tensor without dimensions; else the value."""
+    is_scalar = getattr(value, "shape", None) == () and hasattr(value, "item")
+    return value.item() if is_scalar else value  # type: ignore[attr-defined]
+
+
 def _place(number: object, n_items: int) -> int | None:
     """Return a number if it is the number of a place, from 0; otherwise None."""
-    if not isinstance(number, numbers.Integral) or isinstance(number, bool | np.bool_):
+    value = _python_value(number)
+    if not isinstance(value, numbers.Integral) or isinstance(value, bool):
         return None
-    place = int(number)
+    place = int(value)
     return place if 0 <= place < n_items else None
 
 

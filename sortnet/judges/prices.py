@@ -11,6 +11,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from sortnet.errors import SortNetError
 from sortnet.files import refuse_irregular, shown
 from sortnet.judges.limits import check_number
@@ -95,12 +97,20 @@ class Price:
 
 
 def amount(cost: float, currency: str | None) -> str:
-    """Format a cost with its currency.
+    """Format a cost with its currency, without an exponent.
 
     >>> amount(0.01234567, "EUR"), amount(2.0, None)
     ('0.01235 EUR', '2')
+    >>> amount(7.305e-05, "EUR"), amount(123456.789, None)
+    ('0.000073 EUR', '123,456.79')
     """
-    return f"{cost:.4g} {currency}" if currency else f"{cost:.4g}"
+    if cost >= 1000:
+        number = f"{cost:,.2f}"
+    elif 0 < cost < 1e-4:
+        number = np.format_float_positional(cost, precision=2, fractional=False, trim="-")
+    else:
+        number = f"{cost:.4g}"
+    return f"{number} {currency}" if currency else number
 
 
 def default_prices_file() -> Path:

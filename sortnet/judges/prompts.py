@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import mimetypes
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
@@ -18,6 +17,8 @@ from jinja2.exceptions import SecurityError
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from sortnet.errors import SortNetError
+from sortnet.files import shown
+from sortnet.items.media import clean_image
 from sortnet.judges.asked_question import PLACES, AskedQuestion, asked_items
 from sortnet.messages import cut, printable
 
@@ -54,7 +55,7 @@ Answer with {{ "two lines" if worst else "one line" }}, "Best: " and the letter 
 {%- endif %}. Answer "Best: same" if all are equally good.
 """
 _SECONDS = 5  # time to render a prompt, since a template may have an endless loop
-_LARGEST_IMAGE = 20 << 20  # bytes
+_SIDE = 1024  # pixels: models make larger images smaller, and bill them
 _DIGITS_OF_HASH = 8  # hexadecimal digits of a prompt's hash, which is stored with the answers
 
 
@@ -171,8 +172,8 @@ class Prompt:
         """Make the messages of a request: the prompt, followed by the images of the items.
 
         Raises:
-            SortNetError: if the prompt cannot be rendered, an item is a sound without a text, or an
-                image cannot be read.
+            SortNetError: if the prompt cannot be rendered, or an item is a sound without a text.
+            DataError: if an image cannot be read; the message names the item.
         """
         prompt = self.of(question)
         image_parts: list[dict[str, Any]] = []
@@ -184,7 +185,7 @@ class Prompt:
                 )
             if item["image"]:
                 image_parts.append({"type": "text", "text": f"Image of {place}:"})
-                image_parts.append(_image_part(Path(item["image"])))
+                image_parts.append(_image_part(item))
         if not image_parts:
             return [{"role": "user", "content": prompt}]
         return [{"role": "user", "content": [{"type": "text", "text": prompt}, *image_parts]}]
@@ -195,15 +196,11 @@ def _items_by_place(items: list[dict[str, Any]]) -> Iterator[tuple[str, dict[str
     return zip(PLACES, items, strict=False)  # a question may have fewer items than there are places
 
 
-def _image_part(path: Path) -> dict[str, Any]:
-    """Make the part of a message that has an image, as a data URL."""
-    media_type = mimetypes.guess_type(path.name)[0] or "image/png"
-    try:
-        if path.stat().st_size > _LARGEST_IMAGE:
-            raise SortNetError(f"{path}: an image of more than {_LARGEST_IMAGE >> 20} MB")
-        data = base64.b64encode(path.read_bytes()).decode()
-    except OSError as error:
-        raise SortNetError(f"{path}: {error.strerror}") from None
+def _image_part(item: Mapping[str, Any]) -> dict[str, Any]:
+    """Make the part of a message that has the image of an item, as a data URL."""
+    path = Path(item["image"])
+    image, media_type = clean_image(path, f"item {shown(item['id'])}: {path}", side=_SIDE)
+    data = base64.b64encode(image).decode()
     return {"type": "image_url", "image_url": {"url": f"data:{media_type};base64,{data}"}}
 
 

@@ -246,7 +246,7 @@ class WorkerPool(ABC, Generic[Q]):
         for verdict in verdicts:
             if verdict.left_out is not None and verdict.left_out not in self._left_out:
                 self._left_out.add(verdict.left_out)
-                self._notify(f"item {verdict.left_out!r} is left out: {verdict.comment}")
+                self._notify(f"item {str(verdict.left_out)!r} is left out: {verdict.comment}")
         self._open.discard(self._key(question))
         self._keep_answer(question, verdicts)
 

@@ -261,7 +261,7 @@ def _table(
         DataError: if the figures lack the measure or a ranker.
     """
     if measure not in figures:
-        raise DataError(f"the figures have no measure {measure!r}")
+        raise DataError(f"the figures have no measure {str(measure)!r}")
     all_rankers = list(figures["ranker"].unique())
     for name in rankers or ():
         if name not in all_rankers:

@@ -14,7 +14,7 @@ from sortnet.data.divide import hold_out, joined, refuse_shared
 from sortnet.data.parts import ByDraw, ByHash, Division, read_divided
 from sortnet.data.read import Fold, file_of, read_fold
 from sortnet.errors import DataError
-from sortnet.files import data_files
+from sortnet.files import data_files, kind_of
 
 
 class Split:
@@ -181,7 +181,7 @@ def folds_of(folder: str, columns: NamedColumns = UNNAMED) -> list[OfficialFold]
     """
     path = Path(folder)
     if not path.is_dir():
-        fault = "is a file, not a folder of folds" if path.exists() else "no such folder"
+        fault = f"is {kind_of(path)}, not a folder of folds" if path.exists() else "no such folder"
         raise DataError(f"{folder}: {fault}")
     if file_of(path, "train"):
         folds = [path]

@@ -164,6 +164,26 @@ class SessionAsking:
 
         return is_free
 
+    def _askable(self, request: _Request) -> Free:
+        """Return a function that tells whether two items may be shown together in a question.
+
+        The annotator may have compared them before. They are not in a question that is being asked.
+        """
+
+        def is_askable(i: int, j: int) -> bool:
+            pair = (i, j) if i < j else (j, i)
+            return pair not in request.taken and pair in self._pairs
+
+        return is_askable
+
+    def _has_size(self, items: Sequence[int], request: _Request) -> bool:
+        """Whether an earlier question has the size of the request, or of its group if smaller.
+
+        Keys that are typed by habit would answer a question of another size wrongly.
+        """
+        n_members = len(self._groups.members[self._groups.of[items[0]]])
+        return len(items) == min(request.set_size, n_members)
+
     def _may_be_asked(self, judgement: Judgement, taken: Collection[Pair]) -> bool:
         """Whether a judgement's question may be asked again now.
 
@@ -194,11 +214,12 @@ class SessionAsking:
         pair = beliefs.best_pair(self._pairs, request.free, request.rng)
         if pair is None:
             return None
-        items = beliefs.grown(pair, request.set_size, request.free, request.rng)
+        askable = self._askable(request)
+        items = beliefs.grown(pair, request.set_size, request.free, askable, request.rng)
         return self._shuffled_question(request.annotator, items, "informative")
 
     def _choose_uniform(self, request: _Request) -> Question | None:
-        """Choose a random question, for comparison; random pairs are called `uniform`."""
+        """Choose a random question, for comparison; random questions are called `uniform`."""
         items = self._random_items(request)
         if items is None:
             return None
@@ -206,34 +227,42 @@ class SessionAsking:
         return self._shuffled_question(request.annotator, items, "uniform", probability=p_of_pair)
 
     def _random_items(self, request: _Request) -> tuple[int, ...] | None:
-        """Draw a free pair, and further items if the question is about more than two."""
+        """Draw a free pair, and further items if the question is about more than two.
+
+        Items that the annotator has compared before fill up the set if no free items are left.
+        """
         pair = self._pairs.drawn(request.free, request.rng)
         if pair is None or request.set_size == 2:
             return pair
-        members = self._groups.members[self._groups.of[pair[0]]]
         items: tuple[int, ...] = pair
-        for item in request.rng.permutation(members).tolist():
-            if len(items) == request.set_size:
-                break
-            if item not in items and are_free((*items, item), request.free):
-                items = (*items, item)
+        members = self._groups.members[self._groups.of[pair[0]]]
+        shuffled = request.rng.permutation(members).tolist()
+        for may_be_together in (request.free, self._askable(request)):
+            for item in shuffled:
+                is_new = len(items) < request.set_size and item not in items
+                if is_new and all(may_be_together(item, other) for other in items):
+                    items = (*items, item)
         return items
 
     def _choose_holdout(self, request: _Request) -> Question | None:
-        """Choose a random pair for the hold-out.
+        """Choose random items for the hold-out.
 
-        Half of the questions are about a hold-out pair that another annotator has answered, if such
-        a pair is free. The other questions are about any free pair.
+        Half of the questions are hold-out questions that another annotator has answered, if such a
+        question is free. The other questions are about any free pair, and random further items if
+        the question is about a set.
         """
         rng = request.rng
         annotator = request.annotator
-        pairs_of_others = self._history.holdout_pairs(annotator)
-        shared_pairs = [pair for pair in pairs_of_others if request.free(*pair)]
-        p_shared = _SHARED if shared_pairs else 0.0
+        shared = [
+            items
+            for items in self._history.holdout_questions(annotator)
+            if self._has_size(items, request) and are_free(items, request.free)
+        ]
+        p_shared = _SHARED if shared else 0.0
         if rng.random() < p_shared:
-            shared_pair = shared_pairs[rng.integers(len(shared_pairs))]
-            p_of_pair = p_shared / len(shared_pairs)
-            return self._shuffled_question(annotator, shared_pair, HOLDOUT, probability=p_of_pair)
+            items = shared[rng.integers(len(shared))]
+            p_of_items = p_shared / len(shared)
+            return self._shuffled_question(annotator, items, HOLDOUT, probability=p_of_items)
         any_items = self._random_items(request)
         if any_items is None:
             return None
@@ -249,7 +278,8 @@ class SessionAsking:
         if drawn is None:
             return None
         earlier, n_choices = drawn
-        if not self._may_be_asked(earlier, request.taken):
+        has_size = self._has_size(earlier.items, request)
+        if not has_size or not self._may_be_asked(earlier, request.taken):
             return None
         first, *later = earlier.items  # the first item moves to the last place
         return self._ordered_question([*later, first], "repeat", probability=1 / n_choices)
@@ -257,7 +287,8 @@ class SessionAsking:
     def _choose_skipped(self, request: _Request) -> Question | None:
         """Repeat the oldest question that the annotator skipped, when nothing else is left."""
         for judgement in self._history.skipped(request.annotator):
-            if self._may_be_asked(judgement, request.taken):
+            has_size = self._has_size(judgement.items, request)
+            if has_size and self._may_be_asked(judgement, request.taken):
                 return self._shuffled_question(request.annotator, judgement.items, "skipped")
         return None
 
@@ -269,8 +300,9 @@ class SessionAsking:
         gold_pair = gold_pairs[request.rng.integers(len(gold_pairs))]
         items: tuple[int, ...] = gold_pair
         if request.set_size > 2:
+            askable = self._askable(request)
             beliefs = self._beliefs(request)
-            items = beliefs.grown(gold_pair, request.set_size, request.free, request.rng)
+            items = beliefs.grown(gold_pair, request.set_size, request.free, askable, request.rng)
         p_of_pair = 1 / len(gold_pairs)
         return self._shuffled_question(request.annotator, items, "gold", probability=p_of_pair)
 
@@ -279,7 +311,7 @@ class SessionAsking:
         if self._study.overlap <= 1:
             return None
         for items in self._history.answered_by_few(self._study.overlap):
-            if are_free(items, request.free):
+            if self._has_size(items, request) and are_free(items, request.free):
                 return self._shuffled_question(request.annotator, items, "overlap")
         return None
 

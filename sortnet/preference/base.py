@@ -244,7 +244,9 @@ class Judgement:
         if self.meta is not None and len(self.meta) > LONGEST_META:
             raise JudgementError(f"meta of {len(self.meta):,} characters: {LONGEST_META:,} at most")
         if self.answer not in ANSWERS:
-            raise JudgementError(f"unknown answer {self.answer!r}; known are {', '.join(ANSWERS)}")
+            raise JudgementError(
+                f"unknown answer {str(self.answer)!r}; known are {', '.join(ANSWERS)}"
+            )
         if self.milliseconds is not None and not 0 <= self.milliseconds < MOST_MILLISECONDS:
             raise JudgementError(f"an answer after {self.milliseconds} milliseconds cannot be")
         if self.comment is not None and len(self.comment) > LONGEST_COMMENT:
@@ -316,7 +318,7 @@ def check_items(items: tuple[int, ...], answer: str) -> None:
         raise JudgementError(f"a question about {len(items)} items: at most {MOST_ITEMS}")
     refused_answers: Collection[str] = SET_ANSWERS if len(items) == 2 else TARGETS
     if answer in refused_answers:
-        raise JudgementError(f"{answer!r} is no answer about {len(items)} items")
+        raise JudgementError(f"{str(answer)!r} is no answer about {len(items)} items")
 
 
 def check_choice(items: tuple[int, ...], answer: str, best: int | None, worst: int | None) -> None:

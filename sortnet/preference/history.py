@@ -11,7 +11,7 @@ from scipy import sparse
 from scipy.sparse.csgraph import connected_components
 
 from sortnet.core import I64, Bool
-from sortnet.core.pairs import pair_of, unordered
+from sortnet.core.pairs import key_of, pair_of, unordered
 from sortnet.errors import JudgementError
 from sortnet.preference.annotator_log import AnnotatorLog
 from sortnet.preference.answers import Answers
@@ -19,8 +19,8 @@ from sortnet.preference.base import (
     ANSWERS,
     HOLDOUT,
     Judgement,
-    Pair,
     Probabilities,
+    pairs_among,
     undo_by_another_annotator,
     undo_of_unknown_judgement,
 )
@@ -62,7 +62,8 @@ class History:
         self.n_votes = 0
         self._answered: I64 = np.zeros(0, np.int64)  # each annotator's votes that are not undone
         self._logs: dict[str, AnnotatorLog] = {}  # by name, made when first used
-        self._holdout: dict[int, int] | None = None  # {pair: votes}; None: not counted yet
+        # {items of a question: votes}; None: not counted yet
+        self._holdout: dict[tuple[int, ...], int] | None = None
 
     @property
     def annotators(self) -> dict[str, int]:
@@ -186,11 +187,18 @@ class History:
         is_new_annotator = np.diff(annotator[by_pair_and_annotator], prepend=-1) != 0
         return int((is_new_pair | is_new_annotator).sum())
 
-    def holdout_pairs(self, annotator: str) -> list[Pair]:
-        """List pairs of the hold-out that the annotator has not answered, at most a hundred."""
+    def holdout_questions(self, annotator: str) -> list[tuple[int, ...]]:
+        """List the items of hold-out questions, at most a hundred.
+
+        The annotator has answered no pair of these questions.
+        """
         answered_pairs = self.pairs_of(annotator)
-        new_pairs = (pair for pair in self._holdout_counts() if pair not in answered_pairs)
-        return [pair_of(pair) for pair in islice(new_pairs, 100)]
+        new_questions = (
+            items
+            for items in self._holdout_counts()
+            if answered_pairs.keys().isdisjoint(key_of(*pair) for pair in pairs_among(items))
+        )
+        return [*islice(new_questions, 100)]
 
     def answers(self, upto: int, *, holdout: bool = True) -> Answers:
         """Return the answers about the order as they were after the first `upto` events.
@@ -285,11 +293,11 @@ class History:
         first_rows = votes.oldest()[wanted_pairs].tolist()
         any_row_of_pair = votes.rows[votes.starts[wanted_pairs]]
         pairs = self._packed_pairs(any_row_of_pair).tolist()
-        holdout_pairs = self._holdout_counts()
+        holdout_questions = self._holdout_counts()
         return [
             (row, pair_of(pair))
             for row, pair in zip(first_rows, pairs, strict=True)
-            if pair not in holdout_pairs
+            if pair_of(pair) not in holdout_questions
         ]
 
     def _sets_answered_by_few(self, people: int) -> list[tuple[int, tuple[int, ...]]]:
@@ -314,7 +322,12 @@ class History:
         items_of_sets = [
             tuple(item for item in places if item >= 0) for places in sets[wanted_sets].tolist()
         ]
-        return [*zip(first_rows, items_of_sets, strict=True)]
+        holdout_questions = self._holdout_counts()
+        return [
+            (row, items)
+            for row, items in zip(first_rows, items_of_sets, strict=True)
+            if items not in holdout_questions
+        ]
 
     def all_components(self) -> I64:
         """Number the connected components of the graph of all answers.
@@ -548,28 +561,29 @@ class History:
             else:
                 log.add(answer_row, question, compared_pairs, answer_is_usable)
 
-    def _holdout_counts(self) -> dict[int, int]:
-        """Count the votes of the hold-out about each pair that has any, by packed pair.
+    def _holdout_counts(self) -> dict[tuple[int, ...], int]:
+        """Count the votes of the hold-out about each question that has any.
 
-        The pair with the oldest vote is first.
+        A question is given as its items in ascending order. The question with the oldest vote is
+        first.
         """
         if self._holdout is None:
             self._holdout = {}
             self._count_holdout(self._holdout, np.arange(len(self.events)))
         return self._holdout
 
-    def _count_holdout(self, counts: dict[int, int], rows: I64) -> None:
-        """Update the number of hold-out votes about each pair by the events in the given rows."""
+    def _count_holdout(self, counts: dict[tuple[int, ...], int], rows: I64) -> None:
+        """Update the number of hold-out votes about each question by events in the given rows."""
         answer_rows, is_undo = self._answer_rows(rows)
         # A vote is of the hold-out if it may not be used to choose questions.
         is_holdout = self._is_vote(answer_rows) & ~self._is_usable(answer_rows)
-        is_holdout &= ~self.events.is_set[answer_rows]
         changes = np.where(is_undo[is_holdout], -1, 1).tolist()
-        pairs = self._packed_pairs(answer_rows[is_holdout]).tolist()
-        for pair, change in zip(pairs, changes, strict=True):
-            counts[pair] = counts.get(pair, 0) + change
-            if not counts[pair]:
-                del counts[pair]
+        places = np.sort(self.events.items(answer_rows[is_holdout]), axis=1).tolist()
+        for items_of_row, change in zip(places, changes, strict=True):
+            items = tuple(item for item in items_of_row if item >= 0)  # -1 for an empty place
+            counts[items] = counts.get(items, 0) + change
+            if not counts[items]:
+                del counts[items]
 
 
 class _Undos(NamedTuple):

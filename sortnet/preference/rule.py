@@ -184,7 +184,7 @@ class Beliefs:
         return i[i != j], j[i != j]
 
     def grown(
-        self, pair: tuple[int, int], size: int, free: Free, rng: np.random.Generator
+        self, pair: tuple[int, int], size: int, free: Free, askable: Free, rng: np.random.Generator
     ) -> tuple[int, ...]:
         """Add items to a pair, each time the item that makes the answer most informative.
 
@@ -194,10 +194,12 @@ class Beliefs:
             pair: the numbers of two items.
             size: the number of items of the question.
             free: tells whether two items may be asked about.
+            askable: tells whether two items may be in one question. Such items, which the annotator
+                may have compared before, fill up the set if no free items are left.
             rng: draws candidates.
 
         Returns:
-            The numbers of the items; fewer than `size` if no further item is free.
+            The numbers of the items; fewer than `size` if no further item may be in the question.
         """
         chosen: tuple[int, ...] = pair
         if size <= 2:
@@ -211,10 +213,12 @@ class Beliefs:
             near = members[np.argsort(np.abs(rank - middle), kind="stable")[:_NEAR]]
             unseen = members[self.n_seen[members] == 0][:_UNSEEN]
             drawn = rng.choice(members, _RANDOM)
-            candidates = np.unique(np.concatenate((near, unseen, drawn)))
-            candidates = np.array(
-                [c for c in candidates.tolist() if self._extends(chosen, int(self.items[c]), free)]
-            )
+            likely = np.unique(np.concatenate((near, unseen, drawn)))
+            candidates = self._extending(chosen, likely, free)
+            if not len(candidates):
+                candidates = self._extending(chosen, members, free)
+            if not len(candidates):
+                candidates = self._extending(chosen, members, askable)
             if not len(candidates):
                 break
             indexes = np.flatnonzero(np.isin(self.items, chosen))
@@ -223,10 +227,13 @@ class Beliefs:
             chosen = (*chosen, int(self.items[candidates[worth.argmax()]]))
         return chosen
 
-    @staticmethod
-    def _extends(chosen: Sequence[int], item: int, free: Free) -> bool:
-        """Whether an item is new, and may be asked about beside each chosen item."""
-        return item not in chosen and all(free(item, other) for other in chosen)
+    def _extending(self, chosen: Sequence[int], candidates: I64, free: Free) -> I64:
+        """Select the new items among indexes that may be asked about beside each chosen item."""
+        may_extend = [
+            item not in chosen and all(free(item, other) for other in chosen)
+            for item in self.items[candidates].tolist()
+        ]
+        return candidates[np.array(may_extend, np.bool_)]
 
     def _information(self, sets: I64) -> F64:
         """Compute the information of the choice of the best item about the scores, in bits.

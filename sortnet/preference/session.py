@@ -48,9 +48,8 @@ class Session:
             the same group may be asked.
         groups: (n,) name or number of each item's group; only items of the same group are
             compared. If None, all items are compared with each other.
-        set_size: number of items of a question, 2 to 6, unless `ask` names another size. A hold-out
-            question is always about two items. A question has fewer items if too few may be asked
-            about.
+        set_size: number of items of a question, 2 to 6, unless `ask` names another size. A question
+            has fewer items if its group has fewer, or too few may be asked about.
         study: excluded annotators, retired items, gold pairs and overlap.
 
     Raises:

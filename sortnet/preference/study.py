@@ -11,11 +11,12 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any, NamedTuple, TypeAlias
 
-from sortnet.errors import StudyError
+from sortnet.errors import JudgementError, StudyError
 from sortnet.preference.base import (
     MOST_ITEMS,
     P_IN_WORDS,
     PROBABILITIES,
+    Judgement,
     Pair,
     Probabilities,
     unordered_pair,
@@ -251,6 +252,13 @@ class Study:
             if decision.item is not None and decision.other is not None:
                 pairs.append((decision.item, decision.other))
         return pairs
+
+    def check_answer(self, judgement: Judgement) -> None:
+        """Raise a JudgementError if an answer lacks the worst item, which is asked for, too."""
+        if self.worst and judgement.best is not None and judgement.worst is None:
+            raise JudgementError(
+                "the answer names the best item and not the worst, which is asked for, too"
+            )
 
     def state(self, annotator: str) -> str:
         """Return the state of an annotator: `excluded`, `paused`, `revoked` or `active`.

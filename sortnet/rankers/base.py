@@ -197,8 +197,8 @@ class Ranker(ABC):
         for k, (name_in_training, name) in enumerate(pairs, start=1):
             if name != name_in_training:
                 raise ModelError(
-                    f"{queries.source}: feature {k} is {name!r}, "
-                    f"but the model was trained with {name_in_training!r} there"
+                    f"{queries.source}: feature {k} is {str(name)!r}, "
+                    f"but the model was trained with {str(name_in_training)!r} there"
                 )
 
     def save(self, folder: str | Path) -> None:

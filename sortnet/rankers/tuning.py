@@ -174,7 +174,7 @@ def tune(
     names = list(dict.fromkeys(chain(*grids)))  # the names of all grids, each once
     _check_names(settings, names)
     if search not in SEARCHES:
-        raise SortNetError(f"unknown search {search!r}; known are {', '.join(SEARCHES)}")
+        raise SortNetError(f"unknown search {str(search)!r}; known are {', '.join(SEARCHES)}")
 
     if inner:
         # The measure is chosen here, once, so that all inner parts are scored by the same measure.

@@ -24,7 +24,7 @@ from sortnet.files import shown
 from sortnet.tables.rows import Rows, listed, no_column
 from sortnet.tables.values import Cells, decimal_comma, is_numeric, levels, numbers_of
 
-IMAGES = (".png", ".jpg", ".jpeg", ".webp", ".gif", ".bmp")
+IMAGES = (".png", ".jpg", ".jpeg", ".webp", ".gif", ".bmp", ".tif", ".tiff")
 AUDIO = (".wav", ".mp3", ".ogg", ".flac", ".m4a")
 NAMED = ("id", "text", "image", "audio", "group", "context")  # roles that can be named
 IDS = ("id", "docid", "doc_id", "item_id", "itemid", "uid", "uuid", "key", "item", "name")

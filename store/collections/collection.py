@@ -108,10 +108,11 @@ class Collection(DecisionRows, JudgementRows, ServerRows, BatchRows):
         These are the criteria in the order of creation. A collection without criteria returns
         itself.
         """
-        names = self.criteria()
-        if not names:
-            return [self]
-        return [Collection(self.database, name, clock=self.clock) for name in names]
+        with self.database.one_state():  # no criterion is removed in between
+            names = self.criteria()
+            if not names:
+                return [self]
+            return [Collection(self.database, name, clock=self.clock) for name in names]
 
     def add_criterion(self, name: str) -> Collection:
         """Add a criterion: one more question by which the same items are compared.
@@ -209,7 +210,8 @@ class Collection(DecisionRows, JudgementRows, ServerRows, BatchRows):
 
     def counted_judgements(self) -> Judgements:
         """Read all judgements and undos, except the judgements of excluded annotators."""
-        return self.judgements().without(self.study().excluded)
+        with self.transaction():
+            return self.judgements().without(self.study().excluded)
 
     def changes(self, after: int, decided: int = 0) -> Changes:
         """Read in one transaction how the collection has changed since the caller read it last.
@@ -321,7 +323,7 @@ class Collection(DecisionRows, JudgementRows, ServerRows, BatchRows):
 
         Raises:
             LeaseError: on a lease that is unknown, expired, released or another annotator's.
-            JudgementError: on an undo.
+            JudgementError: on an undo, or an answer that lacks the worst item if it is asked for.
         """
         if judgement.undoes is not None:
             raise JudgementError("an undo is no answer to a question")
@@ -358,10 +360,15 @@ class Collection(DecisionRows, JudgementRows, ServerRows, BatchRows):
 
         Raises:
             LeaseError: on a lease that is unknown, expired, released or another annotator's.
+            JudgementError: on an answer that lacks the worst item, if it is asked for, too.
         """
         annotator = judgement.annotator
-        question = self._live_lease_of(lease, annotator, now).question
-        answer = replace(judgement, **vars(question), at=now)
+        live_lease = self._live_lease_of(lease, annotator, now)
+        answer = replace(judgement, **vars(live_lease.question), at=now)
+        # The study is read only for an answer that may lack the worst item, which is rare. The
+        # requests of a batch say themselves what they ask for.
+        if answer.best is not None and answer.worst is None and live_lease.batch is None:
+            self.study().check_answer(answer)
         keys = self._annotator_keys([annotator])
         self._close_answered(lease)
         (stored,) = self._insert_judgements([answer], keys, lease=lease)

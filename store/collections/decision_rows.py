@@ -188,5 +188,5 @@ def _subject(decision: Decision, ids: Sequence[str]) -> str:
     for number in numbers:
         if not 0 <= number < len(ids):
             raise StudyError(f"the collection has no item {number}: there are {len(ids)}")
-    names = " and ".join(repr(ids[number][:60]) for number in numbers)
+    names = " and ".join(repr(str(ids[number])[:60]) for number in numbers)
     return names if len(numbers) > 1 else f"item {names}"

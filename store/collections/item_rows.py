@@ -167,7 +167,7 @@ class ItemRows(CollectionRows):
                 ids = connection.execute(separated.limit(1)).first()
                 if ids is not None:
                     first_id, second_id = ids
-                    pair = f"{first_id!r} and {second_id!r} are a {adjective} pair"
+                    pair = f"{str(first_id)!r} and {str(second_id)!r} are a {adjective} pair"
                     fault = f"{pair}, so they stay in one group"
                     raise StoreError(f"collection {self.name!r}: {source}: {fault}")
 

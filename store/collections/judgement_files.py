@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
@@ -18,8 +17,8 @@ from sortnet.preference.base import SET_FIELDS, Probabilities
 from sortnet.preference.study import Decision, questions_at, study_of
 from store.collections.collection import Collection
 from store.collections.formats.chosen import preference_records
-from store.collections.formula_escapes import ESCAPED_COLUMN, escape_formulas, is_formula
 from store.collections.judgement_lines import Form, Line, read_lines
+from store.csv_file import ESCAPED_COLUMN, is_formula, write_csv
 
 ExportForm: TypeAlias = Literal["jsonl", "csv", "chosen", "conversational"]
 _JUDGEMENT_FIELDS = [field.name for field in fields(Judgement) if field.name not in SET_FIELDS]
@@ -83,22 +82,23 @@ def export_judgements(
         SortNetError: if the file cannot be written.
         StoreError: if the collection has criteria.
     """
-    collection.check_one_question()
-    items = collection.items()
-    if form in ("chosen", "conversational"):
-        names: list[str] = []  # JSON lines need no list of columns
-        is_conversational = form == "conversational"
-        lines = _preference_lines(collection, items, prompt, weights, is_conversational)
-    else:
-        names, lines = _judgement_lines(collection, items)
+    names: list[str] = []  # JSON lines need no list of columns
+    with collection.transaction():
+        collection.check_one_question()
+        items = collection.items()
+        if form in ("chosen", "conversational"):
+            is_conversational = form == "conversational"
+            lines = _preference_lines(collection, items, prompt, weights, is_conversational)
+        else:
+            names, lines = _judgement_lines(collection, items)
     if form == "csv" and for_spreadsheets and _have_formulas(lines):
         names.append(ESCAPED_COLUMN)
-        lines = [escape_formulas(line) for line in lines]
+        lines = [{**line, ESCAPED_COLUMN: True} for line in lines]
     if isinstance(to, str | Path):
-        write = partial(_write_file, lines=lines, form=form, names=names)
+        write = partial(_write_file, lines=lines, form=form, names=names, raw=not for_spreadsheets)
         write_atomically(Path(to).resolve(), write)
     else:
-        _write_lines(to, lines, form, names)
+        _write_lines(to, lines, form, names, raw=not for_spreadsheets)
     return len(lines)
 
 
@@ -144,12 +144,10 @@ def _judgement_lines(
     decisions = collection.decisions()
     judgements = collection.judgements()
     excluded = study_of(decisions).excluded
-    # If an annotator answers after the judgements are read, there are more ids than judgements. The
-    # ids without judgements are ignored.
     ids = collection.judgement_ids()
     lines = [
         {**_cells(judgement, id, items), "excluded": judgement.annotator in excluded}
-        for judgement, id in zip(judgements, ids, strict=False)
+        for judgement, id in zip(judgements, ids, strict=True)
     ]
     names = list(_EXPORTED_COLUMNS)
     if items.groups is not None:
@@ -184,28 +182,38 @@ def _cells(judgement: Judgement, id: str, items: Items) -> dict[str, Any]:
 
 
 def _write_file(
-    path: Path, lines: Sequence[dict[str, Any]], form: ExportForm, names: Sequence[str]
+    path: Path,
+    lines: Sequence[dict[str, Any]],
+    form: ExportForm,
+    names: Sequence[str],
+    *,
+    raw: bool,
 ) -> None:
     """Write lines to a new file, as CSV or as JSON lines."""
     with path.open("w", encoding="utf-8", newline="") as file:
-        _write_lines(file, lines, form, names)
+        _write_lines(file, lines, form, names, raw=raw)
 
 
 def _write_lines(
-    file: IO[str], lines: Sequence[dict[str, Any]], form: ExportForm, names: Sequence[str]
+    file: IO[str],
+    lines: Sequence[dict[str, Any]],
+    form: ExportForm,
+    names: Sequence[str],
+    *,
+    raw: bool,
 ) -> None:
     """Write lines as CSV with the columns `names`, or in any other format as JSON lines."""
     if form != "csv":
         for line in lines:
             file.write(json.dumps(line, ensure_ascii=False) + "\n")
         return
-    writer = csv.DictWriter(file, names, lineterminator="\n")
-    writer.writeheader()
+    rows: list[list[Any]] = []
     for line in lines:
         cells = dict(line)
         if "items" in line:
             cells["items"] = json.dumps(line["items"], ensure_ascii=False)
-        writer.writerow(cells)
+        rows.append([cells.get(name) for name in names])
+    write_csv(file, names, rows, raw=raw)
 
 
 def import_judgements(
@@ -251,6 +259,7 @@ def import_judgements(
     """
     items = collection.items()
     lines = read_lines(Path(path), items, form=form, annotator=annotator, sides=sides)
+    _refuse_without_worst(collection, lines)
     judgements = [line.judgement for line in lines]
     ids = [line.id for line in lines]
     try:
@@ -260,6 +269,27 @@ def import_judgements(
     if probabilities is not None:
         _decide_probabilities(collection, lines, probabilities)
     return Imported(len(added), len(lines) - len(added))
+
+
+def _refuse_without_worst(collection: Collection, lines: Sequence[Line]) -> None:
+    """Raise DataError on a new answer without the worst item, if the collection asks for both.
+
+    A collection that asks about pairs takes answers that name the best item only.
+    """
+    answers = [line.judgement for line in lines]
+    if all(answer.best is None or answer.worst is not None for answer in answers):
+        return
+    study = collection.study()
+    if study.set_size == 2:
+        return
+    stored_ids = {*collection.judgement_ids()}
+    for line in lines:
+        if line.id in stored_ids:
+            continue
+        try:
+            study.check_answer(line.judgement)
+        except JudgementError as error:
+            raise DataError(f"{line.where}: {error}") from None
 
 
 def _decide_probabilities(

@@ -25,8 +25,8 @@ from sortnet.tables.rows import Rows, listed, read_rows
 from store.collections.collection_rows import checked_name
 from store.collections.formats.faults import refuse
 from store.collections.formats.foreign_rows import FOREIGN_COLUMNS, votes_of_foreign_rows
-from store.collections.formula_escapes import without_escapes
 from store.collections.judgement_cells import CELL_READERS, read_id
+from store.csv_file import without_escapes
 
 Form: TypeAlias = Literal["jsonl", "csv", "arena", "chosen", "label-studio", "argilla"]
 

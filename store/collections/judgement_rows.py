@@ -66,8 +66,9 @@ class JudgementRows(CollectionRows):
         Cost: about 5 us and 90 bytes a judgement; about 20 us if it is about more than two items.
         """
         judgements = Judgements()
-        for block in self.blocks(after):
-            judgements.extend(block)
+        with self.transaction():
+            for block in self.blocks(after):
+                judgements.extend(block)
         return judgements
 
     def blocks(self, after: int = 0) -> Iterator[Judgements]:

@@ -121,7 +121,7 @@ class LeaseRows(CollectionRows):
         """Return the question of a lease; raise a LeaseError if the batch has no such lease."""
         stored_lease = self._stored_lease(lease).lease
         if stored_lease.batch != batch:
-            raise LeaseError(f"lease {lease!r} is not of batch {batch}")
+            raise LeaseError(f"lease {str(lease)!r} is not of batch {batch}")
         return stored_lease.question
 
     def _live_leases(self, now: float) -> list[Lease]:
@@ -248,12 +248,14 @@ class LeaseRows(CollectionRows):
         """
         lease, is_open = self._stored_lease(id)
         if lease.annotator != annotator:
-            raise LeaseError(f"the question under lease {id!r} was not put to {annotator!r}")
+            raise LeaseError(
+                f"the question under lease {str(id)!r} was not put to {str(annotator)!r}"
+            )
         if lease.expires <= now:
             ago = f"{now - lease.expires:.0f} s ago"
-            raise LeaseError(f"the question to {annotator!r} expired {ago}; take the next")
+            raise LeaseError(f"the question to {str(annotator)!r} expired {ago}; take the next")
         if not is_open:
-            raise LeaseError(f"the question to {annotator!r} was taken back; take the next")
+            raise LeaseError(f"the question to {str(annotator)!r} was taken back; take the next")
         return lease
 
 

@@ -9,6 +9,7 @@ import json
 import os
 import re
 import sqlite3
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -23,12 +24,16 @@ from sqlalchemy.pool import NullPool
 
 from sortnet.errors import SortNetError, StoreError
 from sortnet.files import plain
+from store.database.open_file import OpenFile
 
 BUSY_SECONDS = 60
 RETRY_SECONDS = 60.0  # how long an operation is tried again while a server is restarted
 SHORTEST_WAIT = 0.1  # seconds before the second attempt; each later wait is twice as long
 LONGEST_WAIT = 5.0  # most seconds between two attempts
 T = TypeVar("T")
+# Keys of facts about a connection that writes to SQLite: its file, and the logs of the file.
+_FILE = "sortnet_file"
+_LOGS = "sortnet_logs"
 POSTGRESQL = ("postgresql", "postgres", "postgresql+psycopg")
 SECRETS = ("password", "sslpassword")  # secret parameters in the query of a URL
 # Matches a text such as "host=db user=me", which psql accepts, by its first keyword or a password.
@@ -54,6 +59,7 @@ class Database:
         self.url = parse_url(url)
         self.name = _name_in_messages(self.url)
         self._retry_seconds = RETRY_SECONDS
+        self._snapshot = _Snapshot()
         with self._as_store_errors():
             self.engine = _engine(self.url, write=write)
 
@@ -83,27 +89,61 @@ class Database:
     def transaction(self, *, write: bool = False, durable: bool = True) -> Iterator[Connection]:
         """Open a transaction in a `with` block; it is committed, or rolled back on an error.
 
+        All statements of a transaction that only reads see the same state of the database. Within
+        `one_state` it is a part of the transaction that is open already.
+
         A transaction that is not `durable` does not wait for the disk, and may be lost in a power
         cut. The next durable transaction saves earlier transactions too, so their order is kept.
         """
-        engine = self.engine.execution_options(sortnet_write=write, sortnet_durable=durable)
-        with self._as_store_errors(), engine.begin() as connection:
-            if not durable and self.dialect == "postgresql":
-                connection.exec_driver_sql("SET LOCAL synchronous_commit = off")
-            yield connection
+        if self._snapshot.connection is not None:
+            if write:
+                raise RuntimeError("while one state of the database is read, nothing is written")
+            yield self._snapshot.connection
+            return
+        options: dict[str, Any] = {"sortnet_write": write, "sortnet_durable": durable}
+        if not write and self.dialect == "postgresql":
+            # By default each statement sees what other processes have committed before it.
+            options["isolation_level"] = "REPEATABLE READ"
+        engine = self.engine.execution_options(**options)
+        with self._as_store_errors(), engine.connect() as connection:
+            with connection.begin():
+                if not durable and self.dialect == "postgresql":
+                    connection.exec_driver_sql("SET LOCAL synchronous_commit = off")
+                yield connection
+                _check_file(connection)
+            # The file may have been removed during the commit. Nobody may rely on what is lost.
+            _check_file(connection)
+
+    @contextmanager
+    def one_state(self) -> Iterator[Connection]:
+        """Let all reads of this thread in a `with` block see the same state of the database.
+
+        Nothing can be written in the block.
+        """
+        with self.transaction() as connection:
+            outer = self._snapshot.connection
+            self._snapshot.connection = connection
+            try:
+                yield connection
+            finally:
+                self._snapshot.connection = outer
 
     def retrying(self, work: Callable[[Connection], T], *, write: bool = False) -> T:
         """Run `work` in a transaction, and run it again while a server is unavailable.
 
         `work` must be idempotent, because a commit may have succeeded though its reply was lost.
+        If it only reads, all its reads see the same state. Within `one_state` it is run once.
         A server may be unavailable for a minute. After this minute every call fails at once, until
         a call reaches the server. Each wait is twice as long as the wait before, up to 5 seconds.
         """
+        if self._snapshot.connection is not None:
+            with self.transaction(write=write) as connection:
+                return work(connection)
         last_attempt = time.monotonic() + self._retry_seconds
         wait = SHORTEST_WAIT
         while True:
             try:
-                with self.transaction(write=write) as connection:
+                with self.transaction(write=True) if write else self.one_state() as connection:
                     result = work(connection)
                 self._retry_seconds = RETRY_SECONDS
                 return result
@@ -120,6 +160,14 @@ class Database:
         """Whether an error of this database means that its server is unavailable for now."""
         cause = error.__cause__
         return self.dialect != "sqlite" and isinstance(cause, InterfaceError | OperationalError)
+
+    def check_file(self) -> None:
+        """Raise a StoreError if the SQLite file that was opened to write was removed or replaced.
+
+        Each transaction is checked, too. Call this before reporting what was stored earlier.
+        """
+        with self.transaction():
+            pass  # the end of the transaction checks the file
 
     def close(self) -> None:
         """Close all connections."""
@@ -158,6 +206,12 @@ class Database:
         if "no password supplied" in message:
             return f"{message}; give it by PGPASSWORD, ~/.pgpass, SORTNET_STORE or --store"
         return message
+
+
+class _Snapshot(threading.local):
+    """The transaction of each thread that reads one state of the database, if one is open."""
+
+    connection: Connection | None = None
 
 
 def _one_line(error: BaseException) -> str:
@@ -352,9 +406,12 @@ def _engine(url: URL, *, write: bool) -> Engine:
         raise StoreError(f"store {path} is a folder: give a file in it, such as sortnet.db")
     if not write:
         return _reading_engine(path, options)
-    _make_file(path, _name_in_messages(url))
+    name = _name_in_messages(url)
+    _make_file(path, name)
+    file = OpenFile(path, name)
     engine = create_engine(url, **options)
-    event.listen(engine, "connect", _set_up_sqlite)
+    event.listen(engine, "do_connect", partial(_open_file, file))
+    event.listen(engine, "connect", partial(_set_up_sqlite, file))
     event.listen(engine, "begin", _begin_sqlite)
     return engine
 
@@ -411,8 +468,23 @@ def _run_statements(statements: Sequence[str], connection: Any, _record: Any) ->
     connection.commit()
 
 
-def _set_up_sqlite(connection: Any, _record: Any) -> None:
-    """Set the options of a new connection that writes to SQLite."""
+def _open_file(
+    file: OpenFile, _dialect: Any, _record: Any, arguments: list[Any], options: dict[str, Any]
+) -> None:
+    """Let SQLite open the file that is there, and make no new file if it was removed.
+
+    Args:
+        file: the file.
+        _dialect, _record: facts of SQLAlchemy that are not used.
+        arguments, options: the arguments of `sqlite3.connect`, which are changed in place.
+    """
+    file.check()
+    arguments[:] = [f"{file.path.as_uri()}?mode=rw"]
+    options["uri"] = True
+
+
+def _set_up_sqlite(file: OpenFile, connection: Any, record: Any) -> None:
+    """Set the options of a new connection that writes to SQLite, and identify its files."""
     # Without an isolation level, Python's driver begins no transactions: `_begin_sqlite` does.
     connection.isolation_level = None
     for pragma in (
@@ -424,6 +496,16 @@ def _set_up_sqlite(connection: Any, _record: Any) -> None:
         "foreign_keys = ON",
     ):
         connection.execute(f"PRAGMA {pragma}")
+    connection.execute("SELECT count(*) FROM sqlite_master")  # opens the log of changes
+    record.info[_FILE] = file
+    record.info[_LOGS] = file.logs()
+
+
+def _check_file(connection: Connection) -> None:
+    """Raise a StoreError if the SQLite file that a connection writes was removed or replaced."""
+    file = connection.info.get(_FILE)
+    if file is not None:
+        file.check_logs(connection.info[_LOGS])
 
 
 def _begin_sqlite(connection: Connection) -> None:

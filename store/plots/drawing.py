@@ -42,7 +42,7 @@ def check(frame: pd.DataFrame, columns: Sequence[str], next_step: str) -> None:
     """Raise a DataError if a frame lacks a column that is drawn, or has no rows."""
     missing = [name for name in columns if name not in frame]
     if missing:
-        raise DataError(f"the frame has no column {missing[0]!r}, of which this plot is made")
+        raise DataError(f"the frame has no column {str(missing[0])!r}, of which this plot is made")
     if frame.empty:
         raise DataError(f"nothing to draw, the frame has no rows: {next_step}")
 
@@ -51,7 +51,7 @@ def of_split(frame: pd.DataFrame, split: str) -> pd.DataFrame:
     """Return the rows of a split; raise a DataError if the frame has no such rows."""
     rows = frame[frame["split"] == split]
     if rows.empty:
-        raise DataError(f"nothing to draw of {split!r}; the frame has {', '.join(SPLITS)}")
+        raise DataError(f"nothing to draw of {str(split)!r}; the frame has {', '.join(SPLITS)}")
     return rows
 
 

@@ -26,6 +26,7 @@ from sortnet.preference.goal import Goal
 from sortnet.preference.judgement_table import Judgements
 from sortnet.preference.pairs_in_doubt import Doubt, in_doubt
 from store import Collection
+from store.collections.annotator_rows import Annotator
 from store.report.labelling_pictures import draw_pictures
 from store.report.question_sizes import facts_of_sizes
 from store.service.labelling import LabellingService
@@ -45,7 +46,7 @@ def facts_for_programs(
 
     Args:
         collection: the items and their judgements.
-        top: the number of top items, see `facts_of`.
+        top: the number of top items, see `_facts_of`.
         progress: gets the name of each step.
 
     Returns:
@@ -71,39 +72,44 @@ def facts_of_criteria(
 
     If the collection has no criteria, the list has one entry, the facts of the collection.
     """
+    with collection.database.one_state():  # the facts of all criteria are of one time
+        read = [
+            (LabellingService(criterion, goal=goal), criterion.annotators())
+            for criterion in collection.asked()
+        ]
     all_facts = []
-    for criterion in collection.asked():
-        progress(f"fitting the answers of {criterion.name}")
-        all_facts.append(facts_of(criterion, goal=goal, top=top, pictures=pictures))
+    for service, annotators in read:
+        progress(f"fitting the answers of {service.collection.name}")
+        all_facts.append(_facts_of(service, annotators, top=top, pictures=pictures))
     return all_facts
 
 
-def facts_of(
-    collection: Collection,
+def _facts_of(
+    service: LabellingService,
+    annotators: Sequence[Annotator],
     *,
-    goal: Goal | None = None,
     top: int | None = None,
     pictures: bool = True,
 ) -> dict[str, Any]:
     """Collect the facts of the report of a collection with one question, as plain values.
 
     Args:
-        collection: the items and their judgements.
-        goal: the goal at which asking stops. If None, the collection's own goal.
+        service: the items and their judgements.
+        annotators: the annotators of the collection.
         top: the number of items of each group in the facts `ranking` and `rows`. If None, `ranking`
             has the number of top items in the goal, or 10; and `rows` has all items.
         pictures: whether to draw pictures.
 
     Cost: a fit to all judgements.
     """
-    service = LabellingService(collection, goal=goal)
+    collection = service.collection
     service.settle()
     session = service.session
     items = service.items
     study = service.study
     counted_judgements = session.judgements()  # without excluded annotators
     all_judgements = service.judgements()
-    judges = _judge_reports(service, all_judgements)
+    judges = _judge_reports(service, annotators, all_judgements)
     costs_of_rows = partial(_sum_up_costs, all_judgements)
     remaining = plain(asdict(service.remaining))
     del remaining["groups"]
@@ -134,9 +140,10 @@ def _add_up_costs(judges: Sequence[dict[str, Any]]) -> dict[str, Any]:
     return {**sums, **_cost_facts(costs)}
 
 
-def _judge_reports(service: LabellingService, all_judgements: Judgements) -> list[dict[str, Any]]:
+def _judge_reports(
+    service: LabellingService, annotators: Sequence[Annotator], all_judgements: Judgements
+) -> list[dict[str, Any]]:
     """Report on each annotator with judgements: reliability, calibration, and cost of answers."""
-    annotators = service.collection.annotators()
     all_names = [annotator.name for annotator in annotators]
     names = [name for name in all_names if name in all_judgements.annotators]
     gold = service.study.gold_pairs()

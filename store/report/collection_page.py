@@ -66,7 +66,7 @@ def render(all_facts: Sequence[dict[str, Any]], name: str) -> str:
     """Render the page of a collection as HTML.
 
     Args:
-        all_facts: the facts of the collection, or of each of its criteria, see `facts_of`.
+        all_facts: the facts of the collection, or of each of its criteria, see `facts_of_criteria`.
         name: the name of the collection.
     """
     return render_template(
@@ -105,7 +105,7 @@ def _with_texts(facts: dict[str, Any]) -> dict[str, Any]:
     """Add what the template shows to the facts of a criterion: texts, and tables as rows of cells.
 
     Args:
-        facts: the facts of the criterion, as `facts_of` collects them.
+        facts: the facts of the criterion, as `facts_of_criteria` collects them.
     """
     judges = facts["judges"]
     sizes = facts["sizes"]
@@ -190,7 +190,7 @@ def _size_row(size: dict[str, Any]) -> list[str]:
         "-" if size["seconds"] is None else f"{size['seconds']:.1f}",
         f"{size['calls']:,}" if size["calls"] else "-",
         f"{tokens_per_comparison:,.0f}" if size["calls"] else "-",
-        "-" if cost is None else f"{cost:.2g}",
+        "-" if cost is None else amount(cost, None),
         "-" if size["accuracy"] is None else f"{size['accuracy']:.0%} of {size['checked']:,}",
     ]
 

@@ -19,11 +19,12 @@ def run_rows(store: Store) -> list[dict[str, Any]]:
 
 def run_facts(run: Run) -> dict[str, Any]:
     """Collect all facts of a run from the store, with a row for each iteration."""
-    facts: dict[str, Any] = {"id": run.id, "status": run.status, "phase": run.phase}
-    for name in _FACTS:
-        facts[name] = getattr(run, name)
-    facts["created"] = run.created.isoformat()
-    facts["iterations"] = rows_of(run.iterations_frame())
+    with run.database.one_state():
+        facts: dict[str, Any] = {"id": run.id, "status": run.status, "phase": run.phase}
+        for name in _FACTS:
+            facts[name] = getattr(run, name)
+        facts["created"] = run.created.isoformat()
+        facts["iterations"] = rows_of(run.iterations_frame())
     return facts
 
 

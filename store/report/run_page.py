@@ -106,8 +106,12 @@ def render(
 
     Cost: about 3 seconds to draw the plots, and reading the run's pairs.
     """
-    if sources is None:
-        sources = Sources()
+    with run.database.one_state():  # the run may be training
+        return _render(run, Sources() if sources is None else sources, conventions, top)
+
+
+def _render(run: Run, sources: Sources, conventions: Sequence[str], top: int) -> str:
+    """Render the page of a run, see `render`, within one state of the database."""
     iterations = run.iterations_frame()
     pairs = run.pairs_frame()
     measures = measure_names(iterations)

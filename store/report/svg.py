@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import io
+import warnings
 from typing import TypeAlias
 
 from matplotlib.figure import Figure
@@ -22,6 +23,9 @@ def picture(title: str, about: str, alt: str, figure: Figure) -> Picture:
         figure: the figure.
     """
     file = io.BytesIO()
-    figure.savefig(file, format="svg", metadata={"Date": None})
+    with warnings.catch_warnings():
+        # The warning repeats the character, which a terminal must not get if it is a control.
+        warnings.filterwarnings("ignore", "(?s)Glyph .* missing from font", UserWarning)
+        figure.savefig(file, format="svg", metadata={"Date": None})
     source = "data:image/svg+xml;base64," + base64.b64encode(file.getvalue()).decode()
     return {"title": title, "alt": alt, "about": about, "source": source}

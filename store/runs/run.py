@@ -278,7 +278,7 @@ class Run:
         numbers of the same documents within the query `qid`, from 0. All further columns are fields
         of `JudgeAnswer`.
         """
-        answers = {split: self.answers(split) for split in SPLITS}
+        answers = self.database.retrying(lambda _: {split: self.answers(split) for split in SPLITS})
         queries = {split: (table.first, table.qids) for split, table in self._queries.items()}
         return frames.answers_frame(answers, queries)
 
@@ -288,7 +288,7 @@ class Run:
         The status `running` means that this process continues the run.
         """
         if status not in STATUSES:
-            raise StoreError(f"status {status!r} is none of {', '.join(STATUSES)}")
+            raise StoreError(f"status {str(status)!r} is none of {', '.join(STATUSES)}")
         values: dict[str, Any] = {"status": status}
         if status == "running":
             values.update(finished=None, **this_process())
@@ -311,11 +311,13 @@ class Run:
             for column in IterationRow.__table__.columns
             if column.name not in ("run", "observed")
         ]
-        frame = frames.iterations_frame(self._iterations(*columns))
+        frame = self.database.retrying(
+            lambda _: self._with_attributes(frames.iterations_frame(self._iterations(*columns)))
+        )
         measured = frames.measure_names(frame)
         frame.attrs["conventions"] = frames.conventions(self.config, measured)
         frame.attrs["pairs"] = self._strategy
-        return self._with_attributes(frame)
+        return frame
 
     def margins_frame(self) -> pd.DataFrame:
         """Make a frame with one row per iteration, split, outcome and bin of |margin|.
@@ -379,8 +381,9 @@ class Run:
             empty_table, "train", self._queries["train"].first, codes["train"]
         )
         parts = chain([empty_part], self._pair_columns(codes, READ_AT_ONCE, conditions))
-        n_rows = self._count_pairs(conditions)
-        return self._with_attributes(frames.pairs_frame(parts, names, n_rows=n_rows))
+        with self.database.one_state():
+            n_rows = self._count_pairs(conditions)
+            return self._with_attributes(frames.pairs_frame(parts, names, n_rows=n_rows))
 
     def _count_pairs(self, conditions: Mapping[Split, list[ColumnElement[bool]]]) -> int:
         """Count the pairs of all splits that meet the conditions on their split."""
@@ -414,7 +417,7 @@ class Run:
             StoreError: if no split has the query.
         """
         if qid is not None and all(qid not in table.qids for table in self._queries.values()):
-            raise StoreError(f"run {self.id} has no query {qid!r}")
+            raise StoreError(f"run {self.id} has no query {str(qid)!r}")
         common: list[ColumnElement[bool]] = []
         if iteration is not None:
             common.append(PairRow.first_iteration == iteration)
@@ -442,9 +445,9 @@ class Run:
             conditions: {split: conditions} that all pairs meet.
         """
         has_mistakes_only = self._strategy == "wrong"
-        for split, conditions_on_split in conditions.items():
-            first_documents = self._queries[split].first
-            with self.database.transaction() as connection:
+        with self.database.transaction() as connection:
+            for split, conditions_on_split in conditions.items():
+                first_documents = self._queries[split].first
                 tables = read_table(connection, self.number, split, chunk, *conditions_on_split)
                 for stored_table in tables:
                     table = without_older_counts(stored_table, has_mistakes_only=has_mistakes_only)
@@ -463,8 +466,10 @@ class Run:
 
     def _observed(self, make_frame: Callable[[Sequence[Any]], pd.DataFrame]) -> pd.DataFrame:
         """Make a frame of the diagnostics of all iterations."""
-        rows = self._iterations(IterationRow.iteration, IterationRow.observed)
-        return self._with_attributes(make_frame(rows))
+        columns = IterationRow.iteration, IterationRow.observed
+        return self.database.retrying(
+            lambda _: self._with_attributes(make_frame(self._iterations(*columns)))
+        )
 
     def _with_attributes(self, frame: pd.DataFrame) -> pd.DataFrame:
         """Return a frame after setting the `attrs` that plots need."""
@@ -499,7 +504,7 @@ def _check_columns(iteration: Mapping[str, object]) -> None:
     """Raise StoreError on a name that is no column of an iteration, or without `iteration`."""
     unknown = sorted(set(iteration) - set(MEASURED))
     if unknown:
-        fault = f"no column {unknown[0]!r}"
+        fault = f"no column {str(unknown[0])!r}"
     elif "iteration" not in iteration:
         fault = "'iteration' is missing"
     else:

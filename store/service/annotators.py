@@ -35,9 +35,11 @@ def report_annotators(collection: Collection) -> AnnotatorReports:
     from sortnet.preference.annotator_reports import FINE
     from store.service.labelling import LabellingService
 
-    service = LabellingService(collection)
+    with collection.transaction():
+        service = LabellingService(collection)
+        names = [annotator.name for annotator in collection.annotators()]
     service.settle()
-    reports = service.reports([annotator.name for annotator in collection.annotators()])
+    reports = service.reports(names)
     # FINE has the verdicts that report no fault. An excluded annotator does no harm.
     harmful = [
         report.name

@@ -262,8 +262,9 @@ def _store_verdict(
 
 def open_batches(collection: Collection) -> list[Batch]:
     """List the batches with unanswered questions, of a collection and all its criteria."""
-    batches = chain.from_iterable(criterion.batches() for criterion in collection.asked())
-    return [batch for batch in batches if batch.n_open]
+    with collection.database.one_state():
+        batches = chain.from_iterable(criterion.batches() for criterion in collection.asked())
+        return [batch for batch in batches if batch.n_open]
 
 
 def cancel_batch(collection: Collection, name: str) -> int:
@@ -323,9 +324,10 @@ class BatchAnswers:
     _file: str = ""
 
     def __post_init__(self) -> None:
-        for criterion in self.collection.asked():
-            for batch in criterion.batches():
-                self._batches[batch.name] = (batch, criterion)
+        with self.collection.database.one_state():
+            for criterion in self.collection.asked():
+                for batch in criterion.batches():
+                    self._batches[batch.name] = (batch, criterion)
 
     def read(self, file: str) -> None:
         """Store the answers of a file; a line that cannot be used is noted and skipped.

@@ -32,12 +32,13 @@ def write_judgements(
     Returns:
         The number of judgements, or of pairs, that were written.
     """
-    weights = annotator_weights(collection) if form in FORMS_OF_PAIRS else None
-    return export_judgements(
-        collection,
-        file,
-        form,
-        prompt=prompt,
-        weights=weights,
-        for_spreadsheets=for_spreadsheets,
-    )
+    with collection.transaction():  # the weights are of the judgements that are written
+        weights = annotator_weights(collection) if form in FORMS_OF_PAIRS else None
+        return export_judgements(
+            collection,
+            file,
+            form,
+            prompt=prompt,
+            weights=weights,
+            for_spreadsheets=for_spreadsheets,
+        )

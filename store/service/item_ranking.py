@@ -71,7 +71,11 @@ def rank_collection(
 
     Cost: a fit to all judgements of each criterion.
     """
-    return [_rank_criterion(criterion, group, top) for criterion in collection.asked()]
+    from store.service.labelling import LabellingService
+
+    with collection.database.one_state():  # all criteria are ranked as they are at one time
+        services = [LabellingService(criterion) for criterion in collection.asked()]
+    return [_rank_criterion(service, group, top) for service in services]
 
 
 def ranking_frame(ranked: Ranking, items: Items) -> pd.DataFrame:
@@ -88,16 +92,15 @@ def ranking_frame(ranked: Ranking, items: Items) -> pd.DataFrame:
     return frame
 
 
-def _rank_criterion(collection: Collection, group: str | None, top: int | None) -> ItemRanking:
+def _rank_criterion(service: LabellingService, group: str | None, top: int | None) -> ItemRanking:
     """Fit the model to a criterion, or to a collection without criteria, and rank the items.
 
     Args:
+        service: the service of the criterion or collection.
         group: the only group that is ranked; None: all groups.
         top: number of best items of each group that are in the frame; None: all items.
     """
-    from store.service.labelling import LabellingService
-
-    service = LabellingService(collection)
+    collection = service.collection
     service.settle()
     items = service.items
     if group is not None:

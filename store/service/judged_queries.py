@@ -103,13 +103,15 @@ def read_judged(
     Cost: a replay of the judgements, and one fit of the annotators' reliability.
     """
     progress(f"reading collection {collection.name}")
-    stored_items = collection.items()
+    with collection.transaction():
+        stored_items = collection.items()
+        judgements = _judgements_up_to(collection, events)
+        session = new_session(collection, stored_items)
     if describer is None:
         columns = collection.settings.get("columns")
         describer, items = Describer.fit_apply(stored_items, columns=columns, progress=progress)
     else:
         items = describer.apply(stored_items, progress=progress)
-    judgements = _judgements_up_to(collection, events)
     last_number = judgements[-1].number if len(judgements) else 0
     source = Source(collection.name, last_number)
     if not items.feature_names:
@@ -117,7 +119,6 @@ def read_judged(
             f"{source.name}: the items have no features to learn from: sortnet items add --update "
             "--describe computes some of texts and images"
         )
-    session = new_session(collection, stored_items)
     session.replay(judgements)
     progress("weighing the annotators")
     votes, weights = session.weighted()
@@ -140,8 +141,9 @@ def annotator_weights(collection: Collection) -> dict[str, float]:
     A weight is negative if the annotator mostly says the opposite. Excluded annotators, and
     annotators who never said which item is better, are left out.
     """
-    session = new_session(collection, collection.items())
-    session.replay(collection.judgements())
+    with collection.transaction():
+        session = new_session(collection, collection.items())
+        session.replay(collection.judgements())
     _, weights = session.weighted()
     return weights
 

@@ -36,7 +36,12 @@ class _Participant:
         return self.n_calls_left is None or self.n_calls_left > 0
 
     def take_turn(
-        self, service: LabellingService, progress: Progress, *, n_judges: int
+        self,
+        service: LabellingService,
+        progress: Progress,
+        *,
+        n_judges: int,
+        is_temporary: bool,
     ) -> LabellingEnd:
         """Ask the judge for the answers of one turn, and return how the turn ended.
 
@@ -44,6 +49,7 @@ class _Participant:
 
         Args:
             n_judges: number of judges; a single judge need not make way for another.
+            is_temporary: whether the store is removed if the judge fails.
         """
         limits = []
         if self.n_calls_left is not None:
@@ -51,7 +57,14 @@ class _Participant:
         if n_judges > 1:
             limits.append(_ANSWERS_A_TURN)
         most_answers = min(limits, default=None)
-        end = _ask(service, self.annotator, self.connection, most_answers, progress)
+        end = _ask(
+            service,
+            self.annotator,
+            self.connection,
+            most_answers,
+            progress,
+            is_temporary=is_temporary,
+        )
         if self.n_calls_left is not None:
             self.n_calls_left = _calls_after(self.connection, self.n_calls_left, end)
         if not self.has_calls_left:
@@ -64,6 +77,8 @@ def ask_in_turn(
     connections: Mapping[str, JudgeConnection],
     max_calls: int | None,
     progress: Progress,
+    *,
+    is_temporary: bool,
 ) -> LabellingEnd | None:
     """Ask several judges in turn, until the goal is reached or no judge can be asked.
 
@@ -72,6 +87,7 @@ def ask_in_turn(
         connections: {annotator: the judge that answers under this name}.
         max_calls: most calls of each judge in the collection, earlier calls included; None: no
             limit.
+        is_temporary: whether the store is removed if a judge fails.
 
     Returns:
         How the last turn ended; None if the goal was reached before.
@@ -93,7 +109,9 @@ def ask_in_turn(
     end: LabellingEnd | None = None
     while waiting and not service.remaining.stop:
         participant = waiting.pop(0)
-        end = participant.take_turn(service, progress, n_judges=len(participants))
+        end = participant.take_turn(
+            service, progress, n_judges=len(participants), is_temporary=is_temporary
+        )
         if end.reason not in (EndReason.BUDGET, EndReason.NOTHING_LEFT):
             waiting.append(participant)
     return end
@@ -112,7 +130,7 @@ def _limit_calls(
     """
     if max_calls is None:
         return _Participant(annotator, connection, n_calls_left=None)
-    n_allowed = max_calls - _calls_so_far(service, annotator)
+    n_allowed = max_calls - calls_so_far(service, annotator)
     _lower_budget(connection, n_allowed)
     return _Participant(annotator, connection, n_calls_left=n_allowed)
 
@@ -145,7 +163,7 @@ def _lower_budget(connection: JudgeConnection, n_allowed: int) -> None:
         budget.limits = replace(budget.limits, max_calls=n_allowed)
 
 
-def _calls_so_far(service: LabellingService, annotator: str) -> int:
+def calls_so_far(service: LabellingService, annotator: str) -> int:
     """Count the calls that a judge's answers in the collection took.
 
     An answer without a stored number of calls counts as one call.
@@ -181,6 +199,8 @@ def _ask(
     connection: JudgeConnection,
     number: int | None,
     progress: Progress,
+    *,
+    is_temporary: bool,
 ) -> LabellingEnd:
     """Ask a judge for `number` answers; None: until the goal is reached.
 
@@ -212,18 +232,33 @@ def _ask(
     # If the judge failed at every question, nothing is left to ask. This is a failure, too.
     has_only_failed = end.reason == EndReason.NOTHING_LEFT and end.failed and not end.answered
     if end.reason == EndReason.FAULT or has_only_failed:
-        raise _failure(judging, end)
+        raise _failure(judging, end, is_temporary=is_temporary)
     return end
 
 
-def _failure(judging: Judging, end: LabellingEnd) -> BaseException:
+def answers_kept(n_answers: int, *, is_temporary: bool) -> str:
+    """Tell how many answers are kept after an error or an interrupt, and what to do next.
+
+    >>> answers_kept(3, is_temporary=False)
+    '3 answers are kept: the same call goes on'
+    >>> answers_kept(3, is_temporary=True)
+    '0 answers are kept, 3 are lost: store="FILE" keeps them'
+    """
+    if not is_temporary:
+        are = "is" if n_answers == 1 else "are"
+        return f"{count(n_answers, 'answer')} {are} kept: the same call goes on"
+    lost = f", {n_answers} {'is' if n_answers == 1 else 'are'} lost" if n_answers else ""
+    return f'0 answers are kept{lost}: store="FILE" keeps them'
+
+
+def _failure(judging: Judging, end: LabellingEnd, *, is_temporary: bool) -> BaseException:
     """Make the error that reports a failed judge, and tells how many of its answers are kept.
 
     If the judge is a function that raised an exception, this exception gets the report as a note.
     """
     name = judging.judge.name
     n_answers = judging.service.session.answered(judging.annotator)
-    next_step = f"{count(n_answers, 'answer')} are kept: the same call goes on"
+    next_step = answers_kept(n_answers, is_temporary=is_temporary)
     if judging.cause is not None:
         judging.cause.add_note(f"{name}: {next_step}")
         return judging.cause

@@ -127,9 +127,14 @@ class LabellingService:
         self._convergence = Convergence(collection, self.last_number) if record else None
 
     def close(self) -> None:
-        """Record the last fit, if fits are recorded."""
+        """Record the last fit, if fits are recorded.
+
+        Raises:
+            StoreError: if the SQLite file with the answers was removed or replaced.
+        """
         if self._convergence is not None:
             self._convergence.close()
+        self.collection.database.check_file()
 
     def next(self, annotator: str, k: int = 1) -> list[Lease]:
         """Lease the next k questions to an annotator, fewer if there are no more.
@@ -413,9 +418,11 @@ class LabellingService:
 
     def _start_session(self) -> None:
         """Start a new session: read the study and the items, and replay the judgements."""
-        # `blocks` selects the judgements before the items are read. So every judgement that is
-        # replayed is about items that are read.
-        blocks = self.collection.blocks()
+        with self.collection.transaction():
+            self._replay_all()
+
+    def _replay_all(self) -> None:
+        """Start a new session within a transaction, in which nothing changes meanwhile."""
         self._decisions = self.collection.decisions()
         self.study = study_of(self._decisions)
         self.items = self.collection.items()
@@ -428,7 +435,7 @@ class LabellingService:
         self.session = new_session(self.collection, self.items, self.study, goal=goal)
         self.last_number = 0
         self._excluded_judgements = Judgements()
-        for judgements in blocks:
+        for judgements in self.collection.blocks():
             self._replay(judgements)
 
     def _read_changes(self) -> list[Lease]:
@@ -437,6 +444,11 @@ class LabellingService:
         New items need a new session. So do decisions after which the session would ask or rank in
         another way.
         """
+        with self.collection.transaction():
+            return self._read_changes_in_transaction()
+
+    def _read_changes_in_transaction(self) -> list[Lease]:
+        """Read what `_read_changes` reads, within a transaction."""
         changes = self.collection.changes(self.last_number, len(self._decisions))
         study_before = self.study
         if changes.decisions:

@@ -160,7 +160,8 @@ def largest_group(items: Items, retired: Iterable[int] = ()) -> tuple[int, str]:
 
 def question_facts(collection: Collection) -> list[dict[str, Any]]:
     """Return facts about the question of each criterion, or about a collection's only question."""
-    return [_question_facts(criterion) for criterion in collection.asked()]
+    with collection.database.one_state():
+        return [_question_facts(criterion) for criterion in collection.asked()]
 
 
 def _question_facts(collection: Collection) -> dict[str, Any]:

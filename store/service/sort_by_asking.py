@@ -10,17 +10,15 @@ collection that `sort` makes.
 
 from __future__ import annotations
 
-import atexit
 import hashlib
 import math
-import shutil
-import tempfile
-from collections.abc import Mapping, Sequence
-from contextlib import closing
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import ExitStack, closing
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
+from weakref import finalize
 
 from sqlalchemy import URL
 
@@ -35,17 +33,18 @@ from sortnet.judges.connection import JudgeConnection
 from sortnet.judges.estimate import CallEstimate, estimate_calls
 from sortnet.judges.limits import check_whole_number
 from sortnet.judges.prompts import Prompt
-from sortnet.messages import count
+from sortnet.messages import count, note
 from sortnet.preference.base import MOST_ITEMS
 from sortnet.preference.goal import WRONG, Goal
 from sortnet.preference.study import Decision
 from store.collections.collection import Collection
 from store.progress import ProgressOption, shown_progress
 from store.service.judge_as_annotator import EndReason, check_takes_sets, example_questions
-from store.service.judges_in_turn import ask_in_turn
+from store.service.judges_in_turn import answers_kept, ask_in_turn, calls_so_far
 from store.service.labelling import LabellingService
 from store.service.questions import check_set_size, largest_group
-from store.service.sort_collection import collection_to_sort
+from store.service.sort_collection import collection_to_sort, copy_collection, name_by_content
+from store.service.sort_turns import turn_to_sort
 from store.service.sorted_items import SortedItems, ranking_frame
 from store.store import open_store
 
@@ -74,16 +73,17 @@ def sort(
 ) -> SortedItems:
     """Sort items by asking a judge which of two items is better, or which of several is best.
 
-    Each answer is stored before the next question is chosen. After an interrupt or an error, the
-    same call continues where it ended, and asks no question twice. If the goal is reached, the same
-    call asks nothing.
+    With a store, each answer is stored before the next question is chosen. After an interrupt or an
+    error, the same call continues where it ended, and asks no question twice. If the goal is
+    reached, the same call asks nothing. Without a store, nothing is remembered after the call. If
+    another call is sorting the same collection, this call waits until the other call ends.
 
     Args:
         items: a list of texts, paths, rows of numbers or dicts; a data frame; a file or folder.
         judge: a `LanguageModel`, a `Program`, or a function of two items as they were passed. The
-            function returns `left`, `right`, `tie`, `skip`, or the probability that the left item
-            is better; `Function` describes functions of more than two items. A dict {name: judge}
-            has several judges, which answer in turn.
+            function returns `left`, `right`, `tie`, `skip`, None, or a float, the probability that
+            the left item is better; `Function` describes functions of `*items`. A dict
+            {name: judge} has several judges, which answer in turn.
 
         The questions:
 
@@ -103,11 +103,13 @@ def sort(
 
         The answers:
 
-        store: file or URL of the store; None: a temporary store, removed when the process ends.
-        name: name of the collection; None: a hash of the items and the question. A later call with
-            the same name must pass all items of the collection, and may pass more.
-        progress: a function that gets texts; False: nothing is shown; None: a line is shown in a
-            terminal or notebook.
+        store: file or URL of the store; None: a temporary store, removed with the result.
+        name: name of the collection; None: a hash of the items, the question, the judges and
+            `set_size`, so that a corrected function begins anew. A later call with the same name
+            must pass all items of the collection, and may pass more. Its ranking rests on all
+            answers in the collection, and a note names the other annotators.
+        progress: a function that gets texts; False: nothing is shown; None or True: a line is shown
+            in a terminal or notebook, elsewhere lines are logged.
 
         The columns of a table:
 
@@ -134,23 +136,37 @@ def sort(
     goal = _goal(given_items, top, wrong)
     _check_set_size(given_items, set_size)
     connections = _connect(judges, given_items, set_size)
-    if store is None:
-        store = _process_store()
-    with shown_progress(progress) as show, open_store(store) as opened:
-        collection = collection_to_sort(
-            opened, name, given_items, question, instructions, seed, show
-        )
-        _decide_set_size(collection, set_size)
-        with closing(LabellingService(collection, goal=goal, record=True)) as service:
-            return _ask_and_rank(
-                service,
-                connections,
-                given_items,
-                max_calls=max_calls,
-                seed=seed,
-                goal=goal,
-                progress=show,
+    if name is None:
+        name = name_by_content(given_items, question, instructions, judges, set_size)
+    with ExitStack() as temporary:
+        is_temporary = store is None
+        if store is None:
+            folder = TemporaryDirectory(prefix="sortnet-", ignore_cleanup_errors=True)
+            store = Path(temporary.enter_context(folder), "sort.db")
+        with (
+            shown_progress(progress) as show,
+            open_store(store) as opened,
+            turn_to_sort(opened.database, name, show),
+        ):
+            show(f"sorting {count(len(given_items.items), 'item')}")
+            collection = collection_to_sort(
+                opened, name, given_items, question, instructions, seed, show
             )
+            _decide_set_size(collection, set_size)
+            with closing(LabellingService(collection, goal=goal, record=True)) as service:
+                result = _ask_and_rank(
+                    service,
+                    connections,
+                    given_items,
+                    max_calls=max_calls,
+                    seed=seed,
+                    goal=goal,
+                    progress=show,
+                    is_temporary=is_temporary,
+                )
+            show(result.summary)
+        finalize(result, temporary.pop_all().close)  # the result reads the store for its ranker
+        return result
 
 
 def _ask_and_rank(
@@ -162,6 +178,7 @@ def _ask_and_rank(
     seed: int,
     goal: Goal,
     progress: Progress,
+    is_temporary: bool,
 ) -> SortedItems:
     """Ask the judges until the goal is reached or no judge can be asked, and rank the items.
 
@@ -173,11 +190,18 @@ def _ask_and_rank(
             limit.
         seed, goal: facts about the call, which the result keeps.
         progress: called with the progress in words.
+        is_temporary: whether the store is removed if the call ends with an error.
     """
-    progress("fitting the answers so far")
-    service.settle()
-    n_answers_before = service.session.n_votes
-    end = ask_in_turn(service, connections, max_calls, progress)
+    try:
+        progress("fitting the answers so far")
+        service.settle()
+        n_answers_before = service.session.n_votes
+        _note_other_annotators(service, connections)
+        end = ask_in_turn(service, connections, max_calls, progress, is_temporary=is_temporary)
+    except KeyboardInterrupt as error:
+        n_kept = service.session.n_votes
+        error.add_note(f"interrupted: {answers_kept(n_kept, is_temporary=is_temporary)}")
+        raise
     n_answers = service.session.n_votes
     spent = {annotator: connection.spent_facts() for annotator, connection in connections.items()}
     return SortedItems(
@@ -188,10 +212,33 @@ def _ask_and_rank(
         status=service.remaining.why,
         answered=n_answers - n_answers_before,
         answered_in_all=n_answers,
+        answered_by=_answers_by_annotator(service),
         spent=spent,
         seed=seed,
         goal=goal,
     )
+
+
+def _answers_by_annotator(service: LabellingService) -> dict[str, int]:
+    """Count the answers of each annotator in the collection who has answered."""
+    names = [annotator.name for annotator in service.collection.annotators()]
+    n_answers = {name: service.session.answered(name) for name in names}
+    return {name: n for name, n in n_answers.items() if n}
+
+
+def _note_other_annotators(
+    service: LabellingService, connections: Mapping[str, JudgeConnection]
+) -> None:
+    """Note whose answers, besides those of the judges to ask, the ranking rests on."""
+    by_others = {
+        name: n for name, n in _answers_by_annotator(service).items() if name not in connections
+    }
+    if by_others:
+        texts = [f"{count(n, 'answer')} of {name}" for name, n in by_others.items()]
+        note(
+            f"collection {service.collection.name!r} has {', '.join(texts)}: the ranking rests on "
+            "them, too"
+        )
 
 
 def _connect(
@@ -243,15 +290,19 @@ def estimate(
     wrong: float = WRONG,
     set_size: int | None = None,
     max_calls: int | None = None,
+    store: str | Path | URL | None = None,
+    name: str | None = None,
     text: str | None = None,
     id: str | None = None,
     group: str | None = None,
     ignore: Sequence[str] = (),
     seed: int = 0,
+    progress: ProgressOption = None,
 ) -> SortEstimate:
     """Estimate the questions, calls and cost of `sort` with the same arguments.
 
-    `sort` describes the arguments. No judge is asked.
+    `sort` describes the arguments. No judge is asked, and the store is only read: the answers in
+    its collection are questions that `sort` need not ask.
 
     Raises:
         SortNetError: if the items or a judge cannot be used.
@@ -268,13 +319,22 @@ def estimate(
     goal = _goal(given_items, top, wrong)
     _check_set_size(given_items, set_size)
     _check_programs_take_sets(judges, set_size)
-    with tempfile.TemporaryDirectory() as folder, open_store(Path(folder, "estimate.db")) as opened:
+    if name is None:
+        name = name_by_content(given_items, question, instructions, judges, set_size)
+    with (
+        shown_progress(progress) as show,
+        TemporaryDirectory(prefix="sortnet-") as folder,
+        open_store(Path(folder, "estimate.db")) as copies,
+    ):
+        if store is not None:
+            copy_collection(store, name, copies)
         collection = collection_to_sort(
-            opened, None, given_items, question, instructions, seed, progress=lambda text: None
+            copies, name, given_items, question, instructions, seed, show
         )
         _decide_set_size(collection, set_size)
-        expected_questions, examples = _forecast(collection, goal)
-    n_questions = _limit_questions(expected_questions, given_items, max_calls, len(judges))
+        show("simulating the questions")
+        expected_questions, examples, n_calls = _forecast(collection, goal, judges)
+    n_questions = _limit_questions(expected_questions, given_items, max_calls, n_calls)
     return _estimate_models(judges, n_questions, examples)
 
 
@@ -290,15 +350,21 @@ def _check_programs_take_sets(judges: Mapping[str, MachineJudge], set_size: int 
             check_takes_sets(judge.connect(f"judge {annotator}"), set_size)
 
 
-def _forecast(collection: Collection, goal: Goal) -> tuple[int | None, list[AskedQuestion]]:
+def _forecast(
+    collection: Collection, goal: Goal, annotators: Iterable[str]
+) -> tuple[int | None, list[AskedQuestion], list[int]]:
     """Simulate how many questions a collection needs to reach the goal.
 
     Returns:
-        The expected number of questions, None if it is unknown; and examples of questions.
+        The expected number of questions, None if it is unknown; examples of questions; and the
+        number of calls that the answers of each annotator took.
     """
     with closing(LabellingService(collection, goal=goal)) as service:
         service.settle()  # fits the model and simulates the questions
-        return service.remaining.questions, example_questions(service, _N_EXAMPLES)
+        remaining = service.remaining
+        n_questions = 0 if remaining.stop else remaining.questions
+        n_calls = [calls_so_far(service, annotator) for annotator in annotators]
+        return n_questions, example_questions(service, _N_EXAMPLES), n_calls
 
 
 def _estimate_models(
@@ -323,16 +389,21 @@ def _estimate_models(
 
 
 def _limit_questions(
-    expected: int | None, given_items: GivenItems, max_calls: int | None, n_judges: int
+    expected: int | None, given_items: GivenItems, max_calls: int | None, n_calls: Sequence[int]
 ) -> int:
-    """Limit the expected number of questions by the number of pairs and the judges' calls."""
+    """Limit the expected number of questions by the number of pairs and the judges' calls.
+
+    Args:
+        max_calls: most calls of each judge, earlier calls included; None: no limit.
+        n_calls: number of earlier calls of each judge.
+    """
     n_items = len(given_items.items)
     n_pairs = n_items * (n_items - 1) // 2
     limits = [n_pairs]  # no pair is asked about twice
     if expected is not None:
         limits.append(expected)
     if max_calls is not None:
-        limits.append(max_calls * n_judges)
+        limits.append(sum(max(0, max_calls - n) for n in n_calls))
     return min(limits)
 
 
@@ -405,14 +476,3 @@ def _decide_set_size(collection: Collection, set_size: int | None) -> None:
     """Store that questions are about `set_size` items from now on; None changes nothing."""
     if set_size is not None and set_size != collection.study().set_size:
         collection.decide(Decision("set-size", amount=set_size))
-
-
-@cache
-def _process_store() -> Path:
-    """Create a folder for a store, and return the store's file.
-
-    Each process has one such folder, which is removed when the process ends.
-    """
-    folder = tempfile.mkdtemp(prefix="sortnet-")
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    return Path(folder, "sort.db")

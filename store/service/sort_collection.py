@@ -4,27 +4,35 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from collections.abc import Iterable, Mapping
+from contextlib import closing
 from pathlib import Path
 from typing import Any
+
+from sqlalchemy import URL, inspect
 
 from sortnet.core import Progress
 from sortnet.errors import DataError, StoreError
 from sortnet.files import shown
 from sortnet.items import Items
 from sortnet.items.given_items import GivenItems
+from sortnet.judges.any_judge import MachineJudge
+from sortnet.judges.identity import identity_of, value_hash
 from sortnet.messages import count
 from sortnet.preference.study import QUESTION, Decision
 from store.collections.collection import Collection
+from store.database.engine import Database
+from store.database.schema import CollectionRow
 from store.service.added_items import add_items
-from store.store import Store
+from store.store import Store, open_store
 
 _ROLES_NOT_STORED = ("notes", "ignored")
 
 
 def collection_to_sort(
     store: Store,
-    name: str | None,
+    name: str,
     given_items: GivenItems,
     question: str | None,
     instructions: str | None,
@@ -35,7 +43,7 @@ def collection_to_sort(
 
     Args:
         store: the store of the collection.
-        name: name of the collection; None: a hash of the items, the question and instructions.
+        name: name of the collection.
         given_items: the items that were passed to `sortnet.sort`.
         question, instructions: texts for the judge; None: the texts of the collection.
         seed: seed of a new collection.
@@ -45,11 +53,41 @@ def collection_to_sort(
         StoreError: if the collection has items that were not passed, or answers to another
             question.
     """
-    if name is None:
-        name = f"sort {_digest(given_items, question, instructions)}"
     collection = _add_new_items(store, name, given_items, seed, progress)
     _store_new_texts(collection, {"question": question, "instructions": instructions})
     return collection
+
+
+def copy_collection(url: str | Path | URL, name: str, target: Store) -> None:
+    """Copy a collection with its answers to another store, if the store and the collection exist.
+
+    Args:
+        url: file or URL of the store, which is only read.
+        name: name of the collection.
+        target: the store that gets the copy.
+    """
+    database = Database(url, write=False)
+    with closing(database):
+        if not database.exists:
+            return
+        with database.transaction() as connection:
+            if not inspect(connection).has_table(CollectionRow.__tablename__):
+                return  # the store is new
+    with open_store(url, write=False) as store:
+        if name not in set(store.collections_frame()["name"]):
+            return
+        source = store.collection(name)
+        copy = target.add_items(
+            name,
+            source.items(),
+            seed=source.seed,
+            settings=source.settings,
+            pairs=source.allowed_pairs(),
+        )
+        for annotator in source.annotators():
+            copy.annotator(annotator.name)
+        copy.decide(*source.decisions())
+        copy.append(list(source.judgements()))
 
 
 def _store_new_texts(collection: Collection, texts: Mapping[str, str | None]) -> None:
@@ -156,19 +194,38 @@ def _check_same_texts(name: str, stored: Items, passed: Items) -> None:
             )
 
 
-def _digest(given_items: GivenItems, question: str | None, instructions: str | None) -> str:
-    """Hash the question, the instructions and the items; the order of the items has no effect."""
+def name_by_content(
+    given_items: GivenItems,
+    question: str | None,
+    instructions: str | None,
+    judges: Mapping[str, MachineJudge],
+    set_size: int | None,
+) -> str:
+    """Name a collection by a hash of its items, its question, its judges and their set size.
+
+    The order of the items and of the judges has no effect.
+    """
+    identities = sorted((annotator, identity_of(judge)) for annotator, judge in judges.items())
+    texts = [question or QUESTION, instructions or ""]
+    hashed = json.dumps([_contents(given_items), texts, identities, set_size or 2])
+    return f"sort {hashlib.sha256(hashed.encode('utf-8', 'surrogatepass')).hexdigest()[:12]}"
+
+
+def _contents(given_items: GivenItems) -> list[str]:
+    """Describe each item by its texts, files and numbers, and by the row that a function gets."""
     items = given_items.items
     groups = items.groups or (None,) * len(items)
     columns = (items.ids, items.texts, groups, items.images, items.audio, items.features)
+    rows = given_items.value_of_id()
     contents: list[str] = []
     for id, text, group, image, audio, features in zip(*columns, strict=True):
         image_hash = _file_hash(items, image)
         audio_hash = _file_hash(items, audio)
-        contents.append(repr((id, text, group, image_hash, audio_hash, features.tolist())))
-    contents.sort()
-    hashed = json.dumps([contents, question or QUESTION, instructions or ""])
-    return hashlib.sha256(hashed.encode("utf-8", "surrogatepass")).hexdigest()[:12]
+        # A path has no part in it: the file's content has.
+        row_hash = None if isinstance(rows[id], os.PathLike) else value_hash(rows[id])
+        facts = (id, text, group, image_hash, audio_hash, features.tolist(), row_hash)
+        contents.append(repr(facts))
+    return sorted(contents)
 
 
 def _file_hash(items: Items, file: str | None) -> str | None:

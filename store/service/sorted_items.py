@@ -45,11 +45,13 @@ class SortedItems:
             about the item). If the goal is about top items, `in_top` is the probability that the
             item is in the top; if there are groups, there is a column `group`.
         name: name of the collection.
-        store: the store that has the collection.
+        store: the store that has the collection. If `sort` was called without a store, it is a
+            temporary store, which is removed with the result.
         reason: why the asking ended.
         status: a line about the distance from the goal.
         answered: number of answers in this call.
-        answered_in_all: number of answers in the collection.
+        answered_in_all: number of answers in the collection, on which the ranking rests.
+        answered_by: {annotator: number of the annotator's answers in the collection}.
         spent: {annotator: calls, tokens and cost of the judge in this call}; empty for a judge that
             is no language model.
         seed: seed of the ranker's training.
@@ -63,6 +65,7 @@ class SortedItems:
     status: str
     answered: int
     answered_in_all: int
+    answered_by: Mapping[str, int]
     spent: Mapping[str, Mapping[str, Any]]
     seed: int = field(default=0, repr=False)
     goal: Goal | None = field(default=None, repr=False)
@@ -97,18 +100,21 @@ class SortedItems:
             write_collection_page(store.collection(self.name), file, goal=self.goal)
 
     def __repr__(self) -> str:
-        return f"SortedItems({self.name!r}, {self._summary()})"
+        return f"SortedItems({self.name!r}, {self.summary})"
 
     def _repr_html_(self) -> str:
         """Show the summary and the frame in a notebook."""
         from html import escape
 
         table: str = self.frame._repr_html_()  # type: ignore[operator]
-        return f"<p>{escape(printable(self._summary()))}</p>{table}"
+        return f"<p>{escape(printable(self.summary))}</p>{table}"
 
-    def _summary(self) -> str:
-        """Return the numbers of items and answers and the distance from the goal, in words."""
-        answers = f"{count(self.answered, 'answer')} ({self.answered_in_all} in all)"
+    @property
+    def summary(self) -> str:
+        """The numbers of items and answers, who answered, and the distance from the goal."""
+        by = ", ".join(f"{n} of {annotator}" for annotator, n in self.answered_by.items())
+        of_whom = f": {by}" if by else ""
+        answers = f"{count(self.answered, 'answer')} ({self.answered_in_all} in all{of_whom})"
         return f"{count(len(self.frame), 'item')}, {answers}: {self.status}"
 
 

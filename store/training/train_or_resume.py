@@ -114,7 +114,8 @@ def train(
         out: the folder of the model.
         judge: a `LanguageModel`, a `Program`, or a function of two documents. The function gets
             rows of a table as dicts, or documents of LETOR text as arrays of numbers. It returns
-            `left`, `right`, `tie`, `skip`, or the probability that the left document is better.
+            `left`, `right`, `tie`, `skip`, or a float, the probability that the left document is
+            better.
         question: the question to the judge. If None, the question is `Which is better?`.
         overwrite: whether a model in the folder is replaced.
         options: store, columns and further options.

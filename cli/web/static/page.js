@@ -51,6 +51,7 @@ let fault = ""; // why the last answer was not counted; empty if it was counted
 let instructionsKey = ""; // key of the instructions in the dialog
 let markdown = recall("localStorage", "sortnet markdown") === "on";
 let isDifferenceShown = false;
+let hasShownSet = false; // whether the page has shown a question about more than two items
 
 // Read a stored text, or null. Browsers may block storage: then the page works without it.
 function recall(storage, name) {
@@ -160,6 +161,7 @@ function drawItems(pair) {
   isDifferenceShown = false;
   if (pair.items) drawSet(pair.items, cardContent);
   else drawSides(pair);
+  hasShownSet ||= Boolean(pair.items);
   setZoom(1);
   flip(false);
   const texts = itemsOf(pair).map((item) => item.text);
@@ -373,6 +375,7 @@ async function flush() {
 // Send a request until the server answers, and return the status and the reply.
 async function post(path, body) {
   for (let wait = 500; ; wait = Math.min(2 * wait, 8000)) {
+    let why = "The server cannot be reached.";
     try {
       const reply = await fetch(BASE + path, {
         method: "POST", body: JSON.stringify(body), signal: AbortSignal.timeout(15000),
@@ -384,9 +387,10 @@ async function post(path, body) {
         isUnreachable = false;
         return [reply.status, content];
       }
+      if (reply.status === 503) why = "The server cannot store answers now.";
     } catch { /* The server is unreachable: wait, then try again. */ }
     isUnreachable = true;
-    notice("The server cannot be reached. Your answers are kept here and sent when it is back.");
+    notice(`${why} Your answers are kept here and sent again.`);
     await pause(wait);
   }
 }
@@ -518,6 +522,11 @@ document.addEventListener("keydown", (event) => {
   if (event.shiftKey && (event.key.length > 1 || event.key === " ")) return;
   if (isKeyOfElement(event.key, event.target)) return;
   if (event.key.length === 1 && !$("keys").checked) return;
+  // Numbers that are typed by habit, such as the best and the worst of four, answer no pair.
+  if (hasShownSet && queue[0] && !queue[0].items && "012".includes(event.key)) {
+    $("confirmation").textContent = "Only two items: answer with the arrow keys, or by a click.";
+    return;
+  }
   const keys = queue[0]?.items ? SET_KEYS : KEYS;
   const action = keys[event.key.length === 1 ? event.key.toLowerCase() : event.key];
   const dialog = document.querySelector("dialog[open]");

@@ -145,5 +145,5 @@ def _text(items: Items, number: int) -> str:
     """Return the text of an item; raise a DataError if it has no text."""
     text = items.texts[number]
     if text is None:
-        raise DataError(f"item {items.ids[number]!r} has no text to be chosen or rejected")
+        raise DataError(f"item {str(items.ids[number])!r} has no text to be chosen or rejected")
     return text

@@ -82,9 +82,10 @@ class Ranking {
     const cells = row.map((cell, column) => {
       const isText = this.heads[column].classList.contains("text");
       const className = isText ? "text" : "";
-      if (!Array.isArray(cell)) return element("td", { className }, cell);
+      if (!Array.isArray(cell)) return element("td", { className, dir: "auto" }, cell);
       const [id, text] = cell;
-      return element("th", { scope: "row", className }, element("strong", {}, id), text ? ` ${text}` : "");
+      const parts = text ? [" ", element("span", { dir: "auto" }, text)] : [];
+      return element("th", { scope: "row", className }, element("strong", { dir: "auto" }, id), ...parts);
     });
     return element("tr", {}, ...cells);
   }

@@ -1,0 +1,245 @@
+"""Tell judges apart: a hash of what decides a judge's answers.
+
+A model is known by its name, server, prompt and parameters, a program by its command. A function is
+known by its name and bytecode, the values that it holds (defaults, closure, the object of a
+method), and the functions and constants of its module that it uses. So a corrected function is
+another judge, and the same function in a later process is the same judge.
+"""
+
+from __future__ import annotations
+
+import dis
+import functools
+import hashlib
+import inspect
+import json
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from types import BuiltinFunctionType, CodeType, FunctionType, MethodType, ModuleType
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import numpy as np
+
+from sortnet.judges.any_judge import MachineJudge
+from sortnet.judges.function import Function
+from sortnet.judges.language_model import LanguageModel
+from sortnet.judges.prompts import Prompt
+from sortnet.judges.request import part_of_judge
+
+_ADDRESS = re.compile(r" at 0x[0-9A-Fa-f]+")  # differs between processes
+# A function may count its calls or collect answers. So a function's identity is computed when it is
+# first asked for, and stays while the function exists.
+_KNOWN: WeakKeyDictionary[Any, str] = WeakKeyDictionary()
+
+
+def identity_of(judge: MachineJudge) -> str:
+    """Return a hash that differs between judges that may answer differently.
+
+    >>> longer = Function(lambda left, right: "left" if left > right else "right")
+    >>> shorter = Function(lambda left, right: "left" if left < right else "right")
+    >>> identity_of(longer) == identity_of(shorter)
+    False
+    """
+    if isinstance(judge, Function):
+        return _function_identity(judge.function)
+    if not isinstance(judge, LanguageModel):
+        return _hash(["program", judge.command])
+    model: list[Any] = ["model", judge.model, judge.server.rstrip("/"), Prompt(judge.prompt).hash]
+    model += [part_of_judge(judge.request), judge.structured, judge.logprobs, judge.both_orders]
+    return _hash(json.loads(json.dumps(model, sort_keys=True)))
+
+
+def value_hash(value: Any) -> str:
+    """Hash a Python value such as a row of a table; equal in every process.
+
+    >>> value_hash({"a": 1, "b": [2.0]}) == value_hash({"b": [2.0], "a": 1})
+    True
+    """
+    return _hash(_Description("").of(value))
+
+
+def _hash(description: Any) -> str:
+    """Hash nested lists of texts and numbers."""
+    return hashlib.sha256(repr(description).encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _function_identity(function: Any) -> str:
+    """Hash a function, or anything else that can be called."""
+    if isinstance(function, MethodType):
+        return _hash([*map(_function_identity, (function.__func__, function.__self__))])
+    if isinstance(function, functools.partial):
+        values = value_hash([function.args, function.keywords])
+        return _hash([_function_identity(function.func), values])
+    try:
+        known = _KNOWN.get(function)
+    except TypeError:  # the object has no hash or no weak references
+        return _hash(_Description.of_judge(function))
+    if known is None:
+        known = _hash(_Description.of_judge(function))
+        with suppress(TypeError):
+            _KNOWN[function] = known
+    return known
+
+
+class _Description:
+    """Describes Python values as nested lists whose `repr` is the same in every process.
+
+    Functions and objects of the judge's own module are described by their content, those of other
+    modules by their names.
+
+    Args:
+        module: name of the judge's module; empty: no module.
+    """
+
+    def __init__(self, module: str) -> None:
+        self._module = module
+        # The objects are kept, so that no later object gets the same id.
+        self._seen: dict[int, tuple[int, object]] = {}
+
+    @classmethod
+    def of_judge(cls, judge: Any) -> Any:
+        """Describe a function, or an object that can be called."""
+        function = inspect.unwrap(judge)  # of a wrapper such as a cache
+        named = function if isinstance(function, FunctionType) else type(judge)
+        try:
+            return cls(named.__module__).of(judge)
+        except RecursionError:  # the judge holds a long chain of objects
+            return [named.__module__, named.__qualname__]
+
+    def of(self, value: Any) -> Any:
+        """Describe a value; an object that was described before is described by its number."""
+        if value is None or isinstance(value, str | bytes | int | float | complex):
+            return [type(value).__name__, repr(value)]
+        # Equal constants are one object or several, as the compiler likes.
+        if isinstance(value, CodeType):
+            return self._code(value)
+        if isinstance(value, tuple):
+            return ["tuple", *map(self.of, value)]
+        if isinstance(value, frozenset):
+            return ["frozenset", *sorted(map(repr, map(self.of, value)))]
+        if id(value) in self._seen:
+            return ["seen", self._seen[id(value)][0]]
+        self._seen[id(value)] = (len(self._seen), value)
+        return self._mutable(value)
+
+    def _mutable(self, value: Any) -> Any:
+        """Describe a list, a set, a mapping, an array or another object."""
+        if isinstance(value, list):
+            return ["list", *map(self.of, value)]
+        if isinstance(value, set):
+            return ["set", *sorted(map(repr, map(self.of, value)))]
+        if isinstance(value, Mapping):
+            pairs = [[self.of(key), self.of(item)] for key, item in value.items()]
+            return [type(value).__name__, *sorted(pairs, key=repr)]
+        if isinstance(value, np.ndarray) and value.dtype != object:
+            content = hashlib.sha256(np.ascontiguousarray(value).tobytes()).hexdigest()
+            return ["array", value.dtype.str, value.shape, content]
+        return self._object(value)
+
+    def _object(self, value: Any) -> Any:
+        """Describe a function, a class, a module or another object."""
+        if isinstance(value, FunctionType):
+            return self._function(value)
+        if isinstance(value, functools.partial):
+            return ["partial", *map(self.of, (value.func, value.args, value.keywords))]
+        if isinstance(value, MethodType):
+            return ["method", self.of(value.__func__), self.of(value.__self__)]
+        if hasattr(value, "__wrapped__"):  # such as a function with a cache
+            return ["wrapper", type(value).__qualname__, self.of(value.__wrapped__)]
+        if isinstance(value, ModuleType):
+            return ["module", value.__name__]
+        if isinstance(value, BuiltinFunctionType):
+            return ["builtin", value.__qualname__, self.of(value.__self__)]
+        if isinstance(value, type):
+            members = self._members(value) if value.__module__ == self._module else []
+            return ["class", value.__module__, value.__qualname__, members]
+        if isinstance(value, property):
+            return ["property", self.of(value.fget)]
+        if type(value).__module__ == self._module:
+            return ["object", self.of(type(value)), self.of(_attributes(value))]
+        return [type(value).__qualname__, _ADDRESS.sub("", _repr(value))]
+
+    def _members(self, own_class: type) -> Any:
+        """Describe the bases and the functions and constants of a class of the judge's module."""
+        members = {
+            name: member.__func__ if isinstance(member, staticmethod | classmethod) else member
+            for name, member in vars(own_class).items()
+            if not _is_of_python(name) or callable(member)
+        }
+        return [self.of(own_class.__bases__), self.of(members)]
+
+    def _function(self, function: FunctionType) -> Any:
+        """Describe the code of a function, and the values that a function of the module uses."""
+        description = [function.__module__, function.__qualname__, self.of(function.__code__)]
+        if function.__module__ != self._module:
+            return description
+        description += [self.of(function.__defaults__), self.of(function.__kwdefaults__)]
+        names = _names_used(function.__code__)
+        held = dict(_closure(function))
+        used = {name: function.__globals__[name] for name in names if name in function.__globals__}
+        for name in _names_stored(function.__code__):
+            held.pop(name, None)  # such as a counter of calls
+            used.pop(name, None)
+        return [*description, self.of(held), self.of(used)]
+
+    def _code(self, code: CodeType) -> Any:
+        """Describe bytecode without the numbers of its lines."""
+        return [code.co_code.hex(), code.co_names, code.co_freevars, self.of(code.co_consts)]
+
+
+def _attributes(value: object) -> dict[str, Any]:
+    """Return the attributes of an object, in its dict or its slots."""
+    attributes = dict(getattr(value, "__dict__", {}))
+    for base in type(value).__mro__:
+        slots = vars(base).get("__slots__", ())
+        for name in [slots] if isinstance(slots, str) else slots:
+            if hasattr(value, name) and name not in ("__dict__", "__weakref__"):
+                attributes[name] = getattr(value, name)
+    return attributes
+
+
+def _is_of_python(name: str) -> bool:
+    """Whether a name is one of Python's own, such as `__doc__`."""
+    return name.startswith("__") and name.endswith("__")
+
+
+def _closure(function: FunctionType) -> Iterator[tuple[str, Any]]:
+    """Yield the names and values in a function's closure, without names that have no value yet."""
+    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
+        try:
+            yield name, cell.cell_contents
+        except ValueError:
+            continue
+
+
+def _all_code(code: CodeType) -> Iterator[CodeType]:
+    """Yield bytecode, and the bytecode of the functions within it."""
+    yield code
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _all_code(constant)
+
+
+def _names_used(code: CodeType) -> set[str]:
+    """Return the names in a function, some of which are names of its module."""
+    return {name for part in _all_code(code) for name in part.co_names}
+
+
+def _names_stored(code: CodeType) -> set[str]:
+    """Return the names outside a function that the function gives new values."""
+    return {
+        instruction.argval
+        for part in _all_code(code)
+        for instruction in dis.get_instructions(part)
+        if instruction.opname in ("STORE_GLOBAL", "STORE_DEREF")
+    }
+
+
+def _repr(value: object) -> str:
+    """Return the `repr` of an object; empty if it raises an error."""
+    try:
+        return repr(value)
+    except Exception:
+        return ""

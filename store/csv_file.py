@@ -1,0 +1,115 @@
+"""Write CSV (RFC 4180) in which no text is a formula for spreadsheets; read escaped texts back."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
+from typing import IO, TYPE_CHECKING, Any
+
+from sortnet.tables.rows import Rows
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+ESCAPED_COLUMN = "escaped"
+# Matches the start of a text that spreadsheets run as a formula
+# (https://owasp.org/www-community/attacks/CSV_Injection). A text that begins with an apostrophe and
+# a formula matches too: the writer adds a second apostrophe, so that a reader, which removes one,
+# gets the same text.
+_FORMULA = re.compile(r"'*[=+\-@\t\r\n\uff1d\uff0b\uff0d\uff20]")
+# Matches a text such as -0.078, which a spreadsheet reads as a number and does not run.
+_NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
+_QUOTED = re.compile('[,"\r\n]')  # a cell with one of these characters is quoted
+
+
+def write_csv(
+    file: IO[str],
+    names: Sequence[str] | None,
+    rows: Iterable[Sequence[Any]],
+    *,
+    raw: bool = False,
+) -> None:
+    """Write rows as CSV; a text that a spreadsheet would run as a formula gets an apostrophe.
+
+    A text that is a plain number, such as -0.078, gets an apostrophe only if there is the column
+    `escaped`, by which `without_escapes` removes all apostrophes. Lines end in a line feed.
+
+    Args:
+        file: the open file.
+        names: the names of the columns; None: no header is written.
+        rows: the cells of each row; None and NaN are left blank.
+        raw: whether texts are written as they are, even formulas.
+
+    >>> import sys
+    >>> write_csv(sys.stdout, ["id", "score"], [["=A1", -0.5], ["a, b", None]])
+    id,score
+    '=A1,-0.5
+    "a, b",
+    """
+    text_of: Callable[[Any], str] = _escaped_unless_number
+    if raw:
+        text_of = str
+    elif names is not None and ESCAPED_COLUMN in names:
+        text_of = _escaped
+    if names is not None:
+        file.write(_line(names, text_of))
+    for row in rows:
+        file.write(_line(row, text_of))
+
+
+def rows_of_frame(frame: pd.DataFrame) -> Iterator[tuple[Any, ...]]:
+    """Yield the cells of each row of a frame, None in place of missing values."""
+    without_missing = frame.astype(object).where(frame.notna(), None)
+    return iter(without_missing.itertuples(index=False, name=None))
+
+
+def is_formula(value: Any) -> bool:
+    """Whether a spreadsheet would run the value as a formula, now or without its apostrophes."""
+    return isinstance(value, str) and _FORMULA.match(value) is not None
+
+
+def without_escapes(rows: Rows) -> Rows:
+    """Remove the apostrophes that `write_csv` added, if rows have the column `escaped`."""
+    if ESCAPED_COLUMN not in rows.columns:
+        return rows
+    columns = {
+        name: [_without_escape(value) for value in values] for name, values in rows.columns.items()
+    }
+    return replace(rows, columns=columns)
+
+
+def _without_escape(value: Any) -> Any:
+    """Remove the apostrophe before a formula; return all other values as they are."""
+    if is_formula(value) and value.startswith("'"):
+        return value[1:]
+    return value
+
+
+def _escaped(value: Any) -> str:
+    """Convert a value to text, with an apostrophe if the value is a formula."""
+    return f"'{value}" if is_formula(value) else str(value)
+
+
+def _escaped_unless_number(value: Any) -> str:
+    """Convert a value to text, with an apostrophe if the value is a formula and no number."""
+    if isinstance(value, str) and _NUMBER.fullmatch(value):
+        return value
+    return _escaped(value)
+
+
+def _line(cells: Sequence[Any], text_of: Callable[[Any], str]) -> str:
+    """Write a line of CSV with its line end."""
+    line = ",".join([_cell(cell, text_of) for cell in cells])
+    return f"{line}\n" if line else '""\n'  # an empty line would be no row
+
+
+def _cell(value: Any, text_of: Callable[[Any], str]) -> str:
+    """Write a cell, which is quoted if necessary; `text_of` converts the value to its text."""
+    if value is None or value != value:  # only NaN differs from itself
+        return ""
+    text = text_of(value)
+    if _QUOTED.search(text):
+        doubled_quotes = text.replace('"', '""')
+        return f'"{doubled_quotes}"'
+    return text

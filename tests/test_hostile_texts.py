@@ -1,0 +1,127 @@
+"""No text of data moves the cursor of a terminal, or turns the direction of the words around it."""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+from cli_helpers import FAST, done
+from collection_helpers import made_items
+from terminal_helpers import Terminal
+
+from sortnet.core import Queries
+from sortnet.core.named_columns import NamedColumns
+from sortnet.data.find_documents import find_both
+from sortnet.data.read import read_fold
+from sortnet.errors import DataError, SortNetError
+from sortnet.files import refuse_folder, shown
+from sortnet.messages import note, printable
+from sortnet.preference import Judgement
+from store import open_store
+
+BAD = "\x1b]0;own\x07\x1b[2J\x9b1m\u202eevil\u2066\u200f\u061c\u200e"
+UNSAFE = re.compile(
+    "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]"
+)
+# Escape sequences of the terminal's own style, and the carriage return before each line feed.
+STYLE = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory) -> Path:
+    """A store whose items, comments and question are hostile, and a model of hostile documents."""
+    folder = tmp_path_factory.mktemp("hostile")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        patch.setenv("SORTNET_STORE", "s.db")
+        ids = tuple(f"{BAD}{k}" for k in range(5))
+        facts = {"ids": ids, "texts": ids, "groups": (BAD,) * 5, "contexts": (BAD,) * 5}
+        with open_store("s.db") as store:
+            bad = store.add_items("bad", made_items(5, **facts, feature_names=(BAD, "f")))
+            store.add_items("sure", made_items(5, **facts))
+            bad.append([Judgement("ana", k, (k + 1) % 5, "left", comment=BAD) for k in range(5)])
+        rows = [f"{BAD}q{q},{(q + d) % 3},{d - q},{BAD}{q}-{d}" for q in range(8) for d in range(4)]
+        Path("t.csv").write_text(f"qid,label,{BAD}f,docid\n" + "\n".join(rows) + "\n")
+        done("train", "t.csv", "t.csv", "--out", "m", *FAST)
+    return folder
+
+
+COMMANDS = [
+    ("items", "show", "bad"), ("items", "show", "bad", f"{BAD}1"), ("items", "list"),
+    ("items", "retire", "sure", f"{BAD}1"), ("items", "show", "bad", "none"),
+    ("judgements", "list", "bad"),
+    *(("judgements", "export", "bad", "--format", form) for form in ("jsonl", "csv", "chosen")),
+    *(("ranking", "bad", "--format", form) for form in ("table", "csv", "json")),
+    ("ranking", "bad", "--group", "none"), ("annotators", "list", "bad"),
+    ("annotators", "agreement", "bad"), ("ask", "bad"),
+    *(("rank", "m", "t.csv", "--format", form) for form in ("trec", "csv", "jsonl")),
+    ("explain", "m", "t.csv", f"{BAD}1-1", f"{BAD}1-2"), ("explain", "m", "t.csv", BAD, "x"),
+    ("importance", "m", "t.csv", "--repeats", "1"), ("evaluate", "m", "t.csv"),
+    ("evaluate", "m", "t.csv", "--per-query", "-"), ("show", "m"), ("show", "last"),
+    ("pairs", "last"), ("pairs", "last", "--format", "jsonl"), ("report", "bad", "-o", "-"),
+    ("report", "last", "-o", "-"),
+]  # fmt: skip
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("command", COMMANDS, ids=lambda command: " ".join(command)[:24].strip())
+def test_no_command_sends_a_control_character_of_the_data_to_a_terminal(
+    folder, monkeypatch, command
+):
+    monkeypatch.chdir(folder)
+    monkeypatch.setenv("SORTNET_STORE", "s.db")
+    with Terminal(*command, columns=200) as terminal:
+        terminal.ended()
+        printed = terminal.raw.decode()
+    assert "--help'" not in printed  # the line about a wrong command line names the help
+    assert UNSAFE.findall(STYLE.sub("", printed)) == []
+    assert "\x1b[2J" not in printed
+
+
+def test_marks_of_the_direction_and_control_characters_are_replaced():
+    assert printable(BAD).count("\ufffd") == len(BAD) - len("]0;own[2J1mevil")
+
+
+def test_a_note_of_the_library_has_no_control_characters(caplog):
+    with caplog.at_level(logging.WARNING, "sortnet"):
+        note(f"item {BAD} is left out")
+    assert not UNSAFE.search(caplog.text)
+
+
+NUMPY = [
+    (np.int64(3), "3"), (np.float64(0.5), "0.5"), (np.str_("x"), "'x'"), ([np.int64(3)], "[3]"),
+    ((np.float32(0.5), "a"), "(0.5, 'a')"), ({"a": np.bool_(True)}, "{'a': True}"),
+    (np.array([1, 2]), "[1, 2]"), (np.datetime64("2020-01-01"), "'2020-01-01'"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("value", "text"), NUMPY)
+def test_a_message_shows_numpy_s_values_as_python_s(value, text):
+    assert shown(value) == text
+
+
+def test_messages_about_names_and_choices_from_arrays_have_no_numpy_in_them():
+    with pytest.raises(DataError) as raised:
+        NamedColumns(edges=(np.float64(3), np.float64(1)), bins=3, grade="x")
+    assert "np." not in str(raised.value)
+    names = np.array(["a", "b"])
+    queries = Queries.from_arrays(
+        np.eye(2, dtype=np.float32), [0, 1], docids=("x", "y"), feature_names=tuple(names)
+    )
+    with pytest.raises(DataError, match="no document 'z'"):
+        find_both(queries, np.str_("x"), np.str_("z"), None)
+
+
+def test_a_pipe_is_called_a_pipe_where_a_folder_is_wanted(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(SortNetError, match="that is a pipe, not a folder"):
+        refuse_folder(str(tmp_path / "pipe"))
+    with pytest.raises(SortNetError, match="is a pipe, not a folder"):
+        read_fold(tmp_path / "pipe")
+    (tmp_path / "file").touch()
+    with pytest.raises(SortNetError, match="is a file, not a folder"):
+        read_fold(tmp_path / "file")

@@ -1,0 +1,253 @@
+"""A SQLite file that is removed or replaced under a running command: nothing is acknowledged."""
+
+from __future__ import annotations
+
+import shlex
+import shutil
+import sqlite3
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from cli_helpers import FAST, fault, invoke, make_fold
+from collection_helpers import made_items
+from forked_processes import ForkedScript
+from sqlalchemy import event
+
+from sortnet import sort
+from sortnet.errors import StoreError
+from sortnet.preference import Judgement
+from store import Collection, Run, open_store
+
+
+def remove(file: Path) -> None:
+    file.unlink()
+
+
+def remove_with_logs(file: Path) -> None:
+    for name in (file, log(file, "-wal"), log(file, "-shm")):
+        name.unlink()
+
+
+def remove_changes(file: Path) -> None:
+    log(file, "-wal").unlink()
+
+
+def remove_index(file: Path) -> None:
+    log(file, "-shm").unlink()
+
+
+def replace_by_copy(file: Path) -> None:
+    shutil.copy(file, file.with_name("copy"))
+    file.with_name("copy").replace(file)
+
+
+def replace_by_link(file: Path) -> None:
+    """Move the file, and let a link lead to it: SQLite looks for its logs beside the new place."""
+    moved = file.rename(file.with_name("moved.db"))
+    file.symlink_to(moved)
+
+
+def move_folder(file: Path) -> None:
+    file.parent.rename(file.parent.with_name("elsewhere"))
+
+
+def remove_folder(file: Path) -> None:
+    shutil.rmtree(file.parent)
+
+
+CHANGES = [
+    *(remove, remove_with_logs, remove_changes, remove_index, replace_by_copy),
+    *(replace_by_link, move_folder, remove_folder),
+]
+
+
+def log(file: Path, suffix: str) -> Path:
+    return file.with_name(f"{file.name}{suffix}")
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    """A store with a collection of five items, in a folder of its own."""
+    path = tmp_path / "folder" / "s.db"
+    with open_store(path) as store:
+        store.add_items("c", made_items(5, d=0))
+    return path
+
+
+def write(collection: Collection) -> None:
+    collection.append([Judgement("ana", 0, 1, "left")])
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_no_process_writes_to_a_file_that_its_path_no_longer_leads_to(
+    file: Path, change: Callable[[Path], None]
+) -> None:
+    with open_store(file) as store:
+        collection = store.collection("c")
+        write(collection)
+        change(file)
+        for use in (write, Collection.judgements):
+            with pytest.raises(StoreError, match=r"s\.db.* was (removed|replaced) while"):
+                use(collection)
+    assert not file.parent.exists() or list(file.parent.glob("s.db")) == [file] * file.exists()
+
+
+def test_a_store_behind_a_linked_folder_is_written_until_the_link_leads_elsewhere(
+    file: Path, tmp_path: Path
+) -> None:
+    link = tmp_path / "link"
+    link.symlink_to(file.parent)
+    with open_store(link / "s.db") as store:
+        collection = store.collection("c")
+        write(collection)
+        assert collection.n_judgements == 1
+        shutil.copytree(file.parent, tmp_path / "other")
+        link.unlink()
+        link.symlink_to(tmp_path / "other")
+        with pytest.raises(StoreError, match="was replaced while it was in use"):
+            write(collection)
+
+
+def test_a_file_that_is_put_back_is_written_again(file: Path) -> None:
+    with open_store(file) as store:
+        collection = store.collection("c")
+        moved = file.rename(file.with_name("moved.db"))
+        with pytest.raises(StoreError, match="was removed"):
+            write(collection)
+        moved.rename(file)
+        write(collection)
+    with open_store(file, write=False) as store:
+        assert store.collection("c").n_judgements == 1
+
+
+@pytest.mark.parametrize("moment", ["commit", "do_connect"])
+def test_a_file_that_is_removed_in_a_transaction_stores_nothing(file: Path, moment: str) -> None:
+    def remove_once(*_: object) -> None:
+        file.unlink(missing_ok=True)
+
+    with open_store(file) as store:
+        collection = store.collection("c")
+        if moment == "do_connect":
+            store.database.close()  # so that the next transaction opens a connection
+        event.listen(store.database.engine, moment, remove_once, insert=True)
+        with pytest.raises(StoreError, match=rf"{file}: (s.db was removed|unable to open)"):
+            write(collection)
+    assert not file.exists()
+
+
+def test_a_changed_folder_of_the_process_is_no_removed_file(
+    file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(file.parent)
+    with open_store("s.db") as store:
+        monkeypatch.chdir(tmp_path)
+        write(store.collection("c"))
+
+
+def test_a_store_that_vanished_between_two_commands_is_new(file: Path) -> None:
+    shutil.rmtree(file.parent)
+    with open_store(file) as store:
+        store.add_items("c", made_items(2, d=0))
+        write(store.collection("c"))
+
+
+# Answers in the order of the ids, and changes the store before its third answer.
+JUDGE = """
+import json, os, shutil, sys
+for number, line in enumerate(sys.stdin):
+    if number == 2:
+        {change}
+    question = json.loads(line)
+    answer = "left" if question["left"]["id"] < question["right"]["id"] else "right"
+    print(json.dumps({{"id": question["id"], "answer": answer}}), flush=True)
+"""
+
+
+@pytest.mark.parametrize(
+    ("change", "word"),
+    [
+        ("os.remove('s.db')", "removed"),
+        ("shutil.copy('s.db', 'copy'); os.replace('copy', 's.db')", "replaced"),
+    ],
+)
+def test_label_ends_with_an_error_and_counts_no_lost_answer(
+    file: Path, monkeypatch: pytest.MonkeyPatch, change: str, word: str
+) -> None:
+    monkeypatch.chdir(file.parent)
+    Path("judge.py").write_text(JUDGE.format(change=change))
+    judge = f"{shlex.quote(sys.executable)} -S -E judge.py"
+    message = fault("label", "c", "--as", "robot", "--judge", judge, "--store", "s.db")
+    assert f"store s.db: s.db was {word}" in message
+    if file.exists():
+        assert _answers_in(file) == 2
+        assert sqlite3.connect(file).execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+
+
+def test_a_person_at_a_terminal_is_told_that_an_answer_is_lost(file: Path) -> None:
+    code = "from cli.main import main; main()"
+    words = ("label", "c", "--as", "ana", "--number", 9, "--store", file)
+    with ForkedScript(code, *words) as process:
+        process.stdin.write("left\n")
+        process.stdin.flush()
+        while not _answers_in(file):
+            time.sleep(0.05)
+        remove_folder(file)
+        process.stdin.write("right\n")
+        _, said = process.communicate()
+    assert process.returncode == 2
+    assert f"sortnet: store {file}: s.db was removed while it was in use" in said
+    assert "answered: " not in said and not file.exists()
+
+
+def _answers_in(file: Path) -> int:
+    with open_store(file, write=False) as store:
+        return len(store.collection("c").judgements())
+
+
+def test_sort_ends_with_an_error(tmp_path: Path) -> None:
+    path = tmp_path / "s.db"
+    asked: list[str] = []
+
+    def longer(left: str, right: str) -> str:
+        asked.append(left)
+        if len(asked) == 3:
+            path.unlink()
+        return "left" if len(left) > len(right) else "right"
+
+    with pytest.raises(StoreError, match=r"s\.db was removed"):
+        sort(["a", "bb", "ccc", "dddd", "eeeee"], judge=longer, store=path)
+
+
+def test_sort_returns_no_ranking_of_a_store_that_was_removed_after_the_last_answer(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "s.db"
+
+    def remove_at_the_end(text: str) -> None:
+        if text.startswith("fitting"):
+            path.unlink(missing_ok=True)
+
+    arguments = {"judge": lambda left, right: "left", "store": path}
+    sort(["a", "bb", "ccc"], **arguments)
+    with pytest.raises(StoreError, match=r"s\.db was removed"):
+        sort(["a", "bb", "ccc"], **arguments, progress=remove_at_the_end)
+
+
+def test_train_ends_with_an_error_and_prints_no_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, quick_training: None
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    make_fold(Path("fold"))
+    record = Run.record
+
+    def remove_and_record(run: Run, iteration: dict[str, object]) -> None:
+        Path("s.db").unlink(missing_ok=True)
+        record(run, iteration)
+
+    monkeypatch.setattr(Run, "record", remove_and_record)
+    result = invoke("train", "fold", "--out", "m", "--store", "s.db", *FAST)
+    assert result.exit_code == 2 and "sortnet show" not in result.stdout
+    assert result.stderr.splitlines()[-1].startswith("sortnet: store s.db: s.db was removed")

@@ -1,0 +1,400 @@
+"""Which calls of sortnet.sort share answers, and what is told of the answers that are kept."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import logging
+import os
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from forked_processes import ForkedScript
+
+import sortnet
+from sortnet.errors import SortNetError
+from sortnet.judges.identity import identity_of
+from sortnet.judges.prices import amount
+from store import open_store
+from store.progress import shown_progress
+from store.service.sort_collection import name_by_content
+from store.service.sort_turns import turn_to_sort
+
+TEXTS = ["a", "bb", "ccc", "dddd"]
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def temporary(tmp_path, monkeypatch) -> Path:
+    """The folder in which temporary stores are made."""
+    folder = tmp_path / "temporary"
+    folder.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(folder))
+    return folder
+
+
+def longer(left: str, right: str) -> str:
+    return "left" if len(left) > len(right) else "right"
+
+
+def shorter(left: str, right: str) -> str:
+    return "left" if len(left) < len(right) else "right"
+
+
+def sort(judge=longer, items=TEXTS, **named):
+    return sortnet.sort(items, judge=judge, progress=False, **named)
+
+
+def test_without_a_store_nothing_is_remembered_and_no_file_stays(temporary):
+    found = sort(longer)
+    assert found.items == TEXTS[::-1]
+    found.report("report.html")  # the result has its own store
+    again = sort(longer)
+    assert again.answered == found.answered == again.answered_in_all
+    assert sort(sortnet.Function(shorter, name="longer")).items == TEXTS
+    del found, again
+    assert not [*temporary.iterdir()]
+    assert {path.name for path in Path().iterdir()} == {"temporary", "report.html"}
+
+
+def test_after_an_error_without_a_store_no_file_stays_and_the_loss_is_told(temporary):
+    answers = iter(["left", "right", "nonsense"])
+    with pytest.raises(SortNetError, match='0 answers are kept, 2 are lost: store="FILE" keeps'):
+        sort(lambda left, right: next(answers))
+    assert not [*temporary.iterdir()]
+
+
+def test_with_a_store_a_corrected_function_is_asked_anew_and_the_same_one_is_not():
+    first = sort(longer, store="s.db")
+    corrected = sortnet.Function(shorter, name="longer")
+    second = sort(corrected, store="s.db")
+    assert (first.items, second.items) == (TEXTS[::-1], TEXTS)
+    assert second.answered_by == {"longer": second.answered}
+    assert sort(longer, store="s.db").answered == sort(corrected, store="s.db").answered == 0
+    assert not list(Path().glob("s.db-sort*"))
+
+
+def test_with_a_name_the_ranking_rests_on_all_answers_and_says_whose(caplog):
+    first = sort(longer, store="s.db", name="mine")
+    assert not caplog.text
+    second = sort(sortnet.Function(shorter, name="ana"), store="s.db", name="mine")
+    n = first.answered
+    assert second.answered_by["longer"] == n
+    assert f"{n} of longer" in repr(second) and f"{n} of longer" in second._repr_html_()
+    assert (
+        f"collection 'mine' has {n} answers of longer: the ranking rests on them, too"
+    ) in caplog.text
+
+
+def place_of_longest(*items: str) -> int:
+    return max(range(len(items)), key=lambda place: len(items[place]))
+
+
+def test_other_sizes_and_other_content_are_other_collections():
+    names = {
+        sort(place_of_longest, store="s.db", max_calls=1).name,
+        sort(place_of_longest, store="s.db", set_size=4, max_calls=1).name,
+    }
+    rows = [{"id": "p", "text": "one", "note": 1}, {"id": "q", "text": "two", "note": 2}]
+    for note in (1, 5):
+        frame = pd.DataFrame([{**rows[0], "note": note}, rows[1]])
+        names.add(sort(longer, frame, store="s.db", ignore=["note"]).name)
+    assert len(names) == 4
+    assert sort(longer, frame, store="s.db", ignore=["note"]).answered == 0
+
+
+def name_of(judge) -> str:
+    from sortnet.items.given_items import items_from
+    from store.service.sort_by_asking import judges_by_name
+
+    return name_by_content(items_from(TEXTS), None, None, judges_by_name(judge), None)
+
+
+def test_the_name_depends_on_what_decides_a_models_or_programs_answers():
+    model = functools.partial(sortnet.LanguageModel, "m")
+    Path("p.jinja").write_text("{{ left.text }} {{ right.text }}")
+    judges = [
+        model(server="http://localhost:1"),
+        model(server="http://localhost:2"),
+        sortnet.LanguageModel("n", "http://localhost:1"),
+        model(server="http://localhost:1", prompt="p.jinja"),
+        model(server="http://localhost:1", request={"temperature": 1.0}),
+        model(server="http://localhost:1", structured=True),
+        model(server="http://localhost:1", logprobs=False),
+        sortnet.Program("python a.py"),
+        sortnet.Program("python b.py"),
+        {"a": longer, "b": shorter},
+        {"a": shorter, "b": longer},
+    ]
+    assert len({name_of(judge) for judge in judges}) == len(judges)
+    same = model(server="http://localhost:1/", workers=4, timeout=9.0, request={"seed": 1})
+    assert name_of(same) == name_of(judges[0])
+    assert name_of({"b": shorter, "a": longer}) == name_of({"a": longer, "b": shorter})
+
+
+WEIGHT = "x"
+N_CALLS = 0
+
+
+def made(code: str, name: str = "judge") -> Callable[..., object]:
+    """The function that a module of this code has."""
+    module: dict[str, object] = {"__name__": "module"}
+    exec(code, module)
+    return module[name]
+
+
+def judge_of(number: int) -> Callable[..., object]:
+    return lambda left, right: number
+
+
+class Weighted:
+    def __init__(self, weight: float) -> None:
+        self.weight = weight
+        self.calls: list[str] = []
+
+    def __call__(self, left: str, right: str) -> float:
+        self.calls.append(left)
+        return self.weight
+
+    def other(self, left: str, right: str) -> float:
+        return self.weight
+
+
+HELPER = "def score(x):\n    return {}len(x)\ndef judge(a, b):\n    return score(a) / score(b)\n"
+CONSTANT = "W = {}\ndef judge(a, b):\n    return W\n"
+METHOD = "class J:\n    def __call__(self, a, b):\n        return {}\njudge = J()\n"
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (lambda left, right: "left", lambda left, right: "right"),
+        (made(HELPER.format("")), made(HELPER.format("-"))),
+        (made(CONSTANT.format("[1]")), made(CONSTANT.format("[2]"))),
+        (made(METHOD.format(0.1)), made(METHOD.format(0.2))),
+        (judge_of(1), judge_of(2)),
+        (made("def judge(a, b, w=1): return w"), made("def judge(a, b, w=2): return w")),
+        (made("def judge(a, b, *, w=1): return w"), made("def judge(a, b, *, w=2): return w")),
+        (functools.partial(longer, 1), functools.partial(longer, 2)),
+        (functools.cache(longer), functools.cache(shorter)),
+        (Weighted(0.1), Weighted(0.2)),
+        (Weighted(0.1), Weighted(0.1).other),
+        (Weighted(0.1).other, Weighted(0.2).other),
+        (judge_of(np.zeros(9999)), judge_of(np.eye(1, 9999, 5000))),
+        (
+            made("def judge(a, b): return a in {'u', 'v'}"),
+            made("def judge(a, b): return a in {'u'}"),
+        ),
+        (max, min),
+    ],
+)
+def test_functions_that_may_answer_differently_are_different_judges(one, other):
+    first, second = (identity_of(sortnet.Function(judge, name="j")) for judge in (one, other))
+    assert first != second
+
+
+COUNTER = "N = {}\ndef judge(a, b):\n    global N\n    N += 1\n    return N"
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (made(HELPER.format("")), made("\n\n" + HELPER.format(""))),
+        (made(COUNTER.format(0)), made(COUNTER.format(7))),  # the function itself changes N
+        (judge_of(3), judge_of(3)),
+        (functools.partial(longer, {"p": [1, 2]}), functools.partial(longer, {"p": [1, 2]})),
+        (Weighted(0.5), Weighted(0.5)),
+        (Weighted(0.5).other, Weighted(0.5).other),
+        (made(CONSTANT.format("object()")), made(CONSTANT.format("object()"))),
+    ],
+)
+def test_a_function_that_is_defined_again_is_the_same_judge(one, other):
+    first, second = (identity_of(sortnet.Function(judge, name="j")) for judge in (one, other))
+    assert first == second
+
+
+def test_a_function_stays_the_same_judge_while_it_collects_what_it_was_asked():
+    judge = Weighted(0.5)
+    before = identity_of(sortnet.Function(judge)), identity_of(sortnet.Function(judge.other))
+    judge("a", "b")
+    after = identity_of(sortnet.Function(judge)), identity_of(sortnet.Function(judge.other))
+    assert before == after
+
+
+IDENTITY = """
+import sortnet
+from sortnet.judges.identity import identity_of
+WORDS = {"good", "fine", "well"}
+def count(text): return len(WORDS & set(text.split()))
+def judge(left, right, *, at={"p": object}): return "left" if count(left) in {"a", "b"} else "right"
+print(identity_of(sortnet.Function(judge)))
+"""
+
+
+def test_a_function_is_the_same_judge_in_a_later_process():
+    path = str(Path(sortnet.__file__).parent.parent)
+    outputs = set()
+    for seed in ("1", "2"):
+        environment = {**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": path}
+        command = [sys.executable, "-c", IDENTITY]
+        outputs.add(subprocess.check_output(command, env=environment, text=True))
+    assert len(outputs) == 1
+
+
+AT_ONCE = """
+import sys, time, sortnet
+def judge(left, right):
+    with open("asked.txt", "a") as file:
+        print(left, right, file=file)
+    return "left" if len(left) > len(right) else "right"
+found = sortnet.sort(["a", "bb", "ccc", "dddd"], judge=judge, store="s.db", progress=False)
+print(found.answered_in_all, *found.items)
+"""
+
+
+def test_processes_that_sort_the_same_at_once_on_a_new_store_wait_for_each_other():
+    processes = [ForkedScript(AT_ONCE) for _ in range(4)]
+    ends = [process.communicate() for process in processes]
+    n_asked = len(Path("asked.txt").read_text().splitlines())
+    assert [end[0].split() for end in ends] == [[str(n_asked), *TEXTS[::-1]]] * 4, ends
+    assert n_asked <= 6
+    assert not list(Path().glob("s.db-sort*"))
+
+
+def test_threads_that_sort_at_once_wait_for_each_other_and_other_collections_do_not(url):
+    results: list[sortnet.SortedItems] = []
+    is_asked = threading.Event()
+    may_answer = threading.Event()
+
+    def slow(left: str, right: str) -> str:
+        is_asked.set()
+        assert may_answer.wait(60)
+        return longer(left, right)
+
+    def run() -> None:
+        results.append(sort(slow, store=url))
+
+    threads = [threading.Thread(target=run) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    assert is_asked.wait(60)
+    assert sort(longer, store=url).items == TEXTS[::-1]  # another judge, another collection
+    may_answer.set()
+    for thread in threads:
+        thread.join()
+    assert sorted(found.answered for found in results)[0] == 0
+    assert results[0].items == results[1].items == TEXTS[::-1]
+
+
+def test_a_call_that_waits_says_so_and_can_be_interrupted():
+    def interrupt(text: str) -> None:
+        if "waiting for another sort of the collection 'mine'" in text:
+            raise KeyboardInterrupt
+
+    with (
+        open_store("s.db") as store,
+        turn_to_sort(store.database, "mine", lambda text: None),
+        pytest.raises(KeyboardInterrupt),
+    ):
+        sortnet.sort(TEXTS, judge=longer, store="s.db", name="mine", progress=interrupt)
+    assert sort(store="s.db", name="mine").items == TEXTS[::-1]
+
+
+@pytest.mark.parametrize(
+    ("store", "kept"),
+    [
+        ("s.db", "interrupted: 2 answers are kept: the same call goes on"),
+        (None, 'interrupted: 0 answers are kept, 2 are lost: store="FILE" keeps them'),
+    ],
+)
+def test_an_interrupt_says_what_is_kept(store, kept):
+    answers = iter(["left", "right"])
+
+    def judge(left: str, right: str) -> str:
+        answer = next(answers, None)
+        if answer is None:
+            raise KeyboardInterrupt
+        return answer
+
+    texts: list[str] = []
+    with pytest.raises(KeyboardInterrupt) as raised:
+        sortnet.sort(TEXTS, judge=judge, store=store, progress=texts.append)
+    assert raised.value.__notes__ == [kept]
+    assert texts[-1] == kept
+
+
+def test_where_there_is_no_terminal_lines_are_logged(caplog):
+    caplog.set_level(logging.INFO, "sortnet")
+    found = sortnet.sort(TEXTS, judge=longer)
+    assert caplog.messages[0] == "sorting 4 items"
+    assert caplog.messages[-1] == found.summary
+    caplog.clear()
+    sort(longer)
+    assert not caplog.messages
+
+
+def test_lines_of_the_log_come_at_intervals(caplog, monkeypatch):
+    caplog.set_level(logging.INFO, "sortnet")
+    seconds = iter([0, 0, 4, 9.5, 10, 10, 12, 13])
+    monkeypatch.setattr("store.progress.time.monotonic", lambda: next(seconds))
+    with shown_progress() as show:
+        for text in "abcdef":
+            show(text)
+    assert caplog.messages == ["a", "d", "f"]
+
+
+def test_a_script_without_handlers_of_logs_gets_the_lines_on_stderr():
+    process = ForkedScript(AT_ONCE.replace(", progress=False", ""))
+    output, errors = process.communicate()
+    assert output.split()[1:] == TEXTS[::-1]
+    assert errors.splitlines()[0] == "sortnet: sorting 4 items"
+    assert errors.splitlines()[-1].startswith("sortnet: 4 items, ")
+
+
+def test_an_estimate_takes_the_arguments_of_sort_and_counts_the_answers_of_the_store():
+    parameters = inspect.signature(sortnet.sort).parameters
+    assert inspect.signature(sortnet.estimate).parameters.keys() == parameters.keys()
+    texts = ["x" * k for k in range(1, 13)]
+    arguments = {"judge": longer, "store": "s.db", "name": "mine", "progress": False}
+    whole = sortnet.estimate(texts, **arguments)
+    assert not Path("s.db").exists()
+    sortnet.sort(texts, max_calls=8, **arguments)
+    before = Path("s.db").read_bytes()
+    assert sortnet.estimate(texts, max_calls=9, **arguments).questions == 1
+    assert 0 < sortnet.estimate(texts, **arguments).questions < whole.questions
+    assert Path("s.db").read_bytes() == before
+    with pytest.raises(SortNetError, match="has 2 items that were not passed"):
+        sortnet.estimate(texts[2:], **arguments)
+    sortnet.sort(texts, **arguments)
+    assert sortnet.estimate(texts, **arguments).questions == 0
+
+
+@pytest.mark.parametrize(
+    ("cost", "text"),
+    [
+        (0.0, "0"),
+        (1e-9, "0.000000001"),
+        (7.305e-05, "0.000073"),
+        (0.0001, "0.0001"),
+        (0.0123456, "0.01235"),
+        (2.0, "2"),
+        (150.25, "150.2"),
+        (9999.99, "9,999.99"),
+        (1234567.0, "1,234,567.00"),
+    ],
+)
+def test_money_is_written_without_an_exponent(cost, text):
+    assert amount(cost, None) == text
+    assert amount(cost, "EUR") == f"{text} EUR"
