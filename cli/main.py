@@ -19,10 +19,9 @@ from typing import Any, TextIO
 import click
 
 from cli.console import notes_on_stderr
-from cli.options import refuse_gone
 from cli.terminal.signals import signals_restored
 from sortnet import __version__
-from sortnet.errors import SortNetError
+from sortnet.errors import SortNetError, UnansweredError
 from sortnet.messages import printable
 
 # With the default threshold, the garbage collector traverses all objects of torch several times
@@ -40,6 +39,7 @@ _REPORTED = (
     MemoryError,
     UnicodeEncodeError,
 )
+_THREADING_LAYERS = ("default", "safe", "forksafe", "threadsafe", "tbb", "omp", "workqueue")
 # If an interrupt comes while SQLAlchemy closes a connection, SQLAlchemy logs it, and the command
 # reports it. Without this handler, the log would print a traceback. No error is lost, because
 # SQLAlchemy also raises all other errors that it logs.
@@ -88,13 +88,9 @@ class _Commands(Mapping[str, click.Command]):
 class _MainGroup(click.Group):
     """The group of all commands, which reports an error in one line.
 
-    The exit code is 0 after success and 2 after an error. It is 1 after a bug, or if the reader of
-    the output closed the pipe.
+    The exit code is 0 after success and 2 after an error. It is 1 after a bug, if a judge answered
+    nothing, or if the reader of the output closed the pipe.
     """
-
-    def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
-        refuse_gone(ctx, args[0])
-        return super().resolve_command(ctx, args)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(self.commands)  # keeps the order of the help; click would sort the names
@@ -147,10 +143,12 @@ main.commands = _Commands()  # type: ignore[assignment]
 def _exit_code_of(run_command: Callable[[], Any]) -> int:
     """Run a command, report its error if it raises one, and return the exit code."""
     try:
+        _check_variables_of_numba()
         code = run_command()
         sys.stdout.flush()
     except _REPORTED as error:
-        return _report(_message_of(error))
+        code = _report(_message_of(error))
+        return 1 if isinstance(error, UnansweredError) else code
     except OSError as error:
         _drop(sys.stdout)
         if error.errno == errno.EPIPE:  # the reader of the output closed the pipe
@@ -158,6 +156,21 @@ def _exit_code_of(run_command: Callable[[], Any]) -> int:
         name = "input or output" if error.filename is None else error.filename
         return _report(f"{name}: {error.strerror or error}")
     return code if isinstance(code, int) else 0  # a command returns None, `--help` returns 0
+
+
+def _check_variables_of_numba() -> None:
+    """Refuse variables of the environment for which numba would raise an error of its own.
+
+    Raises:
+        SortNetError: if numba cannot use a variable.
+    """
+    threads = os.environ.get("NUMBA_NUM_THREADS", "")
+    if threads and not (threads.isascii() and threads.isdecimal() and int(threads)):
+        raise SortNetError(f"NUMBA_NUM_THREADS={threads}: set a whole number from 1, or unset it")
+    layer = os.environ.get("NUMBA_THREADING_LAYER", "")
+    if layer and layer not in _THREADING_LAYERS:
+        known = ", ".join(_THREADING_LAYERS)
+        raise SortNetError(f"NUMBA_THREADING_LAYER={layer}: set one of {known}, or unset it")
 
 
 def _message_of(error: BaseException) -> str:

@@ -17,7 +17,6 @@ from sortnet.config import LARGEST_SEED, Config, Setting, parse_sizes, settings_
 from sortnet.data import default_cache_dir
 from sortnet.errors import ComparatorError
 from sortnet.files import refuse_output
-from sortnet.history import GONE_COMMANDS, GONE_SETTINGS
 
 if TYPE_CHECKING:
     from sortnet.preference.goal import Goal
@@ -167,21 +166,11 @@ RARE = (
 
 
 def settings_options(command: C) -> C:
-    """Add an option to a command for each setting of a run, with the defaults of `Config`.
-
-    Settings that have no option any more get a hidden option, which says what to type instead.
-    """
+    """Add an option to a command for each setting of a run, with the defaults of `Config`."""
     # The option that is added last comes first in the help.
     for setting in reversed(SETTINGS.values()):
         if setting.name not in RARE:
             command = _setting_option(setting)(command)
-    for name in (*GONE_SETTINGS, *RARE):
-        if name == "patience":  # a judge has an option of this name, which refuses the setting
-            continue
-        command = click.option(
-            f"--{name.replace('_', '-')}", hidden=True, expose_value=False, callback=_refuse_gone,
-            help="It is gone.",
-        )(command)  # fmt: skip
     return command
 
 
@@ -198,30 +187,6 @@ def _setting_option(setting: Setting) -> Callable[[C], C]:
     return click.option(
         option, setting.name, type=value_type, default=setting.default, help=setting.help
     )
-
-
-def _refuse_gone(ctx: click.Context, parameter: click.Parameter, value: str | None) -> None:
-    """Raise UsageError for an option that an earlier version had, with what to type instead."""
-    if value is not None:
-        name = str(parameter.name)
-        instead = GONE_SETTINGS.get(name, f"--set {name}={value}")
-        raise click.UsageError(f"--{name.replace('_', '-')} is gone: {instead}")
-
-
-def refuse_gone(ctx: click.Context, name: str) -> None:
-    """Raise UsageError for a command that an earlier version had, with what to type instead.
-
-    Args:
-        ctx: the context of the group in which the command is typed.
-        name: the name of the command, without its group.
-    """
-    command = name
-    if ctx.parent is not None:
-        *_, group = ctx.command_path.split()  # the last word of `sortnet items`, for example
-        command = f"{group} {name}"
-    instead = GONE_COMMANDS.get(command)
-    if instead is not None:
-        raise click.UsageError(f"{name} is gone: {instead}", ctx)
 
 
 def typed_settings(ctx: click.Context) -> dict[str, Any]:

@@ -10,8 +10,6 @@ Pairs(...)
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from sortnet.moved_modules import find_old_names
-
 if TYPE_CHECKING:
     from sortnet.comparators import CmpNN, Committee, DirectRanker
     from sortnet.core import Pairs, Queries
@@ -67,7 +65,6 @@ _NAMES_OF_MODULE = {
     "sortnet.core": ("Pairs", "Queries"),
     "store.service.sort_by_asking": ("estimate", "sort"),
 }
-find_old_names()
 _MODULE_OF_NAME = {name: module for module, names in _NAMES_OF_MODULE.items() for name in names}
 
 if not TYPE_CHECKING:  # a type checker that saw this would accept every misspelt name

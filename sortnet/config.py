@@ -19,10 +19,9 @@ from typing import Any, ClassVar, Self, TypeVar, get_args, get_type_hints
 
 import numpy as np
 
-from sortnet.core import I64, Queries
+from sortnet.core import F64, I64, Queries
 from sortnet.errors import ComparatorError, DataError, ModelError
 from sortnet.files import check_fields
-from sortnet.history import upgraded_settings
 from sortnet.metrics import (
     Empty,
     Gain,
@@ -201,15 +200,16 @@ class Settings:
             raise DataError("the settings leave RankQuality open: give quality, such as ndcg@10")
         return self.metric(self.quality)
 
-    def quality_of(self, queries: Queries, order: I64) -> float:
+    def quality_of(self, queries: Queries, order: I64, weights: F64 | None = None) -> float:
         """Compute RankQuality of a ranking, the mean over the queries.
 
         Args:
             queries: queries with grades or judged pairs.
             order: (n_docs,) document numbers, query by query, the best document first.
+            weights: (n_queries,) weights of the queries; None: all are 1.
         """
         metric = self.rank_quality
-        return evaluate(queries, order, metric, empty=self.empty)[metric.name]
+        return evaluate(queries, order, metric, empty=self.empty, weights=weights)[metric.name]
 
     def flat(self) -> dict[str, Any]:
         """List the values of all settings by name, including the settings of the training."""
@@ -450,11 +450,6 @@ class Config(Settings):
             yield "trees of few answers"
             if self.quality is not None and self.rank_quality.row.of_pairs:
                 yield "trees of few answers, by accuracy"
-
-    @classmethod
-    def from_json(cls, values: Mapping[str, Any]) -> Config:
-        """Read the settings that `to_json` of this version or of version 0.1.0 wrote."""
-        return super().from_json(upgraded_settings(values, _MISSING_SETTINGS))
 
 
 # Values of the settings that neither the user nor a trial chooses, for each situation of a run. If

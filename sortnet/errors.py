@@ -27,6 +27,10 @@ class StoreError(SortNetError):
     """Raised if a store cannot be reached, has a newer schema, or lacks a run or a collection."""
 
 
+class UnansweredError(SortNetError):
+    """Raised if a judge that is no person leaves nearly all questions unanswered."""
+
+
 class DivergedError(SortNetError, ArithmeticError):
     """Raised if the loss of a training is no longer a number."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import glob
 import gzip
 import hashlib
@@ -50,6 +51,24 @@ _LARGEST_FLOAT = 1e300  # floats below this limit can be added up without overfl
 # Matches the connection string of a store that was given instead of a file or a folder.
 _HAS_PASSWORD = re.compile(r"\b(ssl)?password\s*=", re.IGNORECASE)
 _STORE_INSTEAD = "that is a connection string: a store is given as --store postgresql://..."
+
+
+def user_folder(variable: str, default: str) -> Path | None:
+    """Return a folder of the user, as the XDG Base Directory Specification has it.
+
+    Args:
+        variable: the variable of the environment that names the folder, such as `XDG_DATA_HOME`. A
+            relative path in it is ignored.
+        default: the folder in the home folder that is used otherwise.
+
+    Returns:
+        The folder; None if the user has no home folder, as a service or a container may have none.
+    """
+    named_folder = os.environ.get(variable, "")
+    if Path(named_folder).is_absolute():
+        return Path(named_folder)
+    home = Path(os.path.expanduser("~"))  # noqa: PTH111  # `Path.home` raises without a home
+    return home / default if home.is_absolute() else None
 
 
 @contextmanager
@@ -109,6 +128,24 @@ def kind_of(path: Path) -> str:
 def note_unfinished(place: str) -> None:
     """Log that the last line of a file has no line end; the line is used nevertheless."""
     _LOG.warning("%s: the last line has no line end: if the file was cut, data are missing", place)
+
+
+def note(place: object, text: str) -> None:
+    """Log what a reader has done with data that have an unusual form."""
+    _LOG.warning("%s: %s", place, text)
+
+
+def encoding_of(start: bytes) -> str:
+    """Name the encoding of a text by its byte order mark; UTF-8 without a mark.
+
+    >>> encoding_of("id,text".encode("utf-16")), encoding_of(b"id,text")
+    ('utf-16', 'utf-8-sig')
+    """
+    if start.startswith((codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE)):
+        return "utf-32"
+    if start.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        return "utf-16"
+    return "utf-8-sig"
 
 
 def open_bytes(path: Path) -> BinaryIO:

@@ -558,7 +558,9 @@ def per_query(metric: Metric, ranked_grades: ArrayLike, offsets: ArrayLike) -> F
     return values
 
 
-def average(values: F64, empty: Empty = "zero", *, of: str = "data") -> float:
+def average(
+    values: F64, empty: Empty = "zero", *, of: str = "data", weights: F64 | None = None
+) -> float:
     """Average values over queries, where NaN marks a query without a relevant document.
 
     Args:
@@ -566,6 +568,7 @@ def average(values: F64, empty: Empty = "zero", *, of: str = "data") -> float:
         empty: how a query without a relevant document counts: as 0 ("zero", as in trec_eval), as 1
             ("one"), not at all ("skip"), or as an error ("error").
         of: beginning of error messages, such as the data's source and the measure.
+        weights: (n_queries,) weights of the queries; None: all are 1.
 
     Raises:
         MetricError: if there is no query to average, or a query is empty under "error".
@@ -585,10 +588,15 @@ def average(values: F64, empty: Empty = "zero", *, of: str = "data") -> float:
         raise MetricError(
             f"{of}: nothing to average: {len(values)} queries, {n_empty} of them empty"
         )
+    is_empty = np.isnan(values)
     if empty == "skip":
-        return float(np.nanmean(values))
-    value_of_empty = 1.0 if empty == "one" else 0.0
-    return float(np.where(np.isnan(values), value_of_empty, values).mean())
+        values = values[~is_empty]
+        weights = None if weights is None else weights[~is_empty]
+    else:
+        values = np.where(is_empty, 1.0 if empty == "one" else 0.0, values)
+    if weights is not None and not weights.any():
+        raise MetricError(f"{of}: nothing to average: all weights are zero")
+    return float(np.average(values, weights=weights))
 
 
 def count_empty(values: F64) -> int:
@@ -606,6 +614,7 @@ def evaluate(
     metrics: Metric | str | Iterable[Metric | str],
     *,
     empty: Empty = "zero",
+    weights: F64 | None = None,
 ) -> dict[str, float]:
     """Evaluate a ranking: {canonical name of each measure: mean over the queries}.
 
@@ -614,6 +623,7 @@ def evaluate(
         order: (n_docs,) document numbers, query by query, best first, as `Sorting.order`.
         metrics: one or several measures, as `Metric` or by name.
         empty: how queries without a relevant document count, see `average`.
+        weights: (n_queries,) weights of the queries; None: all are 1.
 
     Raises:
         MetricError: if a measure is unknown, if two measures have the same name, or if `average`
@@ -627,7 +637,10 @@ def evaluate(
         raise MetricError(f"a ranking of {len(order)} documents, not of {queries.n_docs}")
     return {
         metric.name: average(
-            outcomes(metric, queries, order), empty, of=f"{queries.source}: {metric.name}"
+            outcomes(metric, queries, order),
+            empty,
+            of=f"{queries.source}: {metric.name}",
+            weights=weights,
         )
         for metric in as_metrics(metrics)
     }

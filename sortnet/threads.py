@@ -13,14 +13,14 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
-from contextvars import ContextVar
+from dataclasses import dataclass, field
 from functools import cache, wraps
 from numbers import Integral
 from pathlib import Path
 from types import FunctionType
 from typing import Any, TypeVar, cast
 
-from threadpoolctl import ThreadpoolController, threadpool_limits
+from threadpoolctl import ThreadpoolController
 
 from sortnet.errors import DataError
 from sortnet.messages import python_values
@@ -32,8 +32,22 @@ _LOADING_PROCESS = os.getpid()  # the process that loaded this module
 _ONE_AT_A_TIME = threading.Lock()
 _FEW_NUMBERS = 1 << 16  # a kernel whose arrays have fewer numbers is faster in one thread
 _TORCH_THREADS: list[int] = []  # the number of threads that `set_threads` has set last, if any
-# The number of torch's threads before the context `one_thread_an_operation` changed it.
-_SET_ASIDE: ContextVar[int] = ContextVar("threads set aside", default=1)
+
+
+class _ThisThread(threading.local):
+    """What this thread knows of itself.
+
+    Attributes:
+        set_aside: the number of torch's threads for `threads_set_aside`; 0 outside all limits.
+    """
+
+    set_aside = 0
+
+
+_THIS_THREAD = _ThisThread()
+_LIMITS_LOCK = threading.Lock()
+_LIBRARIES: dict[str, _Library] = {}  # {path of a library of products: the library}
+_OUTSIDE: dict[object, int] = {}  # {context that limits torch: its number outside all limits}
 
 
 def cores() -> int:
@@ -101,7 +115,9 @@ def use_set_threads() -> None:
 def limit_threads(n_jobs: int | None) -> Iterator[None]:
     """Limit the threads of torch, numpy and the kernels inside a context.
 
-    The limits hold for the whole process: if two threads set limits at once, the last call decides.
+    The limit of numpy's products holds for the whole process. If several threads are inside such
+    contexts, the context that was entered last decides; after the last exit the number of threads
+    is as before the first entry.
 
     Args:
         n_jobs: number of threads; None: no new limit; -1: all cores; -2: all cores but one, and so
@@ -118,19 +134,23 @@ def limit_threads(n_jobs: int | None) -> Iterator[None]:
             f"n_jobs must be None, a number of threads or -1, got {python_values(n_jobs)!r}"
         )
     import numba
-    import torch
 
     threads = int(n_jobs)
     if threads < 0:
         threads = max(1, cores() + 1 + threads)
-    torch_threads_before = torch.get_num_threads()
+    threads = min(threads, cores())
+    numba_limit: int = numba.config.NUMBA_NUM_THREADS
     numba_threads_before = numba.get_num_threads()
-    with threadpool_limits(threads):
+    found = ThreadpoolController()
+    with (
+        _torch_limited(threads, set_aside=threads),
+        found.limit(limits=threads, user_api="openmp"),  # OpenMP has a number for each thread
+        _limited(_libraries_of(found), threads),
+    ):
         try:
-            set_threads(threads)
+            numba.set_num_threads(min(threads, numba_limit))
             yield
         finally:
-            torch.set_num_threads(torch_threads_before)
             numba.set_num_threads(numba_threads_before)
 
 
@@ -145,65 +165,94 @@ def one_blas_thread() -> Iterator[None]:
 
     Cost: a tenth of a millisecond.
     """
-    with _libraries().limit(limits=1, user_api="blas"):
+    with _limited(_numpy_and_scipy(), 1):
         yield
 
 
-class _NumpyThreads:
-    """Context in which numpy's products run in one thread; several threads may be in it at once."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._n_inside = 0  # threads inside the context
-        self._before: list[int] = []  # threads of each library before the first entered
-
-    def __enter__(self) -> None:
-        """Set one thread for every library, if no other thread is inside the context yet."""
-        with self._lock:
-            if self._n_inside == 0:
-                self._before = [library.get_num_threads() for library in _numpy_libraries()]
-                self._set([1] * len(self._before))
-            self._n_inside += 1
-
-    def __exit__(self, *fault: object) -> None:
-        """Restore the numbers of threads when the last thread leaves the context."""
-        with self._lock:
-            self._n_inside -= 1
-            if self._n_inside == 0:
-                self._set(self._before)
-
-    def _set(self, threads: Sequence[int]) -> None:
-        """Set the number of threads of each library that has another number of threads."""
-        for library, n_threads in zip(_numpy_libraries(), threads, strict=True):
-            if library.get_num_threads() != n_threads:
-                library.set_num_threads(n_threads)
-
-
-_NUMPY_THREADS = _NumpyThreads()
-
-
 def one_numpy_thread() -> AbstractContextManager[None]:
-    """Run numpy's products in one thread; several threads may use this context at once.
+    """Run numpy's products in one thread, inside a context.
 
     Cost: microseconds; `one_blas_thread` is slower because it also limits scipy's library.
     """
-    return _NUMPY_THREADS
+    return _limited(_numpy_alone(), 1)
+
+
+@dataclass(eq=False)
+class _Library:
+    """Library of products, whose number of threads holds for the whole process.
+
+    Attributes:
+        controller: threadpoolctl's object that gets and sets the number of threads.
+        limits: {context: limit} of the contexts that limit the library now; the last limit holds.
+        threads_before: the number of threads before there was any limit.
+    """
+
+    controller: Any
+    limits: dict[object, int] = field(default_factory=dict)
+    threads_before: int = 0
+
+    def limit(self, context: object, threads: int) -> None:
+        """Set the limit of a context that begins."""
+        if not self.limits:
+            self.threads_before = self.controller.get_num_threads()
+        self.limits[context] = threads
+        self._use_last_limit()
+
+    def release(self, context: object) -> None:
+        """Remove the limit of a context that ends."""
+        if self.limits.pop(context, None) is not None:
+            self._use_last_limit()
+
+    def _use_last_limit(self) -> None:
+        """Set the number of threads that holds now, if it is another number."""
+        threads = [self.threads_before, *self.limits.values()][-1]
+        if self.controller.get_num_threads() == threads:
+            return
+        # threadpoolctl lets only the first thread set the number of OpenBLAS, and ignores other
+        # threads without a word. The limits are counted here, so every thread may set it.
+        controller = self.controller
+        set_anyway = getattr(controller, "_real_set_num_threads", controller.set_num_threads)
+        set_anyway(threads)
+
+
+@contextmanager
+def _limited(libraries: Sequence[_Library], threads: int) -> Iterator[None]:
+    """Limit the threads of libraries inside a context; several threads may be inside at once."""
+    context = object()
+    try:
+        with _LIMITS_LOCK:
+            for library in libraries:
+                library.limit(context, threads)
+        yield
+    finally:
+        with _LIMITS_LOCK:
+            for library in libraries:
+                library.release(context)
+
+
+def _libraries_of(found: ThreadpoolController) -> list[_Library]:
+    """List the libraries of products among the libraries that were found in this process.
+
+    A library is the same object each time, because the object holds the limits.
+    """
+    controllers = found.select(user_api="blas").lib_controllers
+    return [_LIBRARIES.setdefault(one.filepath, _Library(one)) for one in controllers]
 
 
 @cache
-def _numpy_libraries() -> list[Any]:
+def _numpy_alone() -> list[_Library]:
     """Find the libraries that compute numpy's products."""
     import numpy  # noqa: F401  # its library must be loaded to be found
 
-    return list(ThreadpoolController().select(user_api="blas").lib_controllers)
+    return _libraries_of(ThreadpoolController())
 
 
 @cache
-def _libraries() -> ThreadpoolController:
+def _numpy_and_scipy() -> list[_Library]:
     """Find the libraries that compute the products of numpy and scipy."""
     import scipy.linalg  # noqa: F401  # its own library must be loaded to be found
 
-    return ThreadpoolController()
+    return _libraries_of(ThreadpoolController())
 
 
 @contextmanager
@@ -216,19 +265,40 @@ def one_thread_an_operation() -> Iterator[int]:
     machine. In one thread, no result depends on the number of cores. `threads_set_aside` restores
     the number of threads for a few operations inside this context.
     """
+    with _torch_limited(1) as n_before:
+        yield n_before
+
+
+@contextmanager
+def _torch_limited(threads: int, set_aside: int | None = None) -> Iterator[int]:
+    """Limit torch's threads inside a context, which yields the number of threads from before.
+
+    Each thread has its own number. The number of a new thread is the number that any thread set
+    last, which may be the limit of another thread. Such a limit is not restored.
+
+    Args:
+        threads: the limit.
+        set_aside: number of threads for `threads_set_aside`; None: the number from before.
+    """
     import torch
 
+    context = object()
+    outer_set_aside = _THIS_THREAD.set_aside
     n_before = torch.get_num_threads()
-    if n_before == 1:
-        yield n_before
-        return
-    reset_token = _SET_ASIDE.set(n_before)
-    torch.set_num_threads(1)
+    with _LIMITS_LOCK:
+        n_outside = next(iter(_OUTSIDE.values()), n_before)
+        _OUTSIDE[context] = n_outside
+    if not outer_set_aside:
+        n_before = n_outside
     try:
+        _THIS_THREAD.set_aside = set_aside or max(n_before, outer_set_aside)
+        torch.set_num_threads(threads)
         yield n_before
     finally:
+        _THIS_THREAD.set_aside = outer_set_aside
         torch.set_num_threads(n_before)
-        _SET_ASIDE.reset(reset_token)
+        with _LIMITS_LOCK:
+            del _OUTSIDE[context]
 
 
 @contextmanager
@@ -237,7 +307,7 @@ def threads_set_aside() -> Iterator[None]:
     import torch
 
     n_before = torch.get_num_threads()
-    torch.set_num_threads(max(n_before, _SET_ASIDE.get()))
+    torch.set_num_threads(max(n_before, _THIS_THREAD.set_aside))
     try:
         yield
     finally:
@@ -267,10 +337,10 @@ def in_threads(function: _F) -> _F:
     forked after this module was loaded, the kernel also runs in one thread: a forked process has no
     threads of its parent, and numba would abort it.
     """
-    import numba
+    from sortnet.compiled import compiled
 
-    run_in_several = numba.njit(parallel=True, cache=True, nogil=True)(function)
-    run_in_one = numba.njit(cache=True, nogil=True)(_renamed(cast(FunctionType, function)))
+    run_in_several = compiled(parallel=True)(function)
+    run_in_one = compiled()(_renamed(cast(FunctionType, function)))
 
     @wraps(function)
     def run(*arguments: Any) -> Any:
@@ -327,3 +397,9 @@ def _use_one_thread() -> None:
 
 if hasattr(os, "register_at_fork"):  # Windows has no fork
     os.register_at_fork(after_in_child=_use_one_thread)
+    # Otherwise a fork could copy a lock that a lost thread holds.
+    os.register_at_fork(
+        before=_LIMITS_LOCK.acquire,
+        after_in_parent=_LIMITS_LOCK.release,
+        after_in_child=_LIMITS_LOCK.release,
+    )

@@ -426,19 +426,12 @@ def after_the_first(pairs: pd.DataFrame) -> pd.DataFrame:
     Returns the selected rows. Their column `times` is the number of iterations from 1 on in which
     the pair was wrong. The run's number of iterations from 1 on is in `attrs["counted"]`.
 
-    Raises:
-        DataError: on pairs of an older version, which did not record the iterations.
-
     >>> import pandas as pd
     >>> wrong_in = {"first_wrong": [0, 0, 1], "last_wrong": [0, 2, 1], "times": [1, 3, 1]}
     >>> counted = after_the_first(pd.DataFrame(wrong_in))
     >>> counted["times"].tolist(), counted.attrs["counted"]
     ([2, 1], 2)
     """
-    was_wrong = pairs["times"] > 0
-    # Older versions did not record when a pair was wrong.
-    if pairs["first_wrong"].isna()[was_wrong].any():
-        raise DataError(f"nothing to draw: {OBSERVE_FIRST}")
     is_wrong_in_0 = (pairs["first_wrong"] == 0).fillna(value=False)
     times = pairs["times"] - is_wrong_in_0.astype("int32")
     after = pairs.assign(times=times)[times > 0]

@@ -24,9 +24,9 @@ from store.collections.collection_rows import (
     make_collection,
 )
 from store.collections.item_rows import ItemRows
-from store.database import upgrade
 from store.database.engine import Database, utc_now
 from store.database.process import status_of, this_process
+from store.database.revision import REVISION, checked_revision, make_newest
 from store.database.schema import CollectionRow, IterationRow, QueryRow, RunRow
 from store.runs.run import Run, phase_of
 
@@ -46,17 +46,16 @@ def new_run_id() -> str:
 def open_store(url: str | Path | URL | None = None, *, write: bool = True) -> Store:
     """Open a store to read and write, or only to read, which changes nothing.
 
-    Opening to write creates the tables of a new store and upgrades older tables.
+    Opening to write creates the tables of a new store.
 
     Args:
         url: a file, `sqlite:///FILE` or `postgresql://...`. If None, the environment's
             SORTNET_STORE, else `sortnet/sortnet.db` in the user's data folder.
-        write: whether to open to write. If False, writing fails, and an old schema is read as if
-            it were new.
+        write: whether to open to write. If False, writing fails.
 
     Raises:
         StoreError: if the store cannot be reached or written, is another program's database or of
-            a newer schema, or is empty and opened to read.
+            another version, or is empty and opened to read.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder, open_store(f"{folder}/runs.db") as store:
@@ -71,13 +70,10 @@ class Store:
 
     Attributes:
         database: the database.
-        copy: path of the copy of the SQLite file that was made before its schema was upgraded;
-            None if there was no upgrade.
     """
 
     def __init__(self, url: str | Path | URL | None = None, *, write: bool = True) -> None:
         """Open the store at a path or URL, as `open_store` does."""
-        self.copy: Path | None = None
         self.database = Database(url, write=False)
         try:
             if write:
@@ -89,32 +85,32 @@ class Store:
             raise
 
     def _open_to_write(self) -> None:
-        """Create or upgrade the tables, unless the schema is the newest."""
+        """Create or migrate the tables, unless they are the newest."""
         is_newest = False
         if self.database.exists:
             # `checked_revision` refuses another program's database before any change. Its
             # transaction only reads, because a transaction that writes would wait for others.
             with self.database.transaction() as connection:
-                revision = upgrade.checked_revision(connection, name=self.database.name)
-            is_newest = revision == upgrade.NEWEST
+                revision = checked_revision(connection, name=self.database.name)
+            is_newest = revision == REVISION
         self.database = self.database.to_write()
         if not is_newest:
             with self.database.transaction(write=True) as connection:
-                self.copy = upgrade.upgrade(connection, name=self.database.name)
+                make_newest(connection, name=self.database.name)
 
     def _open_to_read(self) -> None:
-        """Prepare views that show an older schema as the newest one; refuse an empty database."""
-        views: list[str] = []
+        """Refuse an empty database and older tables."""
         with self.database.transaction() as connection:
-            revision = upgrade.checked_revision(connection, name=self.database.name)
-            if revision is None:
-                raise StoreError(
-                    f"{self.database.name} is empty: sortnet train or sortnet items add fills it"
-                )
-            if revision != upgrade.NEWEST:
-                views = list(upgrade.as_newest(connection))
-        if views:
-            self.database.before_reading(*views)
+            revision = checked_revision(connection, name=self.database.name)
+        if revision is None:
+            raise StoreError(
+                f"{self.database.name} is empty: sortnet train or sortnet items add fills it"
+            )
+        if revision != REVISION:
+            raise StoreError(
+                f"{self.database.name} is of an older schema ({revision}): "
+                "the first command that writes migrates it"
+            )
 
     def __enter__(self) -> Store:
         return self

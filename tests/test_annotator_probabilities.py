@@ -17,7 +17,6 @@ from sortnet.errors import StudyError
 from sortnet.judges.budget import Budget
 from sortnet.judges.function import verdict_of_value
 from sortnet.judges.http_client import HttpAnswer
-from sortnet.judges.model_answers import parse_reply
 from sortnet.judges.model_server import Server
 from sortnet.judges.model_worker import ModelWorker
 from sortnet.preference import Judgement
@@ -161,7 +160,6 @@ def test_no_logprobs_is_for_a_model():
 def test_a_skip_of_a_model_keeps_its_reason(message, finish, why):
     choice = {"message": message, "finish_reason": finish}
     body = json.dumps({"choices": [choice]}).encode()
-    assert parse_reply(body).why_empty == why
     worker = ModelWorker(Server("http://localhost:1", "judge", None, 1.0, 1.0, Budget()), 0)
     worker.server.client = Answers(body)
     pair = {"left": {}, "right": {}, "messages": [{"role": "user", "content": "A or B?"}]}

@@ -220,7 +220,6 @@ def test_an_overlap_gives_each_pair_to_several_people(home):
         (("ask", "texts", "--overlap", "0"), "0 is not in the range"),
         (("annotators", "gold", "texts", "--rate", "2"), "2.0 is not in the range"),
         (("annotators", "pause", "texts", "--undo"), "the collection is not paused"),
-        (("annotators", "include", "texts", "ana"), "is gone: sortnet annotators exclude NAME"),
         (("annotators", "exclude", "texts"), "Missing argument 'ANNOTATOR'"),
     ],
 )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import sqlite3
 import subprocess
 import sys
@@ -106,12 +105,6 @@ def test_a_file_that_is_no_store_is_broken_and_left_alone(home):
     assert result.exit_code == 1
     assert result.stdout.splitlines()[-2:] == ["one thing is broken:", f"- {broken}"]
     assert Path("text.db").read_text() == text
-
-
-def test_a_store_of_an_older_schema_is_usable_and_not_upgraded(home):
-    shutil.copy(Path(__file__).parent / "data" / "store-0.1.0.sqlite", "old.db")
-    found = findings("--store", "old.db")
-    assert found["ok"] and found["store"]["schema"] == "m0003" and found["store"]["runs"] == 1
 
 
 def test_another_program_s_database_is_broken_and_an_empty_one_is_not(home):
@@ -231,11 +224,6 @@ def test_runs_are_completed_from_the_store_without_making_one(home, trained):
     Path("text.db").write_text("no database")
     assert completed("sortnet show ", SORTNET_STORE="text.db") == ["plain,last"]
     assert completed("sortnet show ", SORTNET_STORE="mysql://h/d") == ["plain,last"]
-
-
-def test_a_command_of_before_says_what_to_type():
-    assert "watch is gone: sortnet show RUN --follow" in fault("watch", "last")
-    assert "_SORTNET_COMPLETE=bash_source sortnet" in fault("completion", "--install")
 
 
 # The commands that read the store: 80 columns, and the next step

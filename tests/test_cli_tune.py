@@ -10,7 +10,6 @@ from cli_helpers import done, fault, invoke, make_fold
 from result_helpers import value_of
 
 from cli.printing.iterations import chosen
-from sortnet import SortNetRanker
 from sortnet.config import DEFAULTS, PAPER, Config
 from sortnet.rankers.sortnet import Model
 from store import open_store
@@ -90,10 +89,3 @@ def test_the_preset_of_the_paper_is_its_algorithm_and_can_be_changed():
     assert config == Config().changed(**{**PAPER, "max_iter": 2, "quality": config.quality})
     assert len(Model.load("m").comparator.members) == 1
     assert "invalid" in fault("train", "fold", "--preset", "other").lower()
-
-
-def test_an_option_that_is_gone_is_refused_with_what_to_use():
-    message = fault("train", "fold", "--tune-budget", "0")
-    assert "--tune-budget is gone: give scaling" in message and "--no-tune" in message
-    with pytest.raises(TypeError, match="no parameter 'tune_budget'; it is gone: give scaling"):
-        SortNetRanker(tune_budget=0)

@@ -34,7 +34,6 @@ from scipy.stats import spearmanr
 from threadpoolctl import threadpool_limits
 
 from cli.main import main
-from sortnet.history import GONE_COMMANDS
 
 sys.path.insert(0, str(ROOT / "docs"))
 
@@ -345,16 +344,6 @@ def fault_of(typed: str) -> str | None:
 def test_a_page_names_no_command_or_option_that_is_gone(page):
     faults = {typed: fault_of(typed) for typed in typed_in(page)}
     assert {typed: fault for typed, fault in faults.items() if fault} == {}
-    last_words = {name.split()[-1] for name in COMMANDS} | {
-        option.removeprefix("--")
-        for command in COMMANDS.values()
-        for parameter in command.params
-        for option in parameter.opts
-    }
-    gone = {name.split()[-1] for name in GONE_COMMANDS} - last_words
-    assert {"include", "compare"} <= gone
-    inline = set(re.findall(r"`([a-z]+)`", page.read_text(encoding="utf-8")))
-    assert sorted(inline & gone) == []
 
 
 @pytest.mark.parametrize("page", PAGES_RUN, ids=id_of)

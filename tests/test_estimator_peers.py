@@ -111,7 +111,7 @@ def test_the_first_eval_set_chooses_and_the_others_are_measured():
     assert len(found["watched"]["map"]) == ranker.n_iter_ == len(ranker.history_)
     for name, (Xv, yv, qv) in zip(names, sets, strict=True):
         assert found[name]["ndcg@10"][ranker.best_iteration_] == pytest.approx(
-            ranker.score(Xv, yv, qv)
+            ranker.score(Xv, yv, qid=qv)
         )
         queries = Queries.from_arrays(Xv, yv, qid=qv)
         order = ranker.model_.order(queries)

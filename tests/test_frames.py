@@ -118,7 +118,7 @@ OBSERVED = {
 
 def test_what_was_observed_comes_out_long(store: Store) -> None:
     run = start(store)
-    run.record({"iteration": 0, "best": True})  # as an older version recorded it
+    run.record({"iteration": 0, "best": True})
     run.record({"iteration": 1, "best": True, "observed": {"vali": OBSERVED}})
     run.record({"iteration": 2, "best": False, "observed": {"train": OBSERVED, "vali": OBSERVED}})
     margins, mistakes, cycles = run.margins_frame(), run.mistakes_frame(), run.cycles_frame()
@@ -164,7 +164,7 @@ def test_a_frame_of_iterations_says_what_its_measures_mean(store: Store) -> None
 def test_a_frame_of_iterations_says_which_pairs_are_kept(store: Store) -> None:
     settings = Config(pairs="even").to_json()
     assert start(store, **settings).iterations_frame().attrs["pairs"] == "even"
-    assert start(store).iterations_frame().attrs["pairs"] == "wrong"  # as version 0.1 has it
+    assert start(store).iterations_frame().attrs["pairs"] == "wrong"
 
 
 def test_what_a_run_observed_adds_up_to_what_it_compared_and_missed(store: Store) -> None:

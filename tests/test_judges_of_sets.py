@@ -14,9 +14,7 @@ import numpy as np
 import pytest
 from cli_helpers import done, fault, invoke
 from forked_processes import ForkedScript
-from hypothesis import given
-from hypothesis import strategies as st
-from language_model_server import ITEM, Model, serving, token_made
+from language_model_server import ITEM, Model, serving
 from result_helpers import value_of
 
 import sortnet
@@ -25,8 +23,6 @@ from sortnet.judges.answer_cache import AnswerCache, answer_key
 from sortnet.judges.answer_form import AnswerForm
 from sortnet.judges.asked_question import PLACES
 from sortnet.judges.function import verdict_on_set
-from sortnet.judges.model_answers import Reply
-from sortnet.judges.set_choices import choice_in, letter_shares
 from sortnet.judges.verdicts import Fault, Refused, Verdict, parse_verdict
 from sortnet.preference import Judgement
 from store import open_store
@@ -76,89 +72,6 @@ def label(url: str, *args: object) -> dict:
     common = ("label", "c", "--model", "judge", "--server", url, "--json")
     (row,) = value_of(done(*common, *args), "labelled")
     return row
-
-
-# What a text says.
-
-
-@given(
-    order=st.permutations("ABCD"),
-    form=st.sampled_from(
-        [
-            "Best: {0}\nWorst: {3}",
-            "**Best:** {0}\n**Worst:** {3}",
-            "Best: {0}, worst: {3}.",
-            '{{"best": "{0}", "worst": "{3}"}}',
-            "The best is {0}, and the worst is {3}.",
-            "They differ.\n\nBest: Item {0}\nWorst: Item {3}",
-            "{0} > {1} > {2} > {3}",
-            "{3} < {2} < {1} < {0}",
-            "1. {0}\n2. {1}\n3. {2}\n4. {3}",
-            "Ranking: {0}, {1}, {2}, {3}",
-            "Worst to best: {3}, {2}, {1}, {0}",
-            '["{0}", "{1}", "{2}", "{3}"]',
-            "{0}\n{3}",
-        ]
-    ),
-)
-def test_a_best_and_a_worst_are_read_however_they_are_written(order, form):
-    text = form.format(*order)
-    choice = choice_in(text, 4, worst=True)
-    assert choice is not None, text
-    assert (choice.best, choice.worst) == (order[0], order[3])
-    assert (text[choice.best_at], text[choice.worst_at]) == (order[0], order[3])
-    ranks_all = all(f"{{{k}}}" in form for k in range(4))
-    assert choice.ranks_all == ranks_all
-    verdict = AnswerForm(4, worst=True).verdict(Reply(text, "", 0, 0, []), text, {})
-    assert (verdict.answer, verdict.best) == ("best", PLACES.index(order[0]))
-    assert verdict.worst == PLACES.index(order[3])
-    if ranks_all:
-        assert verdict.comment == text
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "", "I cannot say.", "Best: A", "Worst: A", "Best: A\nWorst: A", "Best: E\nWorst: A",
-        "Best: A or B\nWorst: C", "Best: A\nWorst: B or C", "A: short. B: long. C: dull. D: odd.",
-        "A = B > C > D", "A > B > C", "Best: A\nWorst: B\nBest: C\nWorst: D", "B/D", "B",
-        "A > B > C > D\nD > C > B > A",
-    ],
-)  # fmt: skip
-def test_what_names_no_best_and_worst_is_none(text):
-    assert choice_in(text, 4, worst=True) is None
-
-
-@given(st.text(alphabet="ABCDEFbestworam:>,=<\n .1234*", max_size=40), st.integers(3, 6))
-def test_whatever_is_read_is_in_question(text, n_items):
-    for worst in (True, False):
-        choice = choice_in(text, n_items, worst=worst)
-        if choice is None or choice.best is None:
-            continue
-        assert choice.best in PLACES[:n_items] and choice.best != choice.worst
-        assert text[choice.best_at] == choice.best
-        assert (choice.worst is not None) == worst
-        if worst:
-            assert choice.worst in PLACES[:n_items] and text[choice.worst_at] == choice.worst
-
-
-def test_all_the_same_and_the_best_alone():
-    for text in ("Best: same", "same", '{"best": "same", "worst": "A"}', "**Best: same**"):
-        assert choice_in(text, 4, worst=True).best is None
-    for text in ("Best: C", "C", "C.", "Answer: C", "C > A > B > D", "**C**"):
-        choice = choice_in(text, 4, worst=False)
-        assert (choice.best, choice.worst) == ("C", None)
-    for text in ("A or C", "G", "Best: E", ""):
-        assert choice_in(text, 4, worst=False) is None
-
-
-def test_shares_of_letters_are_of_the_token_of_the_choice():
-    text = "Best: B\nWorst: D"
-    tokens = [token_made(token) for token in re.findall(r"\s*\w+|\W", text)]
-    shares = letter_shares(choice_in(text, 4, worst=True), tokens, 4)
-    assert shares == {"best": {"A": 0.25, "B": 0.75}, "worst": {"A": 0.25, "D": 0.75}}
-    assert letter_shares(choice_in(text, 4, worst=True), tokens[:2], 4) == {}
-    assert letter_shares(choice_in(text, 4, worst=True), [None, 3], 4) == {}
 
 
 # Language models.

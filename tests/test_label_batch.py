@@ -440,6 +440,40 @@ def test_a_bad_line_among_good_ones_is_told_and_the_others_are_stored():
         assert line in result.stderr
 
 
+def test_answers_of_another_model_or_an_order_that_was_not_asked_are_refused():
+    batch = write("--batch-size", 4)
+    first, second, third, fourth = (answered(line) for line in requests())
+    first["response"]["body"]["model"] = "other"
+    second["response"]["body"]["model"] = "judge-mini"
+    third["response"]["body"]["model"] = "judge-2026-08-06"  # a version of the same model
+    turned = {**answered(requests()[0]), "custom_id": f"{first['custom_id'][:-1]}2"}
+    give([first, second, third, turned, fourth])
+    result = invoke("label", "t", "--read-batch", "answers.jsonl", "--json")
+    facts = value_of(result.stdout)
+    assert (facts["stored"], facts["refused"], facts["failed"]) == (2, 3, 0)
+    assert len(judgements()) == 2 == len(leases())
+    for line in (
+        f"line 1: an answer of the model 'other', and batch {batch['name']} asks 'judge'",
+        "line 2: an answer of the model 'judge-mini'",
+        f"line 4: batch {batch['name']} asks in one order of the items, not in both",
+    ):
+        assert line in result.stderr
+
+
+def test_an_answer_of_a_batch_is_read_after_its_thoughts():
+    write("--batch-size", 2)
+    first, second = requests()
+    thinking = model(logprobs=False, said=lambda letter: f"<think>A. So A.</think>\n{letter}")
+    cut = answered(second, model(logprobs=False, said=lambda letter: "<think>So A"))
+    cut["response"]["body"]["choices"][0]["finish_reason"] = "length"
+    give([answered(first, thinking), cut])
+    read()
+    answer, skip = judgements()
+    assert answer.answer == ("left" if answer.left > answer.right else "right")
+    assert "<think>" in answer.comment and skip.answer == "skip"
+    assert skip.comment.startswith("the token limit was reached inside the thoughts")
+
+
 def test_a_key_in_an_error_of_the_provider_is_not_shown():
     write("--batch-size", 2)
     first, second = requests()

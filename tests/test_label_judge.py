@@ -143,6 +143,7 @@ BAD = {
     "print('[' * 50_000, flush=True)": "not a line of JSON",
     "sys.stdout.buffer.write(b'\\xff\\n'); sys.stdout.flush()": "not a line of JSON",
     "print(flush=True)": "not a line of JSON",
+    "say(answer='A or B')": "its answer is not one of left, right, tie, skip, cant-say",
     "say(answer='up')": "its answer is not one of left, right, tie, skip, cant-say",
     "say(answer='undo')": "its answer is not one of",
     "say(answer=['left'])": "its answer is not one of",
@@ -161,17 +162,17 @@ BAD = {
 
 
 @pytest.mark.parametrize("code", BAD)
-def test_what_is_no_answer_is_told_and_three_in_a_row_end_it(code, monkeypatch):
+def test_a_program_that_answers_nothing_ends_with_its_fault_and_leaves_nothing(code, monkeypatch):
     if "os.close(1)" in code:  # such a program is waited for: it may end, and say why
         monkeypatch.setattr(started_program, "_GRACE", 0.1)
     seconds = "0.1" if "no answer" in BAD[code] else "60"
     result = judge(program(f"q = ask()\n{code}\ntime.sleep(60)"), "--timeout", seconds)
-    facts = summary(result, code=2)
-    assert (facts["answered"], facts["failed"]) == (0, 3)
+    facts = summary(result, code=1)
+    assert (facts["answered"], facts["skipped"]) == (0, {}) and 3 < facts["failed"] <= PAIRS
     lines = result.stderr.splitlines()
-    assert len(lines) == 4 and all(line.startswith("--judge: ") for line in lines[:3])
+    assert all(line.startswith("--judge: ") for line in lines[:-1])
     assert all(BAD[code] in line for line in lines)
-    assert lines[3].startswith("sortnet: --judge: failed 3 times in a row; the last: ")
+    assert lines[-1].startswith("sortnet: --judge: failed at ")
     assert "\x1b" not in result.stderr and max(map(len, lines)) < 400
     assert stored() == []
 
@@ -183,10 +184,9 @@ def test_a_program_that_fails_now_and_then_is_started_again_and_nothing_is_lost(
         "q = ask(); sys.exit('had enough')\n"
     )
     facts = summary(judge(program(code)))
-    assert facts["answered"] + facts["failed"] == PAIRS
-    assert facts["failed"] == PAIRS // 2 == Path("runs").stat().st_size
-    assert facts["why"] == f"all pairs were asked, but for {facts['failed']} that failed"
-    assert len(stored()) == facts["answered"]
+    n_skips = facts["skipped"]["error"]
+    assert facts["failed"] == 0 and facts["answered"] >= n_skips >= 2
+    assert len(stored()) == facts["answered"] + n_skips
     assert summary(judge(program(GOOD)))["in_all"] == PAIRS
 
 

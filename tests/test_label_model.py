@@ -23,7 +23,7 @@ from starlette.responses import JSONResponse, RedirectResponse, Response, Stream
 from sortnet.errors import SortNetError
 from sortnet.judges.budget import Budget
 from sortnet.judges.limits import Limits
-from sortnet.judges.model_answers import letter_in, parse_reply, probability
+from sortnet.judges.model_answers import parse_reply
 from sortnet.judges.prices import Price
 from sortnet.judges.prompts import Prompt
 from sortnet.judges.verdicts import Fault
@@ -421,34 +421,9 @@ def test_images_go_with_the_prompt(tmp_path):
         Prompt().messages({**pair, "left": {**side, "image": str(tmp_path / "b.png")}})
 
 
-@pytest.mark.parametrize(
-    ("text", "letter"),
-    [("A", "A"), (" b", None), ("**B**", "B"), ("C.", "C"), ("A or B", None), ("", None),
-     ("left", "A"), ("the second", "B"), ("a tie", "C"), ("Because", None),
-     ("A. It is funnier than B.", "A"), ("B - A has no point", "B"), ("**C**: A, B alike", "C"),
-     ("A better one is B", None), ("A is long, B is not.\n\nAnswer: B", "B"),
-     ("The answer is A or B", None), ("My answer is a tie", "C"), ("Answer: A. Answer: B", None),
-     ("The final answer is **A**, not B", "A")],
-)  # fmt: skip
-def test_the_letter_of_a_text(text, letter):
-    assert letter_in(text) == letter
-
-
-def test_a_probability_needs_both_sides():
-    def token(**p):
-        top = [{"token": k, "logprob": float(np.log(v))} for k, v in p.items()]
-        return [{"token": "A", "top_logprobs": top}]
-
-    assert probability(token(A=0.6, B=0.2, C=0.2)) == pytest.approx(0.7)
-    assert probability(token(A=0.6, C=0.2)) is None
-    assert probability([{"token": "the", "top_logprobs": []}, *token(A=0.5, B=0.5)]) == 0.5
-    for bad in ([3], [{}], [{"token": "A", "top_logprobs": [{"token": "A"}]}], []):
-        assert probability(bad) is None
-
-
 def test_an_answer_is_read_or_a_fault():
     good = {"choices": [{"message": {"content": "A"}}]}
-    assert parse_reply(json.dumps(good).encode()).text == "A"
+    assert parse_reply(json.dumps(good).encode()).choice == good["choices"][0]
     for raw in (b"", b"[]", b"{}", b'{"choices":[{}]}', b"\xff", b'{"choices":{"0":1}}',
                 b'{"choices": [{"message": 3}]}'):  # fmt: skip
         with pytest.raises(Fault):

@@ -272,7 +272,6 @@ GOOD = "1 qid:1 1:1 2:2\n"
         ("0 qid:1 1: 2:2", "feature 1 has no value"),
         ("0 qid:1 1:1 2:inf", "feature 2: 'inf' is infinite in float32"),
         ("0 qid:1 1:1 2:3.4028236e38", "feature 2: '3.4028236e38' is infinite in float32"),
-        ("0 qid:1 0:1 1:2", "feature indexes count from 1, here is '0:1'"),
         ("0 qid:1 1:1 1:2", "a feature is given twice: '1:2'"),
         (f"0 qid:1 {'0' * 5000}1:1 {'0' * 5000}1:2", "a feature is given twice: '000"),
         ("0 qid:1 2:1 1:2 2:2", "a feature is given twice: '2:2'"),

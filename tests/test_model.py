@@ -3,9 +3,7 @@
 import hashlib
 import json
 import math
-import shutil
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -295,23 +293,6 @@ def test_a_model_says_whether_its_margins_depend_on_the_query(tmp_path):
         test, pair = made(3), Queries.from_arrays(made(3).features[:2])
         same = np.allclose(model.margins(test, [0], [1]), model.margins(pair, [0], [1]), rtol=1e-4)
         assert same != depends
-
-
-OLD = Path(__file__).parent / "data" / "model-0.1.0"
-
-
-def test_a_folder_of_0_1_0_is_read_and_replaced(tmp_path):
-    folder = shutil.copytree(OLD, tmp_path / "m")
-    model = Model.load(folder)
-    X = np.array([[0, 0, 0], [1, 0, 0], [0, 0, 1], [1, 1, -1], [-2, 0, 2]], np.float32)
-    queries = Queries.from_arrays(X)
-    assert model.sort(queries).order.tolist() == [3, 1, 0, 2, 4]
-    expected = [-1.3599976, 2.474194, -3.1048288, 3.9360697]
-    margins = model.margins(queries, [0, 1, 2, 3], [1, 2, 3, 4])
-    np.testing.assert_allclose(margins, expected, rtol=1e-4)
-    model.save(folder)
-    assert not (folder / "weights.safetensors").exists()
-    np.testing.assert_array_equal(Model.load(folder).margins(queries, [0], [1]), margins[:1])
 
 
 def test_a_save_between_the_two_reads_of_a_load_is_no_fault(tmp_path, monkeypatch):

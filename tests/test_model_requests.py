@@ -16,7 +16,6 @@ from starlette.responses import JSONResponse
 import sortnet
 from sortnet.errors import SortNetError
 from sortnet.judges.answer_cache import AnswerCache, answer_key
-from sortnet.judges.model_answers import probability
 from sortnet.judges.prices import price_in_table
 from sortnet.judges.request import check_request, parse_request
 from sortnet.judges.verdicts import Verdict
@@ -216,13 +215,6 @@ def test_an_answer_by_schema_is_asked_for_and_read():
     for judgement, meta in zip(judgements(), metas(), strict=True):
         assert judgement.answer == ("left" if judgement.left > judgement.right else "right")
         assert judgement.comment is None and meta["structured"] is True
-
-
-def test_the_probability_of_a_letter_within_json_is_read():
-    top = [{"token": '"A', "logprob": -0.2}, {"token": '"B', "logprob": -1.7}]
-    tokens = [{"token": t, "top_logprobs": []} for t in ('{"', "answer", '":')]
-    tokens += [{"token": '"A', "top_logprobs": top}, {"token": '"}', "top_logprobs": []}]
-    assert probability(tokens, "A") == pytest.approx(0.8176, abs=1e-4)
 
 
 def test_without_schemas_a_letter_is_asked_for_and_one_line_says_so():

@@ -14,7 +14,7 @@ import pytest
 from language_model_server import Answers, pair_made, raw_server, worker_of
 
 from sortnet.judges.http_client import LONGEST, Connections, DecodedBody, HttpAnswer
-from sortnet.judges.model_server import spellings
+from sortnet.judges.model_server import without_key
 from sortnet.judges.model_worker import ModelWorker, retry_after
 from sortnet.judges.verdicts import Fault, Verdict
 
@@ -102,9 +102,36 @@ def test_a_comment_of_the_model_has_no_key_and_its_answer_is_read_all_the_same()
         assert (verdict.answer, verdict.comment) == ("left", comment)
 
 
-def test_the_pattern_of_a_key_takes_no_other_text_and_no_square_of_time() -> None:
-    assert not spellings("sk.1").search("sk-1") and not spellings("a+").search("aa")
-    assert not spellings(KEY).search("\\" * LONGEST)
+@pytest.mark.parametrize(
+    "between", ["\0", "\u200b", "\xad\ufeff", " ", "\\u0000", "\\u200B", "&#8203;", "."]
+)
+@pytest.mark.parametrize("status", [200, 400])
+def test_a_key_with_other_characters_between_its_letters_is_hidden(
+    between: str, status: int
+) -> None:
+    spelled = between.join(KEY)
+    message = fault_of(
+        worker_of(Answers([answered({"error": f"key {spelled}!"}, status)]), key=KEY)
+    )
+    assert "***" in message and "proj" not in "".join(filter(str.isalnum, message))
+    reply = {"choices": [{"message": {"content": f"Answer: A. It is {spelled}."}}]}
+    (verdict,) = worker_of(Answers([answered(reply)]), key=KEY).ask([pair_made()])
+    assert (verdict.answer, verdict.comment) == ("left", "Answer: A. It is ***.")
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be", "utf-32", "utf-8-sig"])
+@pytest.mark.parametrize("status", [200, 400])
+def test_a_key_in_a_body_of_another_encoding_is_hidden(encoding: str, status: int) -> None:
+    for text in (f'{{"error": "key {KEY}!"}}', f"[key {KEY}!"):
+        message = fault_of(worker_of(Answers([answered(text.encode(encoding), status)]), key=KEY))
+        assert "key ***!" in message
+
+
+def test_a_key_is_found_by_its_letters_and_no_other_text_is_hidden() -> None:
+    assert without_key("sk-12 and sk_1, and sK-1", "sk-1") == "***2 and ***, and sK-1"
+    assert without_key("a-b -- c", "--") == "a-b *** c"
+    hostile = "\\" * LONGEST + KEY[0] * LONGEST
+    assert without_key(hostile, KEY) == hostile
 
 
 class Waits:

@@ -262,9 +262,6 @@ def test_hard_queries_says_of_how_many_iterations_and_needs_them_recorded():
     first_only = frame.assign(first_wrong=0, last_wrong=0, times=1)
     with pytest.raises(DataError, match="no pair was wrong after iteration 0"):
         plots.hard_queries(first_only)
-    older = frame.astype({"first_wrong": "Int32"}).assign(first_wrong=pd.NA)
-    with pytest.raises(DataError, match="runs of older versions did not record this"):
-        plots.hard_queries(older)
 
 
 def test_cycles_draws_the_share_of_both_parts():

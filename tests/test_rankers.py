@@ -31,7 +31,6 @@ from sortnet.rankers.tuning import tune
 
 TEST = "fold/test.txt"
 UNKNOWN = f"unknown kind of ranker 'elo'; known are {', '.join(KINDS)[:40]}"
-OLD = Path(__file__).parent / "data" / "model-0.1.0"
 PAGE = Path(__file__).parent.parent / "docs" / "how-to" / "rankers.md"
 
 
@@ -154,7 +153,7 @@ def test_the_estimator_takes_any_kind(parts):
     assert ranker.rank(train.features[:6], qid[:6]).tolist() == [
         1 + int((predicted[:6] > score).sum()) for score in predicted[:6]
     ]
-    assert ranker.best_score_ == ranker.score(vali.features, vali.grades, vali.query_of_docs())
+    assert ranker.best_score_ == ranker.score(vali.features, vali.grades, qid=vali.query_of_docs())
     ranker.save("m")
     again = SortNetRanker.load("m")
     assert (again.ranker, again.quality) == ("linear", "ndcg@5")
@@ -200,11 +199,6 @@ def test_a_damaged_folder_of_any_kind_is_refused_in_one_line(linear, change, sai
     assert weights_of("m").name in fault("rank", "m", TEST) or "model.json" in fault(
         "rank", "m", TEST
     )
-
-
-def test_a_folder_of_0_1_0_which_says_no_kind_is_a_sortnet(parts):
-    assert "kind" not in json.loads((OLD / "model.json").read_text())
-    assert isinstance(load_ranker(OLD), Model)
 
 
 def test_model_load_says_what_reads_another_kind(linear):
@@ -388,7 +382,7 @@ def test_the_estimator_fits_every_kind(kind):
     ranker.fit(train.features, train.grades, qid=train.query_of_docs(),
                eval_set=(vali.features, vali.grades), eval_qid=vali.query_of_docs())  # fmt: skip
     assert name_of(ranker.model_.config) == kind
-    assert ranker.score(vali.features, vali.grades, vali.query_of_docs()) > 0.5
+    assert ranker.score(vali.features, vali.grades, qid=vali.query_of_docs()) > 0.5
 
 
 @pytest.mark.parametrize("kind", ["lambdamart", "ranksvm"])

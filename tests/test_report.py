@@ -25,7 +25,6 @@ from store.frames import measure_names
 from store.report import run_page
 from store.report.run_page import PLOTS, render
 from store.report.sources import Sources
-from store.runs.unfinished import is_before_the_end_of_training
 
 MQ2008 = Path(__file__).resolve().parents[2] / "shared/data/mq2008/Fold1"
 VOID = {"meta", "img", "br", "link", "hr", "input"}
@@ -104,7 +103,7 @@ def made_run(
 
 
 def record(run: Run, i: int = 0) -> None:
-    """An iteration as older versions kept it: without what was observed."""
+    """An iteration without what was observed."""
     pairs = table(np.array([0, 1]), np.array([1, 3]))
     for split in ("train", "vali"):
         run.add(split, i, pairs)
@@ -260,22 +259,6 @@ def test_in_one_iteration_no_pair_comes_back_and_the_first_counts_for_nothing(
     assert ("2 pairs were wrong, 2 times in all, in iteration 1" in text) == (iterations == 2)
 
 
-def test_a_run_whose_store_did_not_count_has_no_hardest_queries_and_says_why(tmp_path):
-    from sqlalchemy import update
-
-    from store.database.schema import PairRow
-
-    with open_store(tmp_path / "s.db") as store:
-        run = made_run(store, pairs="even")
-        record(run)
-        record(run, 1)
-        with store.database.transaction(write=True) as connection:
-            connection.execute(update(PairRow).values(first_wrong=None))
-        text = render(run)
-    assert 'id="hardest"' not in text and 'id="recurring"' not in text
-    assert "Hard queries: nothing to draw: runs of older versions did not" in text
-
-
 def test_documents_stand_in_the_model_s_order_with_their_grades(text, trained):
     from sortnet.data import read_queries
 
@@ -359,16 +342,6 @@ def test_a_run_that_has_not_ended_well_says_so_and_how_to_go_on(
     message = "the learning rate has not come down"
     shown = invoke("show", "last", "--store", tmp_path / "s.db").stderr
     assert (message in shown) == (status != "running")
-
-
-def test_a_run_of_0_3_is_not_said_to_lack_the_end_of_its_learning_rate(trained, tmp_path):
-    shutil.copy(trained / "s.db", tmp_path / "s.db")
-    with open_store(tmp_path / "s.db") as store:
-        run = store.run("last")
-        run.finish("interrupted")
-        assert is_before_the_end_of_training(run)
-        run.versions["sortnet"] = "0.3.0"
-        assert not is_before_the_end_of_training(run)
 
 
 def test_a_run_of_an_older_version_has_its_pictures_but_those_it_kept_nothing_for(tmp_path):

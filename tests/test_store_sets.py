@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import signal
 from collections import Counter
-from contextlib import closing
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -24,7 +23,6 @@ from forked_processes import ForkedScript
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sqlalchemy import text
-from test_store_upgrade import make_old
 
 from sortnet.errors import DataError, JudgementError, LeaseError, StoreError, StudyError
 from sortnet.preference import Judgement, Question
@@ -32,8 +30,6 @@ from sortnet.preference.base import MOST_ITEMS
 from sortnet.preference.judgement_table import Judgements
 from sortnet.preference.study import Decision
 from store import Collection, Lease, Store, open_store
-from store.database import upgrade
-from store.database.engine import Database
 from store.service.labelling import LabellingService
 from store.service.questions import change_questions, check_set_size
 
@@ -435,35 +431,3 @@ def test_a_kill_in_the_middle_loses_no_answer_and_a_new_service_continues(
             held = [lease.question for lease in collection.leases("ana")]
             again = LabellingService(collection).next("ana", len(held))
             assert [lease.question for lease in again] == held
-
-
-@pytest.mark.parametrize("revision", ["m0013", "m0010"])
-def test_a_store_from_before_sets_is_read_as_it_is_and_upgraded_with_all_rows(
-    url: str, revision: str
-) -> None:
-    with open_store(url) as store:
-        collection = store.add_items("args", made_items(4))
-        judged = collection.append([Judgement("ana", 2, 0, "left"), Judgement("bo", 1, 3, "tie")])
-        (lease,) = collection.lease("ana", [question(3, 2)], 1e9)
-    make_old(url, revision)
-    with closing(Database(url)) as database:
-        for table, column in {"judgements": "left_item", "leases": "low"}.items():
-            change = text(f"UPDATE {table} SET {column} = NULL")
-            with (
-                pytest.raises(StoreError, match=r"(?i)not.null"),
-                database.transaction(write=True) as connection,
-            ):
-                connection.execute(change)
-    with open_store(url, write=False) as store:
-        with store.database.transaction() as connection:
-            assert upgrade.revision(connection) == revision
-        assert [*store.collection("args").judgements()] == judged
-        assert store.collection("args").leases()[0].question == lease.question
-    with open_store(url) as store:
-        collection = store.collection("args")
-        assert [*collection.judgements()] == judged
-        assert collection.answer(lease.id, lease.question.answered("ana", "right")).new
-        (of_set,) = collection.lease("bo", [set_question(0, 1, 2)], 60)
-        assert collection.answer(of_set.id, of_set.question.answered_by_place("bo", 1, 0)).new
-        assert collection.lease("ana", [set_question(3, 2, 1), set_question(1, 2, 0)], 60)
-        assert len(collection.judgements()) == 4

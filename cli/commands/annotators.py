@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import click
 
 from cli.console import put, say
-from cli.options import Real, files, refuse_gone, store_and_json, store_option
+from cli.options import Real, files, store_and_json, store_option
 from cli.printing.agreement import agreement_result
 from cli.printing.annotators import annotators_result, gold_line
 from cli.printing.results import print_result
@@ -24,9 +24,6 @@ class _ListedGroup(click.Group):
         if not args:
             return super().parse_args(ctx, args)
         first_word = args[0]
-        # Two words are a command and a collection. The command may be from an earlier version.
-        if len(args) > 1 and not args[1].startswith("-"):
-            refuse_gone(ctx, first_word)
         is_collection = first_word not in (*self.commands, *ctx.help_option_names)
         if is_collection:
             args = ["list", *args]

@@ -13,7 +13,7 @@ from cli.printing.items import added_result, item_result, items_result
 from cli.printing.results import print_result
 from sortnet.items import Columns
 from sortnet.messages import printable
-from store.service.existing_store import ITEMS_MAKER, open_collection, open_existing, open_to_write
+from store.service.existing_store import ITEMS_MAKER, open_collection, open_existing
 from store.service.listed_rows import collection_rows
 from store.service.named_item import decide_about_item, item_record
 
@@ -94,12 +94,13 @@ def add(
       sortnet items add args items.tsv --ignore up --ignore down
       sortnet items add answers answers.csv --group prompt_id --context prompt
     """
+    from store import open_store
     from store.service.added_items import ItemsFile, add_file
 
     roles = {role: options.pop(role) for role in _ROLES}
     shown = tuple(dict.fromkeys(show))  # without repeated columns, in the typed order
     columns = Columns(**roles, shown=shown)
-    with open_to_write(store) as opened, progress() as status:
+    with open_store(store) as opened, progress() as status:
         added = add_file(opened, name, ItemsFile(file, columns, **options), status)
     print_result(added_result(added), as_json=as_json)
 

@@ -18,7 +18,7 @@ from cli.judges.judge_options import (
 from cli.options import GoalType, Whole, lease_option, store_and_json
 from cli.printing.results import print_result
 from cli.terminal.labelling_run import LabelOptions, asker_of, label_criteria
-from sortnet.errors import SortNetError
+from sortnet.errors import SortNetError, UnansweredError
 from store.service.existing_store import open_collection
 
 if TYPE_CHECKING:
@@ -60,11 +60,12 @@ def label(
     The program of --judge reads one line of JSON per pair, {"id", "question", "instructions",
     "left", "right"}, each side with "id", "text", "image", "audio", "shown" and "features", and
     where items have groups also "group" and "context". It answers with a line such as {"answer":
-    "left"}. It is started once, without a shell; after three failures in a row it is not restarted.
-    Where sortnet ask asks about more than two items, a line has "items" in place of "left" and
-    "right", each with its "place", "A", "B" and so on, and "worst", true if the worst is asked for;
-    the answer is {"best": "B", "worst": "D"}, or {"answer": "same"}, "skip" or "cant-say". A line
-    about two items is as above.
+    "left"}. It is started once, without a shell, and again after a failure; a question at which it
+    fails is skipped, and nine failures at the last ten questions end the labelling. Where sortnet
+    ask asks about more than two items, a line has "items" in place of "left" and "right", each with
+    its "place", "A", "B" and so on, and "worst", true if the worst is asked for; the answer is
+    {"best": "B", "worst": "D"}, or {"answer": "same"}, "skip" or "cant-say". A line about two items
+    is as above.
 
     Besides the answer the program may give "p", the probability that the left item is better,
     "comment", "flag", "seconds", "cost" and "meta"; after {"retry_after": SECONDS} it is asked
@@ -97,8 +98,10 @@ def label(
     if is_by_file(judge):
         from cli.terminal.batch_files import label_by_file
 
-        result = label_by_file(store, name, judge, annotator=annotator, until=until)
+        result, why_unanswered = label_by_file(store, name, judge, annotator=annotator, until=until)
         print_result(result, as_json=as_json)
+        if why_unanswered:
+            raise UnansweredError(f"--read-batch: {why_unanswered}")
         return
     if only_shows(judge):
         from cli.terminal.label_by_judge import show_prompt_or_estimate
@@ -110,10 +113,12 @@ def label(
     askers = _askers(judges, annotator)
     with open_collection(store, name, write=True) as collection:
         labelled = label_criteria(collection, askers, options, as_json=as_json)
-    faults = [facts["fault"] for facts in labelled if facts.get("fault")]
+    faults = [facts for facts in labelled if facts.get("fault")]
     if faults:
         option = "--judge" if judge["judge"] else "--model"
-        raise SortNetError(f"{option}: {faults[0]}")
+        is_unanswered = all(facts["end"] == "unanswered" for facts in faults)
+        error = UnansweredError if is_unanswered else SortNetError
+        raise error(f"{option}: {faults[0]['fault']}")
 
 
 def _check_judges(

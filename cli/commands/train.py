@@ -157,8 +157,8 @@ def train(
     "question", "instructions", "group", "context", "left", "right"}, where the group is the query;
     each side has "id", "text", "image", "audio", "shown" (further columns that are no numbers) and
     "features". It answers with a line such as {"answer": "left"}. Each answer is stored at once:
-    a resumed run asks no answered question again. After three failures in a row the run ends and
-    keeps its answers; after --max-calls and similar limits nothing more is asked, and the run
+    a resumed run asks no answered question again. After nine failures at ten questions the run ends
+    and keeps its answers; after --max-calls and similar limits nothing more is asked, and the run
     learns from the answers so far.
 
     \b

@@ -17,7 +17,6 @@ from sortnet.lab.cells import Cell, Result, keys_of
 from sortnet.lab.executor import Outcome, work_out_all
 from sortnet.messages import count
 from store.lab.cell_rows import StoredCell, keep_cell, kept_cells
-from store.service.existing_store import open_to_write
 
 if TYPE_CHECKING:
     from sqlalchemy import URL
@@ -117,9 +116,11 @@ def results_of(cells: Sequence[Cell], run_options: RunOptions, progress: Progres
     Raises:
         SortNetError: if the data, the store or the cluster cannot be used.
     """
+    from store import open_store
+
     progress("reading the data")
     keys = keys_of(cells)
-    with open_to_write(run_options.store) as store:
+    with open_store(run_options.store) as store:
         result_of_key = {} if run_options.again else _stored_results(store, keys)
         keys_and_cells = zip(keys, cells, strict=True)
         to_do = [(key, cell) for key, cell in keys_and_cells if key not in result_of_key]

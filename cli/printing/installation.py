@@ -97,7 +97,6 @@ def _store_text(installation: Installation) -> str:
 def _store_contents(installation: Installation) -> str:
     """Tell what is in the store, its size and its schema version, or why it cannot be used."""
     facts = installation.store
-    newest = installation.newest_schema
     if facts["problem"] is not None:
         return "cannot be used"
     if not facts["exists"]:
@@ -106,10 +105,7 @@ def _store_contents(installation: Installation) -> str:
         return "has no tables yet: sortnet train creates them"
     contents = f"{count(facts['runs'], 'run')}, {count(facts['collections'], 'collection')}"
     size = f"{facts['bytes'] / 1e6:.1f} MB"
-    older = ""
-    if facts["schema"] != newest:
-        older = f" (old: the next command that writes makes it {newest})"
     restriction = ""
     if not installation.is_store_writable:
         restriction = "\nread-only: only commands that read work"
-    return f"{contents}, {size}, schema {facts['schema']}{older}{restriction}"
+    return f"{contents}, {size}, schema {facts['schema']}{restriction}"

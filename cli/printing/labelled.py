@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from cli.printing.results import Result
+from sortnet.judges.unanswered import skipped_text
 
 _NOT_SHOWN = ("quit", "status")  # facts that are left out of the JSON
 
@@ -36,8 +37,12 @@ def _lines(facts: dict[str, Any], criterion: str | None) -> list[str]:
     """
     annotator = facts["annotator"]
     name = annotator if criterion is None else f"{annotator}, {criterion}"
-    failed = f", {facts['failed']} failed" if "failed" in facts else ""
-    answered = f"{name}: {facts['answered']} answered, {facts['in_all']} in all{failed}"
+    counts = [f"{facts['answered']} answered", f"{facts['in_all']} in all"]
+    if facts.get("skipped"):
+        counts.append(skipped_text(facts["skipped"]))
+    if "failed" in facts:
+        counts.append(f"{facts['failed']} failed")
+    answered = f"{name}: {', '.join(counts)}"
     reason = facts["why"]
     status = facts["status"]
     if status.startswith(reason):

@@ -17,6 +17,7 @@ from cli.terminal.label_by_judge import warn_of_other_request
 from cli.terminal.signals import ended_by_signals
 from sortnet.errors import SortNetError
 from sortnet.judges import LanguageModel
+from sortnet.judges.unanswered import skipped_text
 from sortnet.messages import count, printable
 from sortnet.preference.goal import Goal
 from store import Collection
@@ -39,7 +40,7 @@ def label_by_file(
     *,
     annotator: str | None,
     until: Goal | None,
-) -> Result:
+) -> tuple[Result, str]:
     """Write, read or cancel a batch of a collection.
 
     Args:
@@ -48,13 +49,16 @@ def label_by_file(
         values: values of the options of the judge and of the batch.
         annotator: name under which the model answers; None: the model's own name.
         until: goal in place of the collection's own goal.
+
+    Returns:
+        The result, and why a batch got nearly no answers; empty if it got more.
     """
     with open_collection(store, name, write=True) as collection, ended_by_signals():
         if values["write_batch"] is not None:
-            return _write(collection, values, annotator, until)
+            return _write(collection, values, annotator, until), ""
         if values["read_batch"]:
             return _read(collection, values["read_batch"], until)
-        return _cancel(collection, values["cancel_batch"])
+        return _cancel(collection, values["cancel_batch"]), ""
 
 
 def _write(
@@ -111,8 +115,12 @@ def _written_result(
     return Result("batch", asdict(batch), text=[text], notes=notes, next=Step(read_command))
 
 
-def _read(collection: Collection, files: tuple[str, ...], until: Goal | None) -> Result:
-    """Store the answers in files, and fit the model to the new answers."""
+def _read(collection: Collection, files: tuple[str, ...], until: Goal | None) -> tuple[Result, str]:
+    """Store the answers in files, and fit the model to the new answers.
+
+    Returns:
+        The result, and why nearly all questions got no answer; empty if more got an answer.
+    """
     answers = BatchAnswers(collection, goal=until, notify=say)
     with closing(answers), progress() as status:
         for file in files:
@@ -125,7 +133,8 @@ def _read(collection: Collection, files: tuple[str, ...], until: Goal | None) ->
             for service in answers.services.values()
         ]
     n_open_by_batch = {batch.name: batch.n_open for batch in open_batches(collection)}
-    return _read_result(answers, statuses, n_open_by_batch)
+    result = _read_result(answers, statuses, n_open_by_batch)
+    return result, answers.why_unanswered()
 
 
 def _read_result(
@@ -141,6 +150,8 @@ def _read_result(
         n_open_by_batch: {batch: number of its questions without an answer}.
     """
     counts = [f"{count(answers.stored, 'answer')} stored"]
+    if answers.skipped:
+        counts.append(f"of these {skipped_text(answers.skipped)}")
     if answers.repeated:
         counts.append(f"{answers.repeated:,} stored before")
     if answers.failed:
@@ -149,6 +160,7 @@ def _read_result(
         counts.append(f"{answers.refused:,} refused")
     value = {
         "stored": answers.stored,
+        "skipped": dict(answers.skipped),
         "repeated": answers.repeated,
         "failed": answers.failed,
         "refused": answers.refused,

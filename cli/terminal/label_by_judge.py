@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from contextlib import closing
 from typing import Any
 
+import numpy as np
+
 from cli.console import progress, say
 from cli.judges.estimates import SAMPLE, show_estimate, show_prompt
 from cli.judges.judge_options import judge_from_options
@@ -20,6 +22,7 @@ from sortnet.judges.request import part_of_judge
 from sortnet.messages import printable
 from sortnet.preference.goal import Goal
 from store import Collection
+from store.service.costs import amounts, sum_up_costs
 from store.service.judge_as_annotator import (
     EndReason,
     Judging,
@@ -49,9 +52,16 @@ def judge_asker(judge: LanguageModel | Program, *, in_turn: bool = False) -> Ask
         asking.answered += end.n_preferences
         asking.interrupted = end.reason == EndReason.INTERRUPTED
         number_in_text = None if in_turn else number
-        why = _why_ended(end, number_in_text, connection.spent_text())
+        judgements = asking.service.judgements()
+        costs = sum_up_costs(judgements, np.arange(len(judgements)))["costs"]
+        spent = connection.spent_text()
+        if spent and costs:
+            spent = f"{spent}, {amounts(costs)} in the collection"
+        why = _why_ended(end, number_in_text, spent)
         facts = {
             **connection.spent_facts(),
+            "costs_in_all": costs,
+            "skipped": end.skipped,
             "failed": end.failed,
             "fault": end.fault,
             "end": end.reason.name.lower(),

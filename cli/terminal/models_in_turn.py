@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
@@ -67,5 +68,7 @@ def _add_round(earlier: Facts | None, facts: Facts) -> Facts:
     """Add the numbers of answers in earlier rounds to the facts about a round."""
     if earlier is None:
         return facts
-    sums = {name: earlier[name] + facts[name] for name in _SUMMED}
+    sums: Facts = {name: earlier[name] + facts[name] for name in _SUMMED}
+    skipped: Counter[str] = Counter(earlier.get("skipped")) + Counter(facts.get("skipped"))
+    sums["skipped"] = dict(skipped)
     return {**facts, **sums}

@@ -20,9 +20,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from sortnet.compiled import compiled
 from sortnet.core import F64, I64
 
 Floats = NDArray[np.floating[Any]]
@@ -58,7 +58,7 @@ def blocks_of(n: int) -> int:
     return -(-n // LANES)
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
+@compiled(error_model="numpy", fastmath={"contract"})
 def fill_scores(
     inputs: Floats, scale: Floats, shift: Floats, leaves: Floats, sides: Floats, out: Floats
 ) -> None:
@@ -79,7 +79,7 @@ def fill_scores(
         _fill_scores_of_block(sides[block], leaves, out[docs])
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
+@compiled(error_model="numpy", fastmath={"contract"})
 def fill_gradients(
     inputs: Floats,
     scale: Floats,
@@ -154,7 +154,7 @@ def fill_gradients(
     _backpropagate_half_logits(inputs, scale, d_inputs, d_scale, d_shift)
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
+@compiled(error_model="numpy", fastmath={"contract"})
 def _fill_transposed(values: Floats, out: Floats) -> None:
     """Transpose the values of a block's documents, and fill the rest of the block with 0.
 
@@ -168,7 +168,7 @@ def _fill_transposed(values: Floats, out: Floats) -> None:
             out[head, k] = values[k, head]
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
+@compiled(error_model="numpy", fastmath={"contract"})
 def _allocate_paths(levels: int, like: Floats) -> Floats:
     """Allocate an array for the probabilities of all paths through the first 0, 1, ... levels.
 
@@ -178,7 +178,7 @@ def _allocate_paths(levels: int, like: Floats) -> Floats:
     return np.ones(((2 << levels) - 1, LANES), like.dtype)
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
+@compiled(error_model="numpy", fastmath={"contract"})
 def _fill_sides(inputs: Floats, scale: Floats, shift: Floats, sides: Floats) -> None:
     """Compute the probability that each document of a block goes right at each split.
 
@@ -207,7 +207,7 @@ def _fill_sides(inputs: Floats, scale: Floats, shift: Floats, sides: Floats) -> 
             sides[split, k] = half * sides[split, k] + half
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
+@compiled(error_model="numpy", fastmath={"contract"})
 def _fill_tanh(x: Floats) -> None:
     """Replace float32 numbers by their tanh, in place.
 
@@ -234,7 +234,7 @@ def _fill_tanh(x: Floats) -> None:
         x[k] = odd / (((b6 * q + b4) * q + b2) * q + b0)
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
+@compiled(error_model="numpy", fastmath={"contract"})
 def _fill_scores_of_block(sides: Floats, leaves: Floats, out: Floats) -> None:
     """Compute the scores of a block of documents, given the probabilities of going right.
 
@@ -273,7 +273,7 @@ def _fill_scores_of_block(sides: Floats, leaves: Floats, out: Floats) -> None:
             out[k, head] = total[k]
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
+@compiled(error_model="numpy", fastmath={"contract"})
 def _fill_paths(sides: Floats, paths: Floats) -> None:
     """Compute the probability of each path through the first 0, 1, ... levels of a tree.
 
@@ -298,7 +298,7 @@ def _fill_paths(sides: Floats, paths: Floats) -> None:
         n_paths *= 2
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
+@compiled(error_model="numpy", fastmath={"contract"})
 def _fill_products(matrix: Floats, paths: Floats, out: Floats) -> None:
     """Multiply a tree's leaves with the probabilities of paths: out = matrix @ paths.
 
@@ -332,7 +332,7 @@ def _fill_products(matrix: Floats, paths: Floats, out: Floats) -> None:
                 out[row, k] = total
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
+@compiled(error_model="numpy", fastmath={"contract"})
 def _backpropagate_paths(sides: Floats, paths: Floats, d_paths: Floats, d_sides: Floats) -> None:
     """Back-propagate gradients from the longest paths through a tree to shorter paths and splits.
 
@@ -360,7 +360,7 @@ def _backpropagate_paths(sides: Floats, paths: Floats, d_paths: Floats, d_sides:
                 d_paths[path, k] = d_paths[left, k] + sides[level, k] * step
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
+@compiled(error_model="numpy", fastmath={"contract"})
 def _scale_rows(rows: Floats, factor: Floats) -> None:
     """Multiply every row of a matrix, (n, LANES), by the factors, (LANES,), in place."""
     for a in range(len(rows)):
@@ -368,7 +368,7 @@ def _scale_rows(rows: Floats, factor: Floats) -> None:
             rows[a, k] *= factor[k]
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract", "reassoc"})
+@compiled(error_model="numpy", fastmath={"contract", "reassoc"})
 def _add_products(up: Floats, low: Floats, d_leaves: Floats) -> None:
     """Add the gradients in the leaves to `d_leaves`, (rows * columns,).
 
@@ -389,7 +389,7 @@ def _add_products(up: Floats, low: Floats, d_leaves: Floats) -> None:
             d_leaves[a * len(low) + b] += total
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
+@compiled(error_model="numpy", fastmath={"contract"})
 def _backpropagate_probabilities(sides: Floats, d_sides: Floats, d_inputs: Floats) -> None:
     """Back-propagate a block's gradients from the split probabilities to the half logits.
 
@@ -413,7 +413,7 @@ def _backpropagate_probabilities(sides: Floats, d_sides: Floats, d_inputs: Float
             d_inputs[k, split] = d_sides[split, k]
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
+@compiled(error_model="numpy", fastmath={"contract"})
 def _backpropagate_half_logits(
     inputs: Floats, scale: Floats, d_inputs: Floats, d_scale: Floats, d_shift: Floats
 ) -> None:
@@ -429,12 +429,7 @@ def _backpropagate_half_logits(
             d_inputs[k, split] = d_half * scale[split]
 
 
-@njit(
-    cache=True,
-    nogil=True,
-    error_model="numpy",
-    fastmath={"contract", "reassoc", "arcp"},
-)
+@compiled(error_model="numpy", fastmath={"contract", "reassoc", "arcp"})
 def add_losses(exp_scores: F64, winner: I64, loser: I64, weight: F64, d_scores: F64) -> float:
     """Sum weight * log(1 + exp(-margin)) over pairs and heads, and add its gradients to `d_scores`.
 

@@ -1,4 +1,4 @@
-"""Check that converting features to float32 keeps their differences."""
+"""Convert features to float32 without losing their differences."""
 
 from __future__ import annotations
 
@@ -8,12 +8,51 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sortnet.core.arrays import F64, Bool
+from sortnet.core.arrays import F32, F64, Bool
 from sortnet.errors import DataError
 
 # Differences of at most `_NOISE` times the values themselves come from the rounding of float64.
 _NOISE = 1e-13
 _LOST = 0.01  # share of a feature's differences that may be lost
+
+
+def origins_of_dates(X: NDArray[Any], is_date: Bool) -> F64 | None:
+    """Choose the number of days that each date is counted from before it is rounded to float32.
+
+    It is the median of the date, so that differences of seconds remain near the median; and 0 for
+    other features, and for dates that float32 holds exactly.
+
+    Args:
+        X: (n, d) features of any number type.
+        is_date: (d,) whether a feature is a date, a number of days.
+
+    Returns:
+        The numbers (d,); None if all are 0.
+
+    >>> origins_of_dates(np.array([[1e9, 20_000.1], [2e9, 20_000.2]]), np.array([False, True]))
+    array([    0.  , 20000.15])
+    """
+    origins = np.zeros(X.shape[1])
+    for column in np.flatnonzero(is_date):
+        days = X[:, column]
+        if not _is_float32(days):
+            origins[column] = np.nanmedian(days)
+    return origins if origins.any() else None
+
+
+def shortened(X: F64, is_date: Bool) -> F32 | F64:
+    """Round features (n, d) to float32, unless this would change a date, a number of days.
+
+    >>> shortened(np.array([[0.1, 20_000.5]]), np.array([False, True])).dtype
+    dtype('float32')
+    """
+    are_exact = all(_is_float32(X[:, column]) for column in np.flatnonzero(is_date))
+    return X.astype(np.float32) if are_exact else X
+
+
+def _is_float32(x: NDArray[Any]) -> bool:
+    """Whether float32 holds all numbers exactly, or they are missing."""
+    return np.array_equal(x.astype(np.float32), x, equal_nan=True)
 
 
 def refuse_lost(
@@ -38,7 +77,7 @@ def refuse_lost(
     Traceback (most recent call last):
     ...
     sortnet.errors.DataError: data: column 'time': float32 loses the differences of values as \
-large as 1e+09: subtract the smallest one first
+large as 1e+09: subtract the smallest one first, or --ignore time leaves it out
 
     Cost: about 10 nanoseconds per number; nothing for types that float32 holds exactly.
     """
@@ -49,10 +88,14 @@ large as 1e+09: subtract the smallest one first
     for column in range(X.shape[1]):
         exact = X[order, column].astype(np.float64)
         if _loses_differences(exact, same_query):
-            name = f"feature {column + 1}" if names is None else f"column {names[column]!r}"
+            name = f"feature {column + 1}"
+            advice = "subtract the smallest one first"
+            if names is not None:
+                name = f"column {names[column]!r}"
+                advice += f", or --ignore {names[column]} leaves it out"
             raise DataError(
                 f"{source}: {name}: float32 loses the differences of values as large as "
-                f"{np.nanmax(np.abs(exact)):.3g}: subtract the smallest one first"
+                f"{np.nanmax(np.abs(exact)):.3g}: {advice}"
             )
 
 

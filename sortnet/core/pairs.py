@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sortnet.core.arrays import F32, F64, I64, Ints
+from sortnet.core.masked import refuse_masked
 from sortnet.errors import DataError
 
 _LARGEST = np.finfo(np.float32).max  # the largest weight
@@ -168,6 +169,7 @@ class Pairs:
 
         Cost: two sorts.
         """
+        refuse_masked(better=better, worse=worse, soft=soft, weight=weight)
         i, j = np.asarray(better, np.int64), np.asarray(worse, np.int64)
         p = _numbers_or_ones("soft", soft, i)
         w = _numbers_or_ones("weight", weight, i)

@@ -10,8 +10,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sortnet.core.arrays import F32, F64, I32, I64, Bool, Str
-from sortnet.core.float32 import refuse_lost
+from sortnet.core.float32 import origins_of_dates, refuse_lost
 from sortnet.core.large_arrays import joined_ranges, rows_of
+from sortnet.core.masked import refuse_masked
 from sortnet.core.memory import texts
 from sortnet.core.named_columns import UNNAMED, NamedColumns
 from sortnet.core.pairs import Pairs
@@ -33,9 +34,9 @@ class Queries:
     the arrays with n_docs rows; `Pairs` and `ComparedPairs` use document numbers.
 
     Attributes:
-        features: (n_docs, n_features) float32 features; NaN for a missing value. While SortNet
-            learns from large data, they are `sortnet.data.half_features.HalfFeatures`, read by
-            rows.
+        features: (n_docs, n_features) float32 features, counted from `origins`; NaN for a missing
+            value. While SortNet learns from large data, they are
+            `sortnet.data.half_features.HalfFeatures`, read by rows.
         grades: (n_docs,) int32 grades, 0 or more; a higher grade is more relevant.
         offsets: (n_queries + 1,) int64 number of each query's first document, and n_docs.
         qids: (n_queries,) names of the queries, all different.
@@ -55,6 +56,8 @@ class Queries:
         columns: the names of the source's columns that have a role, and the edges of grades.
         roles: the role of each column of a table, see `sortnet.tables.roles.LabelledColumns`.
         dates: the names of features that are dates, as days since 1970.
+        origins: (n_features,) the number that was subtracted from each feature before the feature
+            was rounded to float32; None: nothing was subtracted.
 
     >>> q = Queries.from_arrays([[1.0], [2.0], [3.0]], [0, 1, 1], qid=["b", "a", "b"])
     >>> q.qids.tolist(), q.offsets.tolist(), q.rows.tolist()
@@ -77,6 +80,7 @@ class Queries:
     columns: NamedColumns = UNNAMED
     roles: Any = None
     dates: tuple[str, ...] = ()
+    origins: F64 | None = None
 
     @classmethod
     def from_arrays(
@@ -90,6 +94,8 @@ class Queries:
         feature_names: Sequence[str] | None = None,
         source: str = "data",
         weights: ArrayLike | None = None,
+        dates: Sequence[str] = (),
+        origins: F64 | None = None,
     ) -> Queries:
         """Group rows into queries; the queries are in the order of their first rows.
 
@@ -105,6 +111,9 @@ class Queries:
             weights: (n_docs,) weights of the rows; or (n_queries,) weights of the queries, in the
                 order of their first rows. The documents of a query of weight w get the weight
                 sqrt(w), so that the pairs of the query get the weight w.
+            dates: the names of the features that are dates, as days.
+            origins: (n_features,) the number to subtract from each feature, as in the training
+                data. None: `origins_of_dates` chooses the numbers.
 
         Raises:
             DataError: if shapes disagree, features are infinite, grades are negative or fractional;
@@ -114,22 +123,31 @@ class Queries:
 
         Cost: one stable sort of the query ids; X is copied only if rows must move.
         """
-        table, features = _features(X, source)
-        n = len(features)
+        refuse_masked(**{f"{source}: grades": y, f"{source}: qid": qid, f"{source}: group": group})
+        refuse_masked(**{f"{source}: features": X, f"{source}: weights": weights})
+        table = _table(X, source)
+        n = len(table)
         grades = np.zeros(n, np.int32) if y is None else whole_grades(y, source)
         _refuse_other_number(grades, "grades", n, "rows of features", source)
         qids, codes = _codes_of_rows(qid, group, n, source)
         _refuse_other_number(docids, "document ids", n, "rows of features", source)
-        _refuse_other_number(feature_names, "feature names", features.shape[1], "features", source)
+        _refuse_other_number(feature_names, "feature names", table.shape[1], "features", source)
+        if origins is None:
+            origins = origins_of_dates(table, np.isin(feature_names or [], dates))
+        if origins is not None:
+            table = table - origins
         if y is not None:  # documents without grades are only ranked, and always get a ranking
             refuse_lost(table, codes, feature_names, source)
+        features = _features(table, source)
         doc_names = None
         if docids is not None:
             doc_names = texts([str(docid) for docid in docids], f"{source}: docids")
         row_weights = None
+        if weights is not None and group is not None and np.shape(weights) == np.shape(group):
+            weights = np.asarray(weights)[np.asarray(group) > 0]  # an empty query has no rows
         if weights is not None:
             row_weights = _weights_of_rows(weights, codes, len(qids), source)
-        return cls.from_codes(
+        queries = cls.from_codes(
             features,
             grades,
             codes,
@@ -139,6 +157,7 @@ class Queries:
             source=source,
             weights=row_weights,
         )
+        return replace(queries, dates=tuple(dates), origins=origins)
 
     @classmethod
     def from_codes(
@@ -310,6 +329,22 @@ class Queries:
             raise DataError(f"{self.source}: there is no row {missing_row} among {self.n_docs}")
         return checked
 
+    def exact_features(self) -> F32 | F64:
+        """Return the features (n_docs, n_features) as the source has them, not from `origins`."""
+        return self.features if self.origins is None else self.features + self.origins
+
+    def counted_from(self, origins: F64 | None) -> Queries:
+        """Return the same documents with features that are counted from other origins."""
+        old = np.zeros(1) if self.origins is None else self.origins
+        new = np.zeros(1) if origins is None else origins
+        shift = np.broadcast_to(old - new, self.n_features)
+        moved = np.flatnonzero(shift)
+        if not len(moved):
+            return self
+        features = np.array(self.features)
+        features[:, moved] = self.features[:, moved] + shift[moved]
+        return replace(self, features=features, origins=origins)
+
     def in_row_order(self, per_doc: NDArray[Any]) -> NDArray[Any]:
         """Put values of documents, (n_docs, ...), into the order of the source's rows.
 
@@ -333,15 +368,21 @@ def whole_grades(y: ArrayLike, source: str = "data") -> I32:
     is_grade = (values >= 0) & is_whole & (values <= np.iinfo(np.int32).max)
     if not is_grade.all():
         row = int(np.argmin(is_grade))
-        text = f"{values[row]:g}"
-        raise DataError(f"{source}, row {row}: {grade_fault(text)}")
+        value = float(values[row])
+        raise DataError(f"{source}, row {row}: {grade_fault(f'{value:g}', value)}")
     return values.astype(np.int32)
 
 
-def grade_fault(text: str) -> str:
-    """Return the message for an invalid grade."""
+def grade_fault(text: str, value: float) -> str:
+    """Return the message for an invalid grade, a text with a value."""
+    grade = f"grade {text[:60]!r}"
+    most = np.iinfo(np.int32).max
+    if np.isnan(value):
+        return f"{grade} is missing"
+    if value > most and not np.isinf(value):
+        return f"{grade} is larger than {most}, the largest grade that there can be"
     return (
-        f"grade {text[:60]!r} is not a whole number from 0; "
+        f"{grade} is not a whole number from 0; "
         "MAP, P@n, MRR and NDCG@n (gain 2^grade - 1) take just those"
     )
 
@@ -354,20 +395,27 @@ def _numbers(values: ArrayLike, name: str) -> F64:
         raise DataError(f"{name} must be numbers: {error}") from None
 
 
-def _features(X: ArrayLike, source: str) -> tuple[NDArray[Any], F32]:
-    """Convert the features X to an array of their own number type, and to an array of float32.
+def _table(X: ArrayLike, source: str) -> NDArray[Any]:
+    """Convert the features X to an array (n, d) of their own number type.
 
     Raises:
-        DataError: if X has no numbers, is no table, or has an infinite value.
+        DataError: if X has no numbers or is no table.
     """
     try:
         table = np.asarray(X)
-        with np.errstate(over="ignore"):  # values that overflow a float32 are refused below
-            features = np.ascontiguousarray(table, dtype=np.float32)
+        if table.dtype.kind not in "biuf":  # such as objects and texts, which may be numbers
+            table = table.astype(np.float64)
     except (TypeError, ValueError) as error:
         raise DataError(f"{source}: features must be numbers: {error}") from None
-    if features.ndim != 2:
-        raise DataError(f"{source}: features must be a table, got shape {features.shape}")
+    if table.ndim != 2:
+        raise DataError(f"{source}: features must be a table, got shape {table.shape}")
+    return table
+
+
+def _features(table: NDArray[Any], source: str) -> F32:
+    """Round the features to float32; raise DataError if a value is infinite."""
+    with np.errstate(over="ignore"):  # values that overflow a float32 are refused below
+        features = np.ascontiguousarray(table, dtype=np.float32)
     n_rows = max(1, _CHECKED_AT_ONCE // max(1, features.shape[1]))
     for start in range(0, len(features), n_rows):
         is_infinite = np.isinf(features[start : start + n_rows])
@@ -376,7 +424,7 @@ def _features(X: ArrayLike, source: str) -> tuple[NDArray[Any], F32]:
             row = start + row_in_block
             value = table[row, column]
             raise DataError(f"{source}, row {row}, feature {column + 1}: {value} is not finite")
-    return table, features
+    return features
 
 
 def _weights_of_rows(weights: ArrayLike, codes: I64, n_queries: int, source: str) -> F32:
@@ -518,19 +566,19 @@ def _codes_of_groups(group: ArrayLike, n: int, source: str) -> tuple[Str, I64]:
     """Name and number the queries of rows, given the sizes of consecutive queries.
 
     Args:
-        group: (n_queries,) sizes of the queries.
+        group: (n_queries,) sizes of the queries; a query of size 0 is left out.
         n: the number of rows.
         source: the name of the data in messages.
 
     Returns:
-        The names of the queries, 0, 1, ..., and (n,) the number of each row's query.
+        The names of the queries, their numbers from 0, and (n,) the number of each row's query.
 
     Raises:
         DataError: if the sizes are no whole numbers from 0, or do not add up to n.
     """
-    sizes = np.asarray(group)
-    is_list_of_integers = sizes.ndim == 1 and sizes.dtype.kind in "iu"
-    if not is_list_of_integers or (sizes < 0).any() or sizes.sum() != n:
+    sizes = _numbers(group, f"{source}: sizes of queries")
+    are_sizes = (sizes >= 0) & (sizes == np.floor(sizes))  # false for NaN
+    if sizes.ndim != 1 or not are_sizes.all() or sizes.sum() != n:
         raise DataError(f"{source}: group must be sizes of queries that add up to {n} rows")
-    names = np.arange(len(sizes)).astype(np.str_)
-    return names, np.repeat(np.arange(len(sizes)), sizes)
+    numbers = np.flatnonzero(sizes)
+    return numbers.astype(np.str_), np.repeat(np.arange(len(numbers)), sizes[numbers].astype(int))

@@ -23,21 +23,22 @@ import numpy as np
 
 from sortnet.core import NamedColumns, Queries
 from sortnet.errors import ModelError
-from sortnet.files import data_files, reading, sample_hash
+from sortnet.files import data_files, reading, sample_hash, user_folder
 from sortnet.tables.roles import LabelledColumns
 
-FORMAT = 2
-_ARRAYS = ("features", "grades", "offsets", "qids", "rows", "docids")
+FORMAT = 3
+_ARRAYS = ("features", "grades", "offsets", "qids", "rows", "docids", "origins")
 _LARGE = ("features", "docids")
 _ABANDONED_AFTER = 24 * 3600.0  # seconds after which a temporary folder is left from a killed run
 
 
-def default_cache_dir() -> Path:
-    """Return the user's cache folder: `$XDG_CACHE_HOME/sortnet`, by default `~/.cache/sortnet`."""
-    base = Path(os.environ.get("XDG_CACHE_HOME", ""))
-    if not base.is_absolute():
-        base = Path.home() / ".cache"
-    return base / "sortnet"
+def default_cache_dir() -> Path | None:
+    """Return the user's cache folder: `$XDG_CACHE_HOME/sortnet`, by default `~/.cache/sortnet`.
+
+    A user without a home folder has none.
+    """
+    folder = user_folder("XDG_CACHE_HOME", ".cache")
+    return None if folder is None else folder / "sortnet"
 
 
 def cached(
@@ -117,6 +118,7 @@ def _load(folder: Path, source: str) -> Queries | None:
         source=source,
         columns=columns,
         roles=roles,
+        dates=() if roles is None else roles.dates,
     )
 
 

@@ -52,7 +52,8 @@ def joined(parts: Sequence[Queries]) -> Queries:
     sizes = [part.n_docs for part in parts]
     *starts, n_docs = np.cumsum([0, *sizes])  # the first document of each part, and the end
     features = allocate((int(n_docs), first.n_features), name=f"{first.source} and others")
-    np.concatenate([part.features for part in parts], out=features)
+    same_origins = [part.counted_from(first.origins) for part in parts]
+    np.concatenate([part.features for part in same_origins], out=features)
     end_of_queries = [start + part.offsets[1:] for start, part in zip(starts, parts, strict=True)]
     docids = [part.docids for part in parts if part.docids is not None]
     return replace(

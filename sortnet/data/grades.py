@@ -111,7 +111,8 @@ def grade_numbers(rows: Rows, column: str, *, labelled: bool, are_grades: bool) 
     if are_grades and is_no_grade.any():
         row = int(is_no_grade.argmax())
         advice = f"sortnet train --bins N makes N grades of the numbers of column {name}"
-        raise DataError(f"{rows.place(row)}: {grade_fault(f'{numbers[row]:g}')}; {advice}")
+        number = float(numbers[row])
+        raise DataError(f"{rows.place(row)}: {grade_fault(f'{number:g}', number)}; {advice}")
     is_infinite = np.isinf(numbers)
     if is_infinite.any():
         row = int(is_infinite.argmax())

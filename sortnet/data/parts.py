@@ -144,7 +144,7 @@ def read_divided(
     progress(f"reading {path}")
     if not are_tables(path):
         refuse_names(path, columns)
-        return _divide_letor(path, division, n_features, labelled, cache)
+        return _divide_letor(path, division, n_features, labelled, cache, like)
     table = _Table(path, division, labelled, columns or UNNAMED, like)
     train = table.read("train", like, cache, progress)
     vali = table.read("vali", train, cache, progress)
@@ -220,9 +220,10 @@ def _divide_letor(
     n_features: int | None,
     labelled: bool,
     cache: str | os.PathLike[str] | None,
+    like: HasFeatures | None,
 ) -> Fold:
     """Read LETOR text and divide its queries into three parts; the queries stay whole."""
-    queries = read_queries(path, n_features=n_features, cache=cache)
+    queries = read_queries(path, n_features=n_features, cache=cache, like=like)
     documents = _NamedRows(
         path,
         names=queries.qids.tolist(),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from sortnet.core import NamedColumns, Progress, Queries
 from sortnet.core.named_columns import UNNAMED
@@ -33,6 +33,7 @@ def read_queries(
     columns: NamedColumns | None = None,
     cache: str | os.PathLike[str] | None = None,
     like: HasFeatures | None = None,
+    first_index: int | None = None,
     progress: Progress = lambda text: None,
 ) -> Queries:
     """Read queries from a table (.csv, .tsv, .jsonl, .parquet), or LETOR text (anything else).
@@ -52,6 +53,8 @@ def read_queries(
         like: Queries or a ranker with the features that the documents shall have. A table's
             features are found by their names. The names of columns that `like` remembers are used
             where `columns` gives no name.
+        first_index: the number from which LETOR text counts features. If None, it is as in `like`,
+            otherwise 0 if there is a feature 0.
         progress: called with a text while texts and images are read.
 
     Raises:
@@ -70,7 +73,7 @@ def read_queries(
     path = Path(path)
 
     def parse() -> Queries:
-        return _parse(path, n_features, labelled, columns, like, progress)
+        return _parse(path, n_features, labelled, columns, like, first_index, progress)
 
     makes_features = like is not None and like.describer is not None
     if cache is None or makes_features:  # features of texts and images are not cached
@@ -84,6 +87,8 @@ def read_queries(
         "labelled": labelled,
         "names": names,
         "columns": [(columns or UNNAMED).to_json(), remembered.to_json()],
+        "first_index": first_index,
+        "origins": None if like is None or like.origins is None else like.origins.tolist(),
     }
     return cached(path, Path(cache), options, parse)
 
@@ -94,6 +99,7 @@ def _parse(
     labelled: bool,
     columns: NamedColumns | None,
     like: HasFeatures | None,
+    first_index: int | None,
     progress: Progress,
 ) -> Queries:
     """Read a folder of items if `like` has a describer, otherwise a table or LETOR text."""
@@ -106,9 +112,12 @@ def _parse(
         refuse_names(path, columns)
         if describer is not None and describer.made:
             raise DataError(f"{path}: is none of {', '.join(TABLES)} nor a folder of items")
-        from sortnet.tables.letor import read_letor
+        from sortnet.tables.letor import names_from_zero, read_letor
 
-        return read_letor(path, n_features=n_features)
+        if first_index is None and like is not None:
+            names = like.feature_names or ()
+            first_index = 0 if names and names == names_from_zero(len(names)) else 1
+        return read_letor(path, n_features=n_features, first_index=first_index)
     from sortnet.data.read_tables import read_table
 
     queries = read_table(path, labelled=labelled, columns=columns, like=like, progress=progress)
@@ -161,7 +170,6 @@ def read_fold(
     columns: NamedColumns | None = None,
     cache: str | os.PathLike[str] | None = None,
     like: HasFeatures | None = None,
-    with_test: bool = True,
 ) -> Fold:
     """Read a folder with a train, a vali (or valid, validation) and optionally a test part.
 
@@ -175,7 +183,6 @@ def read_fold(
         columns: names of the columns, see `read_queries`.
         cache: cache folder, see `read_queries`.
         like: data or a ranker with the features that the documents shall have, see `read_queries`.
-        with_test: whether to read the test part, if there is one.
 
     Raises:
         DataError: if a part is missing or ambiguous, or does not match the training part.
@@ -188,19 +195,48 @@ def read_fold(
     if train_file is None or vali_file is None:
         part = "train" if train_file is None else "vali"
         raise DataError(f"{folder}: there is no {part}.txt (or {', '.join(_ENDINGS[1:])})")
-    train = read_queries(
+    return read_parts(
         train_file,
+        vali_file,
+        test_file,
         n_features=n_features,
         labelled=labelled,
         columns=columns,
         cache=cache,
         like=like,
     )
-    vali = _read_like_train(vali_file, train, labelled=labelled, cache=cache)
-    if test_file is None or not with_test:
-        return Fold(train, vali, None)
-    test = _read_like_train(test_file, train, labelled=labelled, cache=cache)
-    return Fold(train, vali, test)
+
+
+def read_parts(
+    train: Path,
+    vali: Path,
+    test: Path | None = None,
+    *,
+    labelled: bool = True,
+    cache: str | os.PathLike[str] | None = None,
+    like: HasFeatures | None = None,
+    **options: Any,
+) -> Fold:
+    """Read the files of the parts; the options and the errors are those of `read_fold`.
+
+    If a part has a feature 0, all parts of LETOR text count their features from 0.
+    """
+    from sortnet.tables.letor import IndexZero
+
+    def read(first_index: int | None) -> Fold:
+        """Read all parts, with features that are counted from a number."""
+        shared: dict[str, Any] = {"labelled": labelled, "cache": cache}
+        of_train = read_queries(train, like=like, first_index=first_index, **shared, **options)
+        of_vali = _read_like_train(vali, of_train, **shared)
+        of_test = None if test is None else _read_like_train(test, of_train, **shared)
+        return Fold(of_train, of_vali, of_test)
+
+    try:
+        return read(None)
+    except IndexZero:
+        if like is not None:
+            raise
+        return read(0)
 
 
 def file_of(folder: Path, part: str) -> Path | None:

@@ -58,6 +58,8 @@ class HasFeatures(Protocol):
     def describer(self) -> Any: ...
     @property
     def columns(self) -> NamedColumns: ...
+    @property
+    def origins(self) -> F64 | None: ...
 
 
 def from_frame(
@@ -167,11 +169,14 @@ def queries_of(
     ignored = {*names.ignore} if like is None else set[str]()
     roles = _choose_other_roles(rows, by_name, ignored, like)
     grades, names_and_edges = read_grades(rows, by_name.grade, names, labelled=labelled)
+    if names.grade is None and by_name.grade != GRADES[0]:  # later data are asked for this column
+        names_and_edges = replace(names_and_edges, grade=by_name.grade)
     documents = documents_of(rows, roles, NameRule.ANY)
     described = _described(documents, like, progress)
     if not described.names:
         _refuse_without_features(rows, ignored | columns_by_name)
-    queries = _queries_of_documents(documents, described, grades if labelled else None)
+    origins = None if like is None else like.origins
+    queries = _queries_of_documents(documents, described, grades if labelled else None, origins)
     if not labelled:  # the grades that some rows may have are no labels, but are kept
         queries = replace(queries, grades=grades[queries.rows])
     return replace(
@@ -179,12 +184,14 @@ def queries_of(
         describer=described.describer,
         columns=names_and_edges,
         roles=_all_roles(rows, roles),
-        dates=roles.dates,
     )
 
 
 def _queries_of_documents(
-    documents: TableDocuments[LabelledColumns], described: _Described, grades: I32 | None
+    documents: TableDocuments[LabelledColumns],
+    described: _Described,
+    grades: I32 | None,
+    origins: F64 | None,
 ) -> Queries:
     """Group documents by query, and check their features.
 
@@ -192,6 +199,7 @@ def _queries_of_documents(
         documents: the documents, in the order of their rows.
         described: the features of the documents.
         grades: (n_rows,) grades of the rows; None for data without grades.
+        origins: the numbers from which a ranker counts the features; None: there are none.
     """
     path = documents.rows.path
     qids = documents.groups
@@ -202,6 +210,8 @@ def _queries_of_documents(
         docids=documents.ids,
         feature_names=described.names,
         source=str(path),
+        dates=documents.roles.dates,
+        origins=origins,
     )
 
 
@@ -304,7 +314,12 @@ def named_roles(
         query_column = None
     elif names.query is not None:
         query_column = names.query
-    grade_column = names.grade or _find_grade_column(rows)
+    remembered_grade = None if like is None else like.columns.grade
+    grade_column = (None if columns is None else columns.grade) or remembered_grade
+    is_guess = grade_column is None or grade_column.lower() in GRADES
+    has_named_grade = columns is not None and columns.grade is not None
+    if is_guess and not has_named_grade and grade_column not in rows.columns:
+        grade_column = _find_grade_column(rows, grade_column or GRADES[0])
     id_column = default_roles.id if names.id is None else names.id
 
     # If a column is looked for by its default name, the message advises to name the right column.
@@ -326,15 +341,15 @@ def _if_present(column: str | None, rows: Rows) -> str | None:
     return column if column in rows.columns else None
 
 
-def _find_grade_column(rows: Rows) -> str:
-    """Find the first column with a usual name for grades; if there is none, return `GRADES[0]`.
+def _find_grade_column(rows: Rows, default: str) -> str:
+    """Find the first column with a usual name for grades; if there is none, return `default`.
 
     The case of the name does not matter.
     """
     for column in rows.columns:
         if column.lower() in GRADES:
             return column
-    return GRADES[0]
+    return default
 
 
 def _refuse_missing(

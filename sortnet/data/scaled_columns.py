@@ -15,9 +15,9 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from sortnet.compiled import compiled
 from sortnet.core import F32, F64, I64
 
 CHUNK = 1 << 20  # values scaled at a time, so that temporaries stay small
@@ -190,7 +190,7 @@ def _ranks(X: F32, offsets: I64, table: F64) -> F64:
     return ranks
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def _fill_keys(bits: NDArray[np.uint32], starts: I64, keys: NDArray[np.uint64]) -> None:
     """Write sort keys into `keys` (n_queries, n_features, n_docs): whole numbers to be sorted.
 
@@ -205,7 +205,7 @@ def _fill_keys(bits: NDArray[np.uint32], starts: I64, keys: NDArray[np.uint64]) 
                 keys[query, feature, position] = upper | np.uint64(position)
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def _sortable(bits: np.uint32) -> np.uint32:
     """Convert the bits of a float32 to a whole number: larger floats give larger numbers.
 
@@ -220,7 +220,7 @@ def _sortable(bits: np.uint32) -> np.uint32:
     return ~bits if bits & sign else bits | sign
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def _fill_ranks(keys: NDArray[np.uint64], starts: I64, ranks: F64) -> None:
     """Write the scaled rank of each value into `ranks`, given the sorted keys of `_fill_keys`.
 
@@ -251,19 +251,19 @@ def _fill_ranks(keys: NDArray[np.uint64], starts: I64, ranks: F64) -> None:
                 first = after
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def _value_in(key: np.uint64) -> np.uint64:
     """Return the upper half of a sort key: a whole number in place of the value, or _MISSING."""
     return key >> _UPPER_HALF
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def _position_in(key: np.uint64) -> np.uint32:
     """Return the lower half of a sort key: the position of its document in the query."""
     return np.uint32(key)
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def _count_present(sorted_keys: NDArray[np.uint64]) -> int:
     """Count the values of a feature in a query that are not missing.
 
@@ -277,7 +277,7 @@ def _count_present(sorted_keys: NDArray[np.uint64]) -> int:
     return n_present
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def _end_of_equal(sorted_keys: NDArray[np.uint64], first: int, end: int) -> int:
     """Find the end of the run of equal values that begins at `first`.
 
@@ -323,7 +323,7 @@ def _to_normal(X: F32, offsets: I64, table: F64, divisor: int = 1) -> F32:
     return deviates
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def _fill_levels(X: F32, quantiles_of_features: F64, levels: F64) -> None:
     """Write the quantile level of each value of X, from 0 to 1, into `levels`.
 
@@ -359,7 +359,7 @@ def _fill_levels(X: F32, quantiles_of_features: F64, levels: F64) -> None:
                 levels[first + row, feature] = min(max(level, _EDGE), 1 - _EDGE)
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def _fill_last_equal(quantiles: F64, last_equal: I64) -> None:
     """Write the number of the last quantile that is equal to each quantile into `last_equal`."""
     n_quantiles = len(quantiles)
@@ -370,7 +370,7 @@ def _fill_last_equal(quantiles: F64, last_equal: I64) -> None:
             last_equal[k] = k
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def _count_lower(ascending: F64, x: F64, n_lower: I64) -> None:
     """Count for each x the numbers in `ascending` that are below x, and write it into `n_lower`.
 

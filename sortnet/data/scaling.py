@@ -36,12 +36,15 @@ class Scaler:
         varying: (2, n_features); the first row says whether a feature varied within a training
             query, the second row whether it varied at all. Nothing was learned about a feature
             that did not vary.
+        origins: (n_features,) the numbers from which the features were counted in training, see
+            `Queries.origins`.
 
     A scaling without tables leaves the features as they are.
     """
 
     tables: Mapping[str, F64]
     varying: Bool
+    origins: F64 | None = None
 
     @property
     def n_features(self) -> int:
@@ -102,6 +105,7 @@ class Scaler:
                 f"{queries.source}: {queries.n_features} features where "
                 f"{self.n_features} were scaled in training"
             )
+        queries = queries.counted_from(self.origins)
         if not self.tables:
             return queries
         shape = queries.n_docs, self.n_columns
@@ -114,7 +118,7 @@ class Scaler:
         if queries.feature_names is not None:
             names = tuple(queries.feature_names[k] for k in self.sources)
         features = HalfFeatures(scaled).as_features if halved else scaled
-        return replace(queries, features=features, feature_names=names)
+        return replace(queries, features=features, feature_names=names, origins=None)
 
     def _scale_chunk(self, features: F32, scaled: NDArray[Any], chunk: _Chunk) -> None:
         """Scale the documents of a chunk into their rows of `scaled`.
@@ -147,7 +151,7 @@ class Scaler:
         if not self.tables or self._fits_in_memory(queries):
             return self(queries)
         features = cast(F32, _LazyFeatures(self, queries))
-        return replace(queries, features=features, feature_names=None)
+        return replace(queries, features=features, feature_names=None, origins=None)
 
     def _fits_in_memory(self, queries: Queries) -> bool:
         """Whether the scaled features are small enough for memory, as float32."""
@@ -199,9 +203,9 @@ class _LazyFeatures:
         return self.scaler(queries_of_slice).features
 
 
-def unscaled(n_features: int) -> Scaler:
+def unscaled(n_features: int, origins: F64 | None) -> Scaler:
     """Make a scaling that leaves the features as they are, missing values included."""
-    return Scaler({}, np.broadcast_to(np.True_, (2, n_features)))
+    return Scaler({}, np.broadcast_to(np.True_, (2, n_features)), origins)
 
 
 def fit_scaler(spec: str, queries: Queries, *, seed: int = 0) -> Scaler:
@@ -241,7 +245,7 @@ def fit_scaler(spec: str, queries: Queries, *, seed: int = 0) -> Scaler:
     Cost: for `quantile` and `normal` a sort of every feature of the sample.
     """
     tables = {part: PARTS[part].fit(queries.features, seed) for part in scaling_parts(spec)}
-    scaler = Scaler(tables, _varying(queries))
+    scaler = Scaler(tables, _varying(queries), queries.origins)
     if queries.n_features and not scaler.n_columns:
         raise DataError(
             f"{queries.source}: scaling {spec} makes no column of these features: "

@@ -25,8 +25,8 @@ from sortnet.tables.roles import (
     kept_as_read,
     without_unique_text,
 )
-from sortnet.tables.rows import Rows, as_pandas, no_column, rows_of_frame
-from sortnet.tables.values import is_missing, numbers_of, word
+from sortnet.tables.rows import Rows, as_pandas, is_frame, no_column, rows_of_frame, with_words
+from sortnet.tables.values import is_missing, numbers_of
 
 
 def as_table(X: Any) -> Any:
@@ -41,10 +41,7 @@ def as_table(X: Any) -> Any:
     kind_of_dtype = getattr(getattr(X, "dtype", None), "kind", "")
     if kind_of_dtype in ("m", "M") and np.ndim(X) == 2:  # durations or dates
         return np.stack([numbers_of(column)[0] for column in X.T], axis=1)
-    # A lazy frame warns when it is asked for its columns, so it is recognised by `collect`.
-    if hasattr(X, "collect") or hasattr(X, "columns"):
-        return as_pandas(X)
-    return X
+    return as_pandas(X) if is_frame(X) else X
 
 
 def refuse_words(X: Any, source: str) -> None:
@@ -74,6 +71,7 @@ class Features:
         is_of_table: whether the command line trained the model. The columns of a frame are then
             found by their names, in any order.
         unused: the columns that have values and from which no feature is made.
+        dates: the features that are dates in the frame of `fit`.
     """
 
     columns: tuple[str, ...]
@@ -82,6 +80,7 @@ class Features:
     describer: Describer | None = field(default=None, compare=False)
     is_of_table: bool = False
     unused: tuple[str, ...] = field(default=(), compare=False)
+    dates: tuple[str, ...] = field(default=(), compare=False)
 
     @classmethod
     def fit_apply(
@@ -125,7 +124,7 @@ class Features:
             names = describer.feature_names
             if not describer.made:  # no text or image has a feature
                 describer = None
-        features = cls(columns, names, ordered, describer)
+        features = cls(columns, names, ordered, describer, dates=roles.dates)
 
         return replace(features, unused=features._unused_columns(rows, roles)), matrix
 
@@ -269,7 +268,7 @@ def _levels_of_ordered_columns(X: Any) -> dict[str, tuple[str, ...]]:
     levels = {}
     for k, name in enumerate(map(str, X.columns)):
         if getattr(X.dtypes.iloc[k], "ordered", False):
-            levels[name] = tuple(map(word, X.iloc[:, k].cat.categories))
+            levels[name] = tuple(with_words(X.iloc[:, k].array).categories)
     return levels
 
 
@@ -325,6 +324,25 @@ def take_columns(
     if qid is not None:
         raise DataError(f"{source} has a column {shown(query_column)}, so give no qid besides")
     return X.drop(columns=query_column), X[query_column], grades
+
+
+def weights_of_queries(queries: Queries, weights: ArrayLike | None) -> F64 | None:
+    """Compute the weight of each query, (n_queries,).
+
+    It is the weight that was given for the query, or the mean of the weights of its rows.
+
+    Args:
+        queries: the queries, made with these weights.
+        weights: (n_queries,) or (n_docs,) weights; None: there are no weights.
+    """
+    if weights is None:
+        return None
+    values = np.asarray(weights, np.float64)
+    is_per_row = len(values) == queries.n_docs
+    if not is_per_row:
+        return values
+    sums: F64 = np.add.reduceat(values[queries.rows], queries.offsets[:-1])
+    return sums / queries.sizes
 
 
 def refuse_qid_as_feature(X: NDArray[Any], qid: Any, names: Any, source: str) -> None:

@@ -14,7 +14,6 @@ from sortnet.comparators import make_comparator
 from sortnet.config import Config, Settings, settings_of
 from sortnet.errors import DataError
 from sortnet.files import shown
-from sortnet.history import GONE_SETTINGS
 from sortnet.rankers.from_model import settings_from_model
 from sortnet.rankers.registry import name_of, settings_for
 
@@ -59,8 +58,7 @@ DEFAULT_PARAMETERS = {
 def refuse_unknown(init: Callable[P, None]) -> Callable[P, None]:
     """Wrap `__init__` so that a call with an unknown parameter raises a TypeError with advice.
 
-    If an earlier version or another library has a parameter of this name, the message tells what to
-    use instead.
+    If another library has a parameter of this name, the message tells what to use instead.
     """
 
     @wraps(init)
@@ -70,9 +68,7 @@ def refuse_unknown(init: Callable[P, None]) -> Callable[P, None]:
             if name in DEFAULT_PARAMETERS:
                 continue
             advice = ""
-            if name in GONE_SETTINGS:
-                advice = f"; it is gone: {GONE_SETTINGS[name]}"
-            elif name in _OTHER_LIBRARIES:
+            if name in _OTHER_LIBRARIES:
                 advice = f"; here it is {_OTHER_LIBRARIES[name]}"
             raise TypeError(f"SortNetRanker has no parameter {name!r}{advice}")
         init(*args, **parameters)

@@ -6,6 +6,7 @@ import inspect
 import math
 import warnings
 from collections.abc import Mapping, Sequence
+from copy import copy
 from dataclasses import asdict, replace
 from os import PathLike
 from pathlib import Path
@@ -19,6 +20,7 @@ from sklearn.utils.validation import check_array, check_is_fitted, check_X_y, va
 from sortnet.comparators import MakeOne
 from sortnet.config import Config, Settings, choose_quality
 from sortnet.core import F32, F64, I64, NamedColumns, Queries
+from sortnet.core.masked import refuse_masked
 from sortnet.core.named_columns import ALL_ROWS, QUERY
 from sortnet.data.divide import hold_out_documents
 from sortnet.data.grades import in_which_bin
@@ -59,7 +61,8 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
     In `GridSearchCV` and `cross_val_score` give the queries as a column `qid` of a DataFrame: the
     argument `qid` of `fit` does not reach `score`, unless it is routed there, with
     `sklearn.set_config(enable_metadata_routing=True)` and
-    `SortNetRanker().set_fit_request(qid=True).set_score_request(qid=True)`.
+    `SortNetRanker().set_fit_request(qid=True).set_score_request(qid=True)`. The same holds for
+    `sample_weight`.
 
     Args:
         comparator: a kind, such as `cmpnn`, or a function (n_columns, seed) -> NeuralComparator
@@ -272,9 +275,10 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         if y is None and not has_grade_column:
             raise DataError("SortNetRanker requires y to be passed, but the target y is None")
         user_callbacks = evaluation.checked_callbacks(callbacks)
-        initial = self._initial_estimator(init_model, X)
-        config = self._settings(initial)
-        train = self._queries(
+        learner = copy(self)
+        initial = learner._initial_estimator(init_model, X)
+        config = learner._settings(initial)
+        train = learner._queries(
             X, y, qid, group, weights=sample_weight, reset=True, labelled=True, initial=initial
         )
         if eval_set is None:
@@ -287,10 +291,11 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
             eval_queries = []
             eval_parts = evaluation.eval_parts(X, eval_set, eval_qid, eval_group)
             for source, arguments in eval_parts.items():
-                eval_queries.append(self._queries(*arguments, source=source, labelled=True))
+                eval_queries.append(learner._queries(*arguments, source=source, labelled=True))
         names = evaluation.names_of_parts(eval_names, len(eval_queries))
         parts = dict(zip(names, eval_queries, strict=True))
-        return self._fit(train, parts, config, eval_metric, user_callbacks, initial)
+        learner._fit(train, parts, config, eval_metric, user_callbacks, initial)
+        return self._become(learner)
 
     def fit_pairs(
         self,
@@ -330,11 +335,21 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         array([2., 0., 1.], dtype=float32)
         """
         user_callbacks = evaluation.checked_callbacks(callbacks)
-        initial = self._initial_estimator(init_model, X)
-        config = self._settings(initial)
-        queries = self._judged(X, pairs, qid, group, weight, soft, reset=True, initial=initial)
+        learner = copy(self)
+        initial = learner._initial_estimator(init_model, X)
+        config = learner._settings(initial)
+        queries = learner._judged(X, pairs, qid, group, weight, soft, reset=True, initial=initial)
         train, vali = hold_out_documents(queries, seed=config.seed)
-        return self._fit(train, {"held_out": vali}, config, None, user_callbacks, initial)
+        learner._fit(train, {"held_out": vali}, config, None, user_callbacks, initial)
+        return self._become(learner)
+
+    def _become(self, learner: Self) -> Self:
+        """Take over all that a copy of this estimator has learned, in one step.
+
+        So a fit that fails or is interrupted changes nothing.
+        """
+        self.__dict__ = learner.__dict__
+        return self
 
     def _initial_estimator(
         self, init_model: SortNetRanker | Model | str | Path | None, X: Any
@@ -417,6 +432,7 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
             reset: whether the estimator is fitted on the data.
             initial: the estimator to begin with.
         """
+        refuse_masked(pairs=pairs)
         rows = np.asarray(pairs)
         are_whole_numbers = rows.dtype.kind in "iu"
         if rows.ndim != 2 or rows.shape[1] != 2 or not are_whole_numbers:
@@ -437,7 +453,7 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         eval_metric: str | Sequence[str] | None,
         callbacks: Sequence[Callback],
         initial: SortNetRanker | None,
-    ) -> Self:
+    ) -> None:
         """Fit the ranker on checked data, and set the attributes of a fitted estimator.
 
         Args:
@@ -465,7 +481,7 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         # `feature_importances_` computes the shares from the sample at its first use.
         self._sample = some_queries(vali)
         self._shares = None
-        return self._set_fitted(model, history)
+        self._set_fitted(model, history)
 
     def _arguments_of_loop(
         self,
@@ -617,19 +633,29 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
             margins = self.model_.margins(queries, i, j)
         return float(margins[0]) if is_single else margins
 
-    def score(self, X: Any, y: ArrayLike | None = None, qid: ArrayLike | None = None) -> float:
-        """Compute RankQuality, the mean of the measure `quality_` over the queries.
+    def score(
+        self,
+        X: Any,
+        y: ArrayLike | None = None,
+        *,
+        sample_weight: ArrayLike | None = None,
+        qid: ArrayLike | None = None,
+    ) -> float:
+        """Compute RankQuality, the weighted mean of the measure `quality_` over the queries.
 
         Args:
             X: (n_docs, n_columns) the rows of the documents.
             y: (n_docs,) grades; None: the column `grade` of X.
+            sample_weight: (n_queries,) weights of the queries, in the order of their first rows; or
+                (n_docs,) weights of the rows, whose mean is the weight of the query.
             qid: (n_docs,) the query of each row.
         """
         check_is_fitted(self)
-        queries = self._queries(X, y, qid, labelled=True)
+        queries = self._queries(X, y, qid, weights=sample_weight, labelled=True)
+        weights = arrays.weights_of_queries(queries, sample_weight)
         with limit_threads(self.n_jobs):
             order = self.model_.order(queries)
-        return self.model_.config.quality_of(queries, order)
+        return self.model_.config.quality_of(queries, order, weights)
 
     def score_pairs(
         self,
@@ -694,8 +720,7 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
     def _levels_by_number(self) -> dict[str, Any]:
         """List the levels of ordered columns by the number of the column, for the info of `save`.
 
-        `_restore_columns` reads them. An entry has `one_hot`, because other categorical columns,
-        whose levels become features, were also listed here in earlier versions.
+        `_restore_columns` reads them.
         """
         if self.features_ is None:
             return {}
@@ -703,7 +728,7 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         number_of_column = {name: str(k) for k, name in enumerate(column_names)}
         categories = {}
         for column, levels in self.features_.ordered.items():
-            categories[number_of_column[column]] = {"levels": [*levels], "one_hot": False}
+            categories[number_of_column[column]] = {"levels": [*levels]}
         return categories
 
     def _restore(self, model: Ranker, info: Mapping[str, Any], source: str) -> Self:
@@ -801,6 +826,7 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
             initial: the estimator to begin with, whose features are used.
         """
         # The columns of query, grade and id are taken out of a frame.
+        refuse_masked(**{f"{source}: y": y, f"{source}: qid": qid, f"{source}: group": group})
         columns = NamedColumns(self.query, self.grade, self.id)
         if initial is not None:
             columns = columns.over(initial.model_.columns)
@@ -829,6 +855,8 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
             feature_names=feature_names,
             source=source,
             weights=weights,
+            dates=() if features is None else features.dates,
+            origins=None if reset or not hasattr(self, "model_") else self.model_.origins,
         )
         is_frame = hasattr(table, "columns")
         if not is_frame:
@@ -1056,6 +1084,7 @@ class SortNetRanker(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         rows[0::2] = queries_of_a.in_row_order(queries_of_a.features)
         rows[1::2] = queries_of_b.in_row_order(queries_of_b.features)
         queries = Queries.from_arrays(rows, group=np.full(len(a), 2), source="a and b")
+        queries = replace(queries, origins=queries_of_a.origins)
         return queries, np.arange(0, len(rows), 2), np.arange(1, len(rows), 2)
 
     def _tune_settings(self, train: Queries, vali: Queries, config: Settings) -> Settings:
@@ -1125,8 +1154,7 @@ def _levels_by_name(
     """
     levels_of_column = {}
     for number, category in categories.items():
-        if not category["one_hot"]:  # else an entry of an earlier version, not needed any more
-            levels_of_column[column_names[int(number)]] = tuple(category["levels"])
+        levels_of_column[column_names[int(number)]] = tuple(category["levels"])
     return levels_of_column
 
 

@@ -65,8 +65,8 @@ class Explanation:
     margin: float
     baseline: float
     values: F64
-    a: F32
-    b: F32
+    a: F32 | F64
+    b: F32 | F64
     names: tuple[str, ...]
     columns: tuple[Column, ...]
     error: float
@@ -131,9 +131,12 @@ def explain_pair(model: Ranker, queries: Queries, a: int, b: int) -> Explanation
     query = _query_of(queries, a, b)
     first_doc = int(queries.offsets[query])
     margin = model.differentiable()
-    scaled = model.scaler(queries.take([query])).features.astype(np.float64)
+    query_alone = queries.take([query])
+    scaled = model.scaler(query_alone).features.astype(np.float64)
     mean = scaled.mean(axis=0)
-    documents = scaled[[a - first_doc, b - first_doc]]
+    numbers_in_query = [a - first_doc, b - first_doc]
+    documents = scaled[numbers_in_query]
+    features_of_a, features_of_b = query_alone.exact_features()[numbers_in_query]
     path = _Path(margin, start=np.stack([mean, mean]), end=documents)
     values_of_columns, error = path.integrate()  # (2, n_columns) for the documents a and b
     values = np.zeros(model.n_features)
@@ -142,8 +145,8 @@ def explain_pair(model: Ranker, queries: Queries, a: int, b: int) -> Explanation
         margin=path.at_end,
         baseline=path.at_start,
         values=values,
-        a=queries.features[a],
-        b=queries.features[b],
+        a=features_of_a,
+        b=features_of_b,
         names=feature_names(model, queries),
         columns=columns_of(model, queries),
         error=error,

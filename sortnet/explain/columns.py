@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sortnet.core import F32, Queries
+from sortnet.core import F32, F64, Queries
 from sortnet.rankers.base import Ranker
 from sortnet.tables.values import date_text
 
@@ -30,13 +30,13 @@ class Column:
     levels: tuple[str, ...] = ()
     is_date: bool = False
 
-    def value(self, document: F32) -> float | str | None:
+    def value(self, document: F32 | F64) -> float | str | None:
         """Return the value of this column in a document: a number, a date or a level.
 
         A missing value, or a level that the ranker does not know, is None.
 
         Args:
-            document: (n_features,) unscaled features of the document.
+            document: (n_features,) unscaled features of the document, see `Queries.exact_features`.
 
         >>> Column("colour", (1, 2), ("blue", "red")).value(np.float32([7, 0, 1]))
         'red'

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
-from sortnet.core import F32
+from sortnet.core import F32, F64
 from sortnet.errors import DataError
 from sortnet.files import shown
 from sortnet.messages import printable
@@ -48,8 +48,8 @@ class Items:
         texts: (n,) texts of the items; None for an item without a text.
         images: (n,) image files relative to `root`; None for an item without an image.
         audio: (n,) sound files relative to `root`; None for an item without a sound.
-        features: (n, d) features in float32; NaN where a value is missing. There may be no
-            features, so that d is 0.
+        features: (n, d) features in float32, or in float64 if float32 would round dates; NaN where
+            a value is missing. There may be no features, so that d is 0.
         feature_names: (d,) names of the features.
         root: folder of images and sounds; no file outside this folder is ever shown.
         source: file or value that the items came from, for messages.
@@ -65,7 +65,7 @@ class Items:
     texts: tuple[str | None, ...]
     images: tuple[str | None, ...]
     audio: tuple[str | None, ...]
-    features: F32
+    features: F32 | F64
     feature_names: tuple[str, ...]
     root: Path | None = None
     source: str = "items"

@@ -20,7 +20,7 @@ from sortnet.items.base import Items, checked_text
 from sortnet.items.read_items import TEXT_FILES, read_with_roles
 from sortnet.items.table_documents import NameRule, documents_of
 from sortnet.tables.roles import AUDIO, IMAGES, Columns, choose_columns, kept_as_read
-from sortnet.tables.rows import read_rows, rows_of_frame
+from sortnet.tables.rows import is_frame, read_rows, rows_of_frame
 
 _SOURCE = "items"
 _LONGEST_ID = 60  # characters: a text up to this length is itself the id of its item
@@ -89,10 +89,9 @@ def items_from(
     """
     named = Columns(text=text, id=id, group=group)
     is_path = isinstance(values, str | os.PathLike)
-    is_frame = hasattr(values, "columns")
     if is_path:
         return _read_file(Path(values), named, ignore, least)
-    if is_frame:
+    if not is_path and is_frame(values):
         return _items_from_frame(values, named, ignore, least)
     return _items_from_list(_as_list(values), named, ignore, least)
 

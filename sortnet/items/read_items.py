@@ -160,7 +160,9 @@ def _read_letor(path: Path) -> tuple[Items, Columns]:
     queries = read_letor(path)
     qids = tuple(queries.qids[queries.query_of_docs()].tolist())  # the query of each document
     ids, id_column = _ids_of_documents(queries, qids)
-    feature_names = tuple(str(k + 1) for k in range(queries.n_features))
+    feature_names = queries.feature_names
+    if feature_names is None:
+        feature_names = tuple(str(k + 1) for k in range(queries.n_features))
     no_content = (None,) * queries.n_docs  # LETOR text has features only
     items = Items(
         ids,

@@ -16,7 +16,7 @@ from typing import Generic, TypeVar
 import numpy as np
 
 from sortnet.core import F32, F64, Progress
-from sortnet.core.float32 import refuse_lost
+from sortnet.core.float32 import refuse_lost, shortened
 from sortnet.errors import DataError
 from sortnet.files import shown
 from sortnet.items.base import Items, check_id, checked_text, other_context
@@ -75,7 +75,9 @@ class TableDocuments(Generic[C]):
             ids: (n,) names of the items; None: the names of the documents.
         """
         names = self.ids if ids is None else ids
-        return items_of(self.rows, self.roles, names, self.groups, self.features.astype(np.float32))
+        is_date = np.isin(self.feature_names, self.roles.dates)
+        features = shortened(self.features, is_date)
+        return items_of(self.rows, self.roles, names, self.groups, features)
 
 
 def documents_of(rows: Rows, roles: C, rule: NameRule) -> TableDocuments[C]:
@@ -99,12 +101,13 @@ def documents_of(rows: Rows, roles: C, rule: NameRule) -> TableDocuments[C]:
     """
     features = feature_matrix(rows, roles.features + roles.categories)
     if rule is NameRule.ANY:
-        # Queries with grades check later that float32 does not lose differences within a query.
         groups = None if roles.group is None else names_of(rows, roles.group, needed=True)
         ids = None if roles.id is None else names_of(rows, roles.id, needed=False)
     else:
         all_in_one_group = np.zeros(len(rows), np.int64)
-        refuse_lost(features, all_in_one_group, roles.features, str(rows.path))
+        is_number = ~np.isin(roles.features + roles.categories, roles.dates)
+        numbers = [name for name in roles.features if name not in roles.dates]
+        refuse_lost(features[:, is_number], all_in_one_group, numbers, str(rows.path))
         groups = group_names(rows, roles.group)
         groups_of_ids = groups if rule is NameRule.UNIQUE_IN_GROUP else None
         ids = unique_ids(rows, roles.id, groups_of_ids)
@@ -147,7 +150,7 @@ def items_of(
     roles: Columns,
     ids: Sequence[str] | None,
     groups: Sequence[str] | None,
-    features: F32,
+    features: F32 | F64,
 ) -> Items:
     """Make items from the rows of a table.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -45,7 +45,7 @@ def merge(old: Items, new: Items, *, update: bool = False) -> Items:
     places_of(old.ids, new, update=update)  # raises if an id is not allowed
     merged = _MergedRows(old.ids, new.ids)
     new_features = new.features[:, columns_of(old.feature_names, new)]
-    features = np.vstack((old.features, new_features))
+    features: Any = np.vstack((old.features, new_features))
     contexts = merged.column(old.contexts, new.contexts)
     if new.shown is None:
         shown_texts = _old_shown(old, merged.ids)

@@ -1,4 +1,4 @@
-"""The form in which a language model is asked to answer, and how such an answer is read."""
+"""The form in which a language model is asked to answer, and the verdict in such an answer."""
 
 from __future__ import annotations
 
@@ -8,12 +8,26 @@ from dataclasses import dataclass
 from typing import Any
 
 from sortnet.judges.asked_question import PLACES, AskedQuestion
-from sortnet.judges.model_answers import RESPONSE_FORMAT, Reply, verdict_of_reply
-from sortnet.judges.set_choices import SAME, SetChoice, choice_in, is_bare_choice, letter_shares
-from sortnet.judges.verdicts import Verdict, stored_text
+from sortnet.judges.faults import Reason
+from sortnet.judges.reading import SAME, UNREADABLE, Reading, read_choice
+from sortnet.judges.verdicts import CHOICES_OF_TWO, Verdict, stored_meta, stored_text, unanswered
 
 AGAIN = "Answer with one letter only: A, B or C."
 AGAIN_AS_JSON = 'Answer with JSON only: {"answer": "A"}, {"answer": "B"} or {"answer": "C"}.'
+# The parameter `response_format`, which makes a model answer JSON such as {"answer": "A"}.
+_RESPONSE_FORMAT = {
+    "type": "json_schema",
+    "json_schema": {
+        "name": "answer",
+        "strict": True,
+        "schema": {
+            "type": "object",
+            "properties": {"answer": {"type": "string", "enum": ["A", "B", "C"]}},
+            "required": ["answer"],
+            "additionalProperties": False,
+        },
+    },
+}
 _TOKENS_OF_A_LETTER = 2  # approximate length of an answer about two items
 _TOKENS_OF_A_LINE = 5  # approximate length of a line, such as "Best: A"
 
@@ -56,12 +70,12 @@ class AnswerForm:
     def response_format(self) -> dict[str, Any]:
         """The request parameter `response_format`, which makes the model answer JSON."""
         if not self.is_of_set:
-            return RESPONSE_FORMAT
+            return _RESPONSE_FORMAT
         letters = [*PLACES[: self.n_items]]
         choices: dict[str, Any] = {"best": {"type": "string", "enum": [*letters, SAME]}}
         if self.worst:
             choices["worst"] = {"type": "string", "enum": letters}
-        parameter: dict[str, Any] = copy.deepcopy(RESPONSE_FORMAT)
+        parameter: dict[str, Any] = copy.deepcopy(_RESPONSE_FORMAT)
         parameter["json_schema"]["schema"] |= {"properties": choices, "required": [*choices]}
         return parameter
 
@@ -78,39 +92,44 @@ class AnswerForm:
             lines = f'two lines only, such as "Best: A" and "Worst: {last}"'
         return f'Answer with {lines}, or with "Best: {SAME}".'
 
-    def facts(self, reply: Reply) -> dict[str, Any]:
+    def read(self, choice: Mapping[str, Any]) -> Reading:
+        """Read an element of `choices` in the answer of a server."""
+        return read_choice(choice, self.n_items, worst=self.worst)
+
+    def facts(self, reading: Reading) -> dict[str, Any]:
         """Return {"letters": probabilities of the letters}, to store with the answer.
 
         The dict is empty for two items, or if the server gives no log-probabilities.
         """
-        choice = self._choice(reply) if self.is_of_set else None
-        if choice is None:
+        if not self.is_of_set or not reading.shares:
             return {}
-        shares = letter_shares(choice, reply.logprobs, self.n_items)
-        return {"letters": shares} if shares else {}
+        letters = {
+            name: {letter: round(p, 4) for letter, p in shares.items()}
+            for name, shares in reading.shares.items()
+        }
+        return {"letters": letters}
 
-    def verdict(self, reply: Reply, text: str, facts: Mapping[str, Any]) -> Verdict | None:
-        """Read the verdict from a model's reply; None if the reply cannot be read.
+    def verdict(
+        self, reading: Reading, text: str, meta: Mapping[str, Any], facts: Mapping[str, Any]
+    ) -> Verdict:
+        """Make the verdict of a model's answer, which is a skip if the answer has no choice.
 
         Args:
-            reply: the reply.
-            text: text of the reply without secrets, which is stored as a comment if it has more
-                than the answer.
+            reading: what the answer says.
+            text: text of the answer without secrets, which is stored as a comment if it has more
+                than the choice.
+            meta: the facts to store with the verdict.
             facts: further fields of the verdict.
         """
+        if reading.best is None:
+            reason = "" if text.strip() and reading.why_not == UNREADABLE else reading.why_not
+            return unanswered(Reason.UNREADABLE, f"{reason}\n{text}", meta=meta, **facts)
+        facts = {**facts, "meta": stored_meta(meta)}
+        comment = None if reading.is_bare else stored_text(text)
         if not self.is_of_set:
-            return verdict_of_reply(reply, text, facts)
-        choice = self._choice(reply)
-        if choice is None:
-            return None
-        is_only_choice = is_bare_choice(text) and not choice.ranks_all
-        comment = None if is_only_choice else stored_text(text)
-        if choice.best is None:
+            return Verdict(CHOICES_OF_TWO[reading.best], reading.p, comment=comment, **facts)
+        if reading.best == SAME:
             return Verdict("same", comment=comment, **facts)
-        best = PLACES.index(choice.best)
-        worst = None if choice.worst is None else PLACES.index(choice.worst)
+        worst = None if reading.worst is None else PLACES.index(reading.worst)
+        best = PLACES.index(reading.best)
         return Verdict("best", best=best, worst=worst, comment=comment, **facts)
-
-    def _choice(self, reply: Reply) -> SetChoice | None:
-        """Find the choice in the text of a reply; None if there is no clear choice."""
-        return choice_in(reply.text, self.n_items, worst=self.worst)

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from sortnet.files import open_bytes, reading, shown
+from sortnet.judges.faults import error_message
 from sortnet.judges.http_client import LONGEST
-from sortnet.judges.model_answers import error_message
 from sortnet.judges.request import without_secrets
 from sortnet.judges.verdicts import Fault
 from sortnet.messages import cut, printable
@@ -72,6 +72,23 @@ class AnswerLine(NamedTuple):
     status: int | None
     body: bytes
     error: str
+
+
+def is_same_model(answered: str, asked: str) -> bool:
+    """Whether a model that has answered is the one that was asked; it is, if it has no name.
+
+    Servers add a version to the name, or leave out a folder before it.
+
+    >>> is_same_model("gpt-4o-2024-08-06", "openai/gpt-4o"), is_same_model("gpt-4o-mini", "gpt-4o")
+    (True, False)
+    >>> is_same_model("gpt-4-0613", "gpt-4-0314"), is_same_model("m-2409", "m-latest")
+    (False, True)
+    """
+    answered, asked = (name.rsplit("/", 1)[-1].lower() for name in (answered, asked))
+    if answered in ("", asked):
+        return True
+    stem = asked.removesuffix("latest").rstrip("-:@")
+    return re.fullmatch(re.escape(stem) + r"[-:@](?:latest|v?\d[\d.-]*)", answered) is not None
 
 
 def request_line(id: RequestId, body: Mapping[str, Any]) -> str:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from sortnet.judges.asked_question import AskedQuestion
 from sortnet.judges.budget import Budget
+from sortnet.judges.unanswered import AnswerRecord
 from sortnet.judges.verdicts import Verdict
 
 
@@ -91,6 +92,7 @@ class JudgeConnection:
         budget: limits and cost of the calls; None: the calls cost nothing.
         open_connections: function that returns a context in which the connections to a server stay
             open.
+        record: which questions the judge has answered, and which got no answer.
     """
 
     name: str
@@ -103,6 +105,7 @@ class JudgeConnection:
     why_not_about: Callable[[int], str] = takes_any_number
     budget: Budget | None = None
     open_connections: Callable[[], AbstractContextManager[None]] = nullcontext
+    record: AnswerRecord = field(default_factory=AnswerRecord)
 
     def why_no_more(self) -> str:
         """Return the reason why no more questions may be asked; empty if there is no reason."""

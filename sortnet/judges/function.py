@@ -15,8 +15,9 @@ from sortnet.errors import SortNetError
 from sortnet.files import one_line, shown
 from sortnet.judges.asked_question import AskedQuestion, asked_items
 from sortnet.judges.connection import JudgeConnection
+from sortnet.judges.faults import Reason
 from sortnet.judges.limits import MOST_WORKERS, check_whole_number
-from sortnet.judges.verdicts import REPLIES, Fault, Refused, Verdict, answer_at
+from sortnet.judges.verdicts import REPLIES, Fault, Refused, Verdict, answer_at, unanswered
 from sortnet.messages import note
 from sortnet.preference import Answer
 
@@ -177,8 +178,10 @@ class FunctionWorker:
     def ask(self, questions: Sequence[AskedQuestion]) -> list[Verdict]:
         """Call the function for each question; return the verdicts.
 
+        An exception of the function is the verdict that its question got no answer.
+
         Raises:
-            Fault: if the function raises an exception, which is the cause of the fault.
+            Fault: at an interrupt.
             Refused: if the function returns a value that is no answer.
         """
         verdicts: list[Verdict] = []
@@ -189,7 +192,9 @@ class FunctionWorker:
             try:
                 answer = self._function(*items)
             except Exception as error:
-                raise Fault(f"{type(error).__name__}: {one_line(error)}", verdicts) from error
+                text = f"{type(error).__name__}: {one_line(error)}"
+                verdicts.append(unanswered(Reason.ERROR, text, error=error))
+                continue
             if self._by_place or len(items) > 2:
                 self._note_places(answer, len(items))
                 worst = question.get("worst", True)

@@ -12,7 +12,7 @@ from contextlib import aclosing
 from types import TracebackType
 from typing import Any, NamedTuple
 
-from sortnet.judges.verdicts import Fault
+from sortnet.judges.verdicts import Fault, Unreachable
 
 LONGEST = 1 << 20  # bytes of the longest decoded answer that is read
 _CONNECTIONS = 64  # open connections at the same time
@@ -75,8 +75,9 @@ class Connections:
         """Send a JSON body and return the answer.
 
         Raises:
-            Fault: if the answer is late, too long, encoded twice or no HTTP. The message of the
-                fault may have a whole text of the server, which may contain secrets.
+            Unreachable: if the answer is late or no HTTP, or the connection fails.
+            Fault: if the answer is too long or encoded twice. The message of the fault may have a
+                whole text of the server, which may contain secrets.
         """
         # A text may have half of a surrogate pair, which UTF-8 cannot encode.
         content = json.dumps(body, ensure_ascii=False).encode("utf-8", "replace")
@@ -97,9 +98,9 @@ class Connections:
                         body.add(part)
                 return HttpAnswer(reply.status_code, reply.headers, body.whole())
         except TimeoutError:
-            raise Fault(f"no answer after {self._seconds:g} seconds") from None
+            raise Unreachable(f"no answer after {self._seconds:g} seconds") from None
         except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:
-            raise Fault(f"{self._url}: {_reason(error)}") from None
+            raise Unreachable(f"{self._url}: {_reason(error)}") from None
 
 
 class DecodedBody:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import ipaddress
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -25,11 +24,6 @@ KEY_VARIABLE = "SORTNET_KEY"  # the environment variable that has a server's key
 # Numbers of log-probabilities to ask for at each token. If the server refuses a number, the next
 # number is used.
 TOPS = (10, 5, 0)
-# Servers have no common code for a prompt that is too long; the message has words such as these.
-TOO_LONG = re.compile(
-    r"context|too long|too large|too many (input )?tokens|maximum (input )?(length|tokens)|exceed",
-    re.IGNORECASE,
-)
 _LONGEST_TEXT = 200  # characters of a server's text in a message
 # SortNet leaves these parameters out if a model refuses them.
 _MAY_BE_LEFT_OUT = ("temperature", "max_tokens", "max_completion_tokens")
@@ -54,6 +48,8 @@ class Server:
     tops: list[int] = field(default_factory=lambda: [*TOPS])  # as TOPS, without refused numbers
     without: set[str] = field(default_factory=set)  # parameters that the model has refused
     client: Connections | None = None
+    has_answered: bool = False  # whether a model has answered at the URL
+    is_away: bool = False  # whether a message has told that calls wait for the server
 
     def __post_init__(self) -> None:
         """Check the URL and that httpx is installed; add the path of chat completions to the URL.
@@ -90,7 +86,8 @@ class Server:
 
         Raises:
             Enough: if the budget allows no call.
-            Fault: if there is no answer.
+            Unreachable: if the server cannot be reached.
+            Fault: if the answer cannot be taken.
         """
         self.budget.call()
         if self.client is None:
@@ -102,8 +99,8 @@ class Server:
         return cut(printable(self.hidden(text)), longest)
 
     def hidden(self, text: str) -> str:
-        """Replace the key in a text of the server by ***, even if the text has the key escaped."""
-        return spellings(self.key).sub("***", text) if self.key else text
+        """Replace the key in a text of the server by ***, however the text spells the key."""
+        return without_key(text, self.key) if self.key else text
 
     def body(
         self, messages: Sequence[Mapping[str, Any]], form: AnswerForm = _FORM_FOR_TWO
@@ -135,12 +132,17 @@ class Server:
             form=AnswerForm.of(question),
         )
 
+    def note_waiting(self, why: str) -> None:
+        """Note why calls wait for the server, once until the server answers again."""
+        if not self.is_away:
+            self.is_away = True
+            note(f"model {self.model}: {why}: waiting for at most {self.patience:g} seconds")
+
     def leave_out_refused(self, body: Mapping[str, Any], refusal: str) -> bool:
         """Change all later requests so that they avoid what a refusal names.
 
         A refusal of log-probabilities lowers their number; a refusal of a JSON schema makes later
-        requests ask for a letter; a parameter that may be left out is left out. A prompt that is
-        too long changes nothing.
+        requests ask for a letter; a parameter that may be left out is left out.
 
         Args:
             body: body of the request that was refused.
@@ -155,9 +157,6 @@ class Server:
         if "logprob" in refusal.lower() and "logprobs" in body:
             self._ask_fewer_logprobs(body["top_logprobs"])
             return True
-        # Such a refusal may name max_tokens, although it is the prompt that is too long.
-        if TOO_LONG.search(refusal):
-            return False
         if "response_format" in body and _NAMES_SCHEMA.search(refusal):
             self._stop_asking_for_json()
             return True
@@ -185,25 +184,49 @@ def _has_word(text: str, word: str) -> bool:
     return re.search(rf"\b{re.escape(word)}\b", text) is not None
 
 
-@functools.cache
-def spellings(key: str) -> re.Pattern[str]:
-    """Make a pattern that finds a secret key, even if it is escaped as in JSON, URLs or HTML.
+# A letter that is escaped as in JSON, Python, URLs or HTML, perhaps several times, or any letter.
+_ESCAPED = re.compile(
+    r"\\{1,8}(?:u00|x)(?P<json>[0-9a-fA-F]{2})|\\{1,8}u[0-9a-fA-F]{4}|%(?P<url>[0-9a-fA-F]{2})"
+    r"|&#x0{0,8}(?P<hex>[0-9a-fA-F]{1,6});|&#0{0,8}(?P<decimal>[0-9]{1,7});|&\w{2,8};"
+    r"|(?P<letter>[A-Za-z0-9])"
+)
 
-    A hyphen, for example, may be written as itself, or as \\u002d, \\x2d, %2d, &#x2d; or &#45;.
-    The pattern allows for several backslashes, since a text may be escaped several times.
 
-    >>> bool(spellings("sk-1").fullmatch(r"sk\\u002d1")), bool(spellings("sk-1").search("sk 1"))
-    (True, False)
+def without_key(text: str, key: str) -> str:
+    """Replace a secret key in a text by ***, by its letters and digits alone.
+
+    The letters may be escaped, and other characters may be between them, even if they cannot be
+    seen. A key without letters and digits is replaced as it is.
+
+    >>> without_key("Bearer s\\0k\\u002d1, and sk-1.", "sk-1")
+    'Bearer ***, and ***.'
     """
-    patterns = []
-    for character in key:
-        number = ord(character)
-        digits = f"{number:02x}"
-        as_itself = rf"\\{{0,8}}{re.escape(character)}"
-        hexadecimal = rf"(?i:\\{{1,8}}(?:u00|x){digits}|%{digits}|&\#x0{{0,8}}{digits};)"
-        decimal = rf"&\#0{{0,8}}{number};"
-        patterns.append(rf"(?:{as_itself}|{hexadecimal}|{decimal})")
-    return re.compile("".join(patterns))
+    sought = "".join(letter for letter, _ in _letters(key))
+    if not sought:
+        return text.replace(key, "***")
+    letters = _letters(text)
+    plain = "".join(letter for letter, _ in letters)
+    parts: list[str] = []
+    end = 0  # of the key before
+    at = plain.find(sought)
+    while at >= 0:
+        last = at + len(sought) - 1
+        parts += [text[end : letters[at][1].start()], "***"]
+        end = letters[last][1].end()
+        at = plain.find(sought, last + 1)
+    return "".join([*parts, text[end:]])
+
+
+def _letters(text: str) -> list[tuple[str, re.Match[str]]]:
+    """List the ASCII letters and digits of a text, with the matches of their spellings."""
+    found = []
+    for match in _ESCAPED.finditer(text):
+        number = match["json"] or match["url"] or match["hex"]
+        code = int(number, 16) if number else int(match["decimal"] or 0)
+        letter = match["letter"] or (chr(code) if code < 128 else "")
+        if letter.isalnum():
+            found.append((letter, match))
+    return found
 
 
 def _is_loopback(host: str) -> bool:

@@ -7,17 +7,25 @@ import random
 import threading
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from email.utils import parsedate_to_datetime
-from typing import Any, NamedTuple, NoReturn
+from http import HTTPStatus
+from typing import Any, NamedTuple
 
 from sortnet.judges.answer_cache import answered_from_cache
 from sortnet.judges.answer_form import AnswerForm
-from sortnet.judges.asked_question import AskedQuestion, asked_items
+from sortnet.judges.asked_question import AskedQuestion
+from sortnet.judges.faults import Failure, Reason, Whose, failure_in
 from sortnet.judges.http_client import HttpAnswer
-from sortnet.judges.model_answers import Reply, count_tokens, error_message, parse_reply
-from sortnet.judges.model_server import KEY_VARIABLE, TOO_LONG, Server
-from sortnet.judges.verdicts import Fault, Refused, Verdict, stored_meta, stored_text
+from sortnet.judges.model_answers import Reply, count_tokens, parse_reply
+from sortnet.judges.model_server import KEY_VARIABLE, Server
+from sortnet.judges.verdicts import (
+    Fault,
+    Refused,
+    Unreachable,
+    Verdict,
+    unanswered,
+)
 
 _SHORTEST_WAIT = 1.0  # seconds before the second call, even if the server asks for less
 _LONGEST_WAIT = 60.0  # seconds between two calls, unless the server asks for more
@@ -25,8 +33,13 @@ _LONGEST_RETRY_AFTER = 1e9  # seconds: a longer time would only be a long number
 _LONGEST_FAULT = 300  # characters of a whole message
 
 
-class _TooLong(Fault):
-    """Raised for a question that is too long for the model."""
+class _Unanswerable(Fault):
+    """Raised for a question that is too long for the model, or that is refused for its content."""
+
+    def __init__(self, failure: Failure, message: str) -> None:
+        super().__init__(message)
+        assert failure.reason is not None
+        self.reason = failure.reason
 
 
 @dataclass
@@ -113,7 +126,7 @@ class ModelWorker:
         """Ask the server, and ask a second time if the first answer cannot be read.
 
         The verdict is a skip if the second answer cannot be read either, or if the question is too
-        long for the model.
+        long for the model or refused for its content.
         """
         usage = _Usage()
         try:
@@ -121,8 +134,10 @@ class ModelWorker:
             if first.messages_to_ask_again is None:
                 return first.verdict
             return self._second_verdict(question, first.messages_to_ask_again, usage, first.verdict)
-        except _TooLong as too_long:
-            return _skip_of_longest(question, str(too_long))
+        except _Unanswerable as fault:
+            meta = self._meta(usage, question.get("meta", {}), is_structured=False)
+            facts = self._facts(usage)
+            return unanswered(fault.reason, str(fault), meta=meta, **facts)
 
     def _second_verdict(
         self,
@@ -140,11 +155,11 @@ class ModelWorker:
             skip: the verdict after the first answer, which could not be read.
 
         Raises:
-            _TooLong: if the messages are too long for the model.
+            _Unanswerable: if the messages are too long for the model, or refused.
         """
         try:
             return self._attempt(question, messages, usage).verdict
-        except _TooLong:
+        except _Unanswerable:
             raise
         except Fault:
             return skip
@@ -160,35 +175,35 @@ class ModelWorker:
             usage: calls and tokens of the question so far, to which the call is added.
 
         Raises:
-            _TooLong: if the messages are too long for the model.
+            _Unanswerable: if the messages are too long for the model, or refused.
             Fault: if the server does not reply, or refuses the request.
         """
         form = AnswerForm.of(question)
-        reply, is_structured = self._reply(messages, form)
-        tokens_in, tokens_out = count_tokens(reply, messages)
-        self.server.budget.add(tokens_in, tokens_out)
         usage.calls += 1
+        reply, is_structured = self._reply(messages, form)
+        reading = form.read(reply.choice)
+        tokens_in, tokens_out = count_tokens(reply, reading.text, messages)
+        self.server.budget.add(tokens_in, tokens_out)
         usage.tokens_in += tokens_in
         usage.tokens_out += tokens_out
-        further_meta = form.facts(reply) | question.get("meta", {})
-        facts = self._facts(usage, further_meta, is_structured=is_structured)
-        text = self.server.hidden(reply.text)
-        verdict = form.verdict(reply, text, facts)
-        if verdict is not None:
+        further_meta = form.facts(reading) | question.get("meta", {})
+        meta = self._meta(usage, further_meta, is_structured=is_structured)
+        reading = replace(reading, why_not=self.server.hidden(reading.why_not))
+        text = self.server.hidden(reading.text)
+        verdict = form.verdict(reading, text, meta, self._facts(usage))
+        if reading.best is not None:
             return _Attempt(verdict)
-        comment = stored_text(text) or stored_text(self.server.hidden(reply.why_empty))
-        skip = Verdict("skip", comment=comment, **facts)
         request = form.again(as_json=is_structured)
-        return _Attempt(skip, _messages_to_ask_again(messages, text, request))
+        return _Attempt(verdict, _messages_to_ask_again(messages, text, request))
 
-    def _facts(
+    def _meta(
         self, usage: _Usage, further_meta: Mapping[str, Any], *, is_structured: bool
     ) -> dict[str, Any]:
-        """Collect the fields of a verdict besides the answer: time, cost and `meta`.
+        """Collect the facts that are stored with a verdict: the model, its calls and their tokens.
 
         Args:
             usage: calls and tokens of the question so far.
-            further_meta: facts for `meta` besides the model, its calls and their tokens.
+            further_meta: further facts.
             is_structured: whether the answer was asked for by JSON schema.
         """
         meta: dict[str, Any] = {
@@ -198,21 +213,24 @@ class ModelWorker:
         }
         if is_structured:
             meta["structured"] = True
-        meta |= further_meta
+        return {**meta, **further_meta}
+
+    def _facts(self, usage: _Usage) -> dict[str, Any]:
+        """Return the time and the cost of a question so far, by the names of a verdict's fields."""
         return {
             "milliseconds": int(1000 * (time.monotonic() - usage.began)),
             "cost": self.server.budget.cost_of(usage.tokens_in, usage.tokens_out),
-            "meta": stored_meta(meta),
         }
 
     def _reply(self, messages: Sequence[Mapping[str, Any]], form: AnswerForm) -> tuple[Reply, bool]:
         """Return the server's reply, and whether the request had a JSON schema.
 
-        While the server is busy, the call is repeated after longer and longer pauses. If the server
-        refuses a parameter that can be left out, the call is repeated without the parameter.
+        While the server is busy, broken or away, the call is repeated after longer and longer
+        pauses. If the server refuses a parameter that can be left out, the call is repeated without
+        the parameter.
 
         Raises:
-            _TooLong: if the messages are too long for the model.
+            _Unanswerable: if the messages are too long for the model, or refused for their content.
             Fault: if the server does not reply, or refuses the request.
         """
         server = self.server
@@ -222,34 +240,76 @@ class ModelWorker:
             if self._stopped.is_set():
                 raise Fault("interrupted")
             body = server.body(messages, form)
-            answer = server.post(body)
-            if answer.status == 200:
-                return parse_reply(answer.body), "response_format" in body
-            is_busy = answer.status == 429 or answer.status >= 500
-            if is_busy:
-                seconds_waited += self._pause(answer, seconds_waited, shortest_pause)
+            began = time.monotonic()
+            answer, failure = self._call(body)
+            if failure is None:
+                reply = parse_reply(answer.body)
+                server.has_answered, server.is_away = True, False
+                return reply, "response_format" in body
+            message = server.without_key(failure.message)
+            if failure.whose in (Whose.SERVER, Whose.ADDRESS):
+                if failure.whose is Whose.ADDRESS and not server.has_answered:
+                    raise Fault(failure.message)  # the address may be wrong: nobody waits for it
+                seconds_waited += time.monotonic() - began
+                seconds_waited += self._pause(answer, failure, seconds_waited, shortest_pause)
                 shortest_pause = min(2 * shortest_pause, _LONGEST_WAIT)
                 continue
-            message = server.without_key(error_message(answer.body))
-            if answer.status in (400, 422) and server.leave_out_refused(body, message):
+            if self._may_ask_without(body, failure, message):
                 continue
-            self._raise_refusal(answer, message)
+            self._raise_if_refused(answer, failure, message)
+            server.has_answered = True
+            raise _Unanswerable(failure, message)
 
-    def _pause(self, answer: HttpAnswer, seconds_waited: float, shortest: float) -> float:
-        """Wait before the next call of a busy server; return the seconds of the pause.
+    def _call(self, body: Mapping[str, Any]) -> tuple[HttpAnswer, Failure | None]:
+        """Call the server once; return the answer, and the failure if it has no reply.
+
+        If the server cannot be reached, the answer is empty. Its status is 0.
+
+        Raises:
+            Fault: if the answer cannot be taken, or the budget allows no call.
+        """
+        try:
+            answer = self.server.post(body)
+        except Unreachable as error:
+            return HttpAnswer(0, {}, b""), Failure(Whose.ADDRESS, 0, str(error))
+        return answer, failure_in(answer.status, answer.body)
+
+    def _may_ask_without(self, body: Mapping[str, Any], failure: Failure, message: str) -> bool:
+        """Whether a request may succeed without a parameter that the server refuses.
 
         Args:
-            answer: answer of the busy server.
-            seconds_waited: seconds of the pauses before.
+            body: body of the request.
+            failure: the failure of the request.
+            message: the server's words, in which the key is hidden.
+        """
+        is_about_request = failure.status in (400, 422)
+        may_be_parameter = failure.reason is Reason.REFUSED or "logprob" in message.lower()
+        return (
+            is_about_request and may_be_parameter and self.server.leave_out_refused(body, message)
+        )
+
+    def _pause(
+        self, answer: HttpAnswer, failure: Failure, seconds_waited: float, shortest: float
+    ) -> float:
+        """Wait before the next call of a server; return the seconds of the pause.
+
+        Args:
+            answer: answer of the server, which may ask to wait.
+            failure: the failure of the last call.
+            seconds_waited: seconds of the calls and pauses before.
             shortest: seconds of this pause, at least.
 
         Raises:
             Fault: if all pauses together would be longer than the patience, or at an interrupt.
         """
         seconds = self._seconds_to_wait(answer, shortest)
+        # The words of a busy server say little more than its status.
+        why = str(failure.status) if failure.status >= 400 else failure.message
         if seconds_waited + seconds > self.server.patience:
             beyond = f"a wait of {seconds:.0f} more is beyond the patience"
-            raise Fault(f"still {answer.status} after {seconds_waited:.0f} seconds, and {beyond}")
+            raise Fault(f"still {why} after {seconds_waited:.0f} seconds, and {beyond}")
+        if failure.status != HTTPStatus.TOO_MANY_REQUESTS:
+            self.server.note_waiting(self.server.without_key(why))
         if self._stopped.wait(seconds):
             raise Fault("interrupted")
         return seconds
@@ -262,19 +322,17 @@ class ModelWorker:
             return shortest * self._random.uniform(1.0, 1.5)
         return max(seconds, shortest)
 
-    def _raise_refusal(self, answer: HttpAnswer, message: str) -> NoReturn:
-        """Raise the exception that fits a refusal of the server.
+    def _raise_if_refused(self, answer: HttpAnswer, failure: Failure, message: str) -> None:
+        """Raise Refused if the server would refuse every question.
 
         Args:
-            answer: the answer, which has an HTTP status of a refusal.
-            message: text of the refusal, in which the key is hidden.
-
-        Raises:
-            _TooLong: if the messages are too long for the model.
-            Refused: if the server would refuse every question.
-            Fault: on any other refusal.
+            answer: the answer of the server.
+            failure: the failure of the call.
+            message: the server's words, in which the key is hidden.
         """
-        status = answer.status
+        if failure.whose is not Whose.USER:
+            return
+        status = failure.status
         if status in (401, 403) and self.server.key is None:
             raise Refused(
                 f"the server asks for a key ({status}), which {KEY_VARIABLE} may have: {message}"
@@ -288,9 +346,7 @@ class ModelWorker:
             raise Refused(
                 f"the server redirects to {address}, which was not followed: give that address"
             )
-        if status in (400, 413, 422) and TOO_LONG.search(message):
-            raise _TooLong(message)
-        raise Fault(f"the server says {status}: {message}")
+        raise Refused(f"the server says {status}: {message}")
 
 
 def _messages_to_ask_again(
@@ -299,15 +355,6 @@ def _messages_to_ask_again(
     """Append a model's unreadable answer and the request for a better one to the messages."""
     answer = {"role": "assistant", "content": unreadable_text or "-"}
     return [*messages, answer, {"role": "user", "content": request}]
-
-
-def _skip_of_longest(question: AskedQuestion, message: str) -> Verdict:
-    """Make the verdict `skip` on a question that is too long for the model.
-
-    The longest item is left out: no further question about this item is asked.
-    """
-    longest = max(asked_items(question), key=lambda item: len(item["text"] or ""))
-    return Verdict("skip", comment=stored_text(message), left_out=longest["id"])
 
 
 def retry_after(value: str) -> float | None:

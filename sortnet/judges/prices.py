@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import os
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -14,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from sortnet.errors import SortNetError
-from sortnet.files import refuse_irregular, shown
+from sortnet.files import refuse_irregular, shown, user_folder
 from sortnet.judges.limits import check_number
 
 LONGEST_CURRENCY = 10  # characters
@@ -118,8 +117,7 @@ def default_prices_file() -> Path:
 
     `$XDG_CONFIG_HOME` replaces `~/.config`.
     """
-    base = os.environ.get("XDG_CONFIG_HOME", "")
-    folder = Path(base) if Path(base).is_absolute() else Path("~/.config").expanduser()
+    folder = user_folder("XDG_CONFIG_HOME", ".config") or Path("~/.config")
     return folder / "sortnet" / "prices.toml"
 
 

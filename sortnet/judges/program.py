@@ -21,8 +21,9 @@ from typing import Any, TypeGuard
 from sortnet.errors import SortNetError
 from sortnet.judges.asked_question import AskedQuestion, asked_items
 from sortnet.judges.connection import JudgeConnection
+from sortnet.judges.faults import Reason
 from sortnet.judges.limits import MOST_WORKERS, check_number, check_whole_number
-from sortnet.judges.verdicts import KNOWN, Fault, Verdict, parse_verdict, quote
+from sortnet.judges.verdicts import KNOWN, Fault, Verdict, parse_verdict, quote, unanswered
 from sortnet.messages import note, printable
 
 LONGEST = 1 << 18  # bytes of the longest answer that is read
@@ -320,16 +321,34 @@ class ProgramWorker:
         self._stopped = threading.Event()
 
     def ask(self, questions: Sequence[AskedQuestion]) -> list[Verdict]:
-        """Ask the program some questions, and return the verdicts; stop a program that fails."""
-        if self._batch:
-            return self._ask_until_answered(questions, json.dumps(list(questions)))
-        verdicts = []
+        """Ask the program some questions, and return the verdicts; stop a program that fails.
+
+        If the program fails at several questions, it is asked each of them alone. A question at
+        which it fails then got no answer.
+
+        Raises:
+            Fault: at an interrupt; the fault has the verdicts so far.
+        """
+        if self._batch and len(questions) > 1:
+            with suppress(Fault):
+                return self._ask_until_answered(questions)
+        verdicts: list[Verdict] = []
         for question in questions:
-            verdicts += self._ask_until_answered([question], json.dumps(question))
+            try:
+                verdicts += self._ask_until_answered([question])
+            except Fault as fault:
+                if self._stopped.is_set():
+                    raise Fault("interrupted", verdicts) from None
+                verdicts.append(unanswered(Reason.ERROR, str(fault)))
         return verdicts
 
-    def _ask_until_answered(self, questions: Sequence[AskedQuestion], line: str) -> list[Verdict]:
-        """Send a line and return the verdicts; send it again if the program asks to wait."""
+    def _ask_until_answered(self, questions: Sequence[AskedQuestion]) -> list[Verdict]:
+        """Send a line and return the verdicts; send it again if the program asks to wait.
+
+        Raises:
+            Fault: if the program fails, or the worker is stopped.
+        """
+        line = json.dumps(list(questions) if self._batch else questions[0])
         while True:
             try:
                 replies = self._replies(questions, line.encode() + b"\n")

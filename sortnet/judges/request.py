@@ -43,6 +43,10 @@ _SECRET = re.compile(
     r"|\bAKIA[0-9A-Z]{12,}|\bAIza[\w-]{10,}|\bxox[a-z]-[\w-]{6,}|\beyJ[\w-]+\.[\w-]+\.[\w-]*"
     r"|-----BEGIN"
 )
+# Characters that cannot be seen and may stand within a key.
+_INVISIBLE = re.compile(
+    "[\0-\x08\x0b-\x1f\x7f-\x9f\xad\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufe00-\ufe0f\ufeff]"
+)
 
 
 def parse_request(texts: Sequence[str]) -> dict[str, Any]:
@@ -176,7 +180,8 @@ def without_secrets(text: str) -> str:
     >>> without_secrets("Incorrect API key: sk-abcdef123456.")
     'Incorrect API key: ***.'
     """
-    return _SECRET.sub("***", text)
+    visible = _INVISIBLE.sub("", text)
+    return _SECRET.sub("***", visible) if _SECRET.search(visible) else text
 
 
 def _refuse_secrets(request: Mapping[str, Any]) -> None:

@@ -9,11 +9,14 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from sortnet.judges.asked_question import PLACES
+from sortnet.judges.faults import Reason
+from sortnet.judges.reading import SAME, read_phrase
 from sortnet.messages import cut, printable
 from sortnet.preference import ANSWERS, Answer, Judgement, Question
 from sortnet.preference.base import LONGEST_COMMENT, LONGEST_META, SET_ANSWERS
 
 REPLIES = tuple(answer for answer in ANSWERS if answer not in ("undo", *SET_ANSWERS))
+CHOICES_OF_TWO: dict[str, Answer] = {"A": "left", "B": "right", SAME: "tie"}
 SET_REPLIES: tuple[Answer, ...] = ("same", "skip", "cant-say")  # replies without a best item
 KNOWN = (
     *("id", "answer", "best", "worst", "p", "comment", "flag", "seconds"),
@@ -32,6 +35,10 @@ class Fault(Exception):
     def __init__(self, why: str, answered: Sequence[Verdict] = ()) -> None:
         super().__init__(why)
         self.answered = answered
+
+
+class Unreachable(Fault):
+    """Raised if the server of a model cannot be reached, or does not answer in time."""
 
 
 class Refused(Fault):
@@ -53,7 +60,8 @@ class Verdict:
     milliseconds: int | None = None
     cost: float | None = None
     meta: str | None = None
-    left_out: str | None = None  # id of an item about which the judge is not asked again
+    why: Reason | None = None  # why there is no answer; None: the judge gave the answer
+    error: BaseException | None = None  # the exception of a function that gave no answer
     best: int | None = None  # place of the best item, from 0, if there are more than two
     worst: int | None = None  # place of the worst item, from 0, if it was asked for
 
@@ -68,7 +76,28 @@ class Verdict:
         return question.answered_by_place(annotator, self.best, self.worst, **self.facts())
 
 
-_NOT_FACTS = ("answer", "left_out", "best", "worst")
+_NOT_FACTS = ("answer", "why", "error", "best", "worst")
+
+
+def unanswered(
+    why: Reason,
+    comment: str,
+    *,
+    meta: Mapping[str, Any] | None = None,
+    error: BaseException | None = None,
+    **facts: Any,
+) -> Verdict:
+    """Make the skip of a question that got no answer through its own fault.
+
+    Args:
+        why: the reason, which is stored in `meta` under `unanswered`.
+        comment: the judge's words.
+        meta: further facts.
+        error: the exception of a function.
+        facts: further fields of the verdict.
+    """
+    stored = stored_meta({**(meta or {}), "unanswered": why.value})
+    return Verdict("skip", comment=stored_text(comment), meta=stored, why=why, error=error, **facts)
 
 
 def answer_at(p: float) -> Answer:
@@ -126,9 +155,12 @@ def _choice(reply: Mapping[str, Any], quoted: str) -> Verdict:
     answer = reply.get("answer")
     if answer is None and p is not None:
         answer = answer_at(p)
-    if not isinstance(answer, str) or answer not in REPLIES:
+    if isinstance(answer, str) and answer in REPLIES:
+        return Verdict(answer, p)
+    choice = read_phrase(answer)
+    if choice is None:
         raise Fault(f"its answer is not one of {', '.join(REPLIES)}: {quoted}")
-    return Verdict(answer, p)
+    return Verdict(CHOICES_OF_TWO[choice], p)
 
 
 def _set_choice(reply: Mapping[str, Any], quoted: str, n_items: int, worst: bool) -> Verdict:
@@ -168,22 +200,23 @@ def _place(reply: Mapping[str, Any], name: str, quoted: str, n_items: int) -> in
     Raises:
         Fault: if the reply has no letter of a place under the key.
     """
-    letter = reply.get(name)
-    if not isinstance(letter, str) or len(letter) != 1 or letter not in PLACES[:n_items]:
+    letter = read_phrase(reply.get(name), n_items)
+    if letter is None or letter not in PLACES[:n_items]:
         raise Fault(f"its {name} is none of the places {', '.join(PLACES[:n_items])}: {quoted}")
     return PLACES.index(letter)
 
 
 def stored_text(text: str | None, longest: int = LONGEST_COMMENT) -> str | None:
-    """Cut a text for the store, and remove characters that databases refuse.
+    """Cut a text in its middle for the store, and remove characters that databases refuse.
 
-    The result is None if nothing is left.
+    The choice of a model that thinks first is at the end. The result is None if nothing is left.
     """
     if text is None:
         return None
     storable = text.replace("\0", "").encode(errors="replace").decode().strip()
     if len(storable) > longest:
-        storable = storable[: longest - 2] + " …"
+        half = (longest - 3) // 2
+        storable = f"{storable[:half]} … {storable[-half:]}"
     return storable or None
 
 

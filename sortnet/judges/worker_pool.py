@@ -6,6 +6,7 @@ import math
 import threading
 import time
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Callable, Hashable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
@@ -15,11 +16,15 @@ from typing import Any, Generic, TypeVar
 
 from sortnet.judges.asked_question import AskedQuestion
 from sortnet.judges.connection import JudgeConnection, Worker
+from sortnet.judges.faults import Reason
+from sortnet.judges.unanswered import Unanswered
 from sortnet.judges.verdicts import Enough, Fault, Refused, Verdict
-from sortnet.messages import note
+from sortnet.messages import cut, note, printable
+from sortnet.preference.base import ORDER_ANSWERS
 
 PATIENCE = 3  # failures in a row for each worker, after which nothing more is asked
-LEFT_OUT = "not asked: the judge could not take an item of this question"
+BY_THE_JUDGE = "by the judge"  # stands for the reason of a skip that the judge gives as its answer
+_LONGEST_COMMENT = 200  # characters of a judge's words in a message
 
 Q = TypeVar("Q")  # type of a question
 T = TypeVar("T")  # type of the result of a task
@@ -51,15 +56,21 @@ class WorkerPool(ABC, Generic[Q]):
     is chosen in advance. After three failures in a row for each worker nothing more is asked, and
     `fault` has the last failure.
 
+    If a question gets no answer through its own fault, its skip is kept back until the judge
+    answers another question, which shows that the judge can be asked. After nine of ten questions
+    without an answer nothing more is asked, and the skips that are kept back are dropped.
+
     Attributes:
         judge: the judge that is asked.
         notify: called with each message about a failure.
         on_progress: called with a text that tells the number of answers, the rate of answers and
             the number of questions left.
-        answered: number of questions that were answered.
-        failed: number of questions at which a worker failed.
+        answered: number of questions that were answered, with skips.
+        skipped: {reason: number of skips that are stored}.
+        failed: number of questions that got no answer, and may be asked again.
         fault: message of the failure after which nothing more is asked; empty without such a
             failure.
+        is_unanswered: whether the fault is that the judge leaves the questions unanswered.
         cause: the exception behind the last failure, if the judge is a function.
     """
 
@@ -67,12 +78,16 @@ class WorkerPool(ABC, Generic[Q]):
     notify: Callable[[str], None] = note
     on_progress: Callable[[str], None] = lambda text: None
     answered: int = 0
+    skipped: Counter[str] = field(default_factory=Counter)
     failed: int = 0
     fault: str = ""
+    is_unanswered: bool = False
     cause: BaseException | None = None
     _open: set[Hashable] = field(default_factory=set)  # keys of questions without an answer yet
-    _failed_at: set[Hashable] = field(default_factory=set)  # keys of questions that failed
-    _left_out: set[str] = field(default_factory=set)  # ids of items that the judge cannot take
+    _set_aside: set[Hashable] = field(default_factory=set)  # keys of questions not to ask again now
+    # Questions that got no answer, whose skips are stored when the judge answers another question.
+    _kept_back: list[tuple[Q, Sequence[Verdict]]] = field(default_factory=list)
+    _n_unanswered: Counter[Reason] = field(default_factory=Counter)
     _failures_in_a_row: int = 0
     _last_fault: str = ""
     _same_faults: int = 0  # failures in a row with the same message
@@ -138,6 +153,19 @@ class WorkerPool(ABC, Generic[Q]):
         """Seconds without an answer after which `_on_idle` is called."""
         return 1.0
 
+    def _items_answered_before(self) -> set[str]:
+        """Return the ids of the items about which the judge has answered in earlier runs."""
+        return set()
+
+    def _is_asked_again(self, verdict: Verdict) -> bool:
+        """Whether a question that got no answer is asked again in a later call of `ask_all`."""
+        return False
+
+    @property
+    def _has_all(self) -> bool:
+        """Whether all the answers are given that were wanted, skips included."""
+        return False
+
     @property
     def is_over(self) -> bool:
         """Whether nothing more is asked."""
@@ -151,6 +179,7 @@ class WorkerPool(ABC, Generic[Q]):
         """
         self._began = time.monotonic()
         self._answered_before = self.answered
+        self.judge.record.answered_items |= self._items_answered_before()
         in_caller_thread = self.judge.in_caller_thread
         executor = CallerThread() if in_caller_thread else ThreadPoolExecutor(len(workers))
         try:
@@ -164,6 +193,24 @@ class WorkerPool(ABC, Generic[Q]):
         finally:
             # This waits for the present calls, which still store their answers.
             executor.shutdown(cancel_futures=True)
+        with self._lock:
+            self._end_kept_back()
+
+    def _end_kept_back(self) -> None:
+        """Store the skips that are kept back, unless the judge seems to answer no question at all.
+
+        In that case the questions count as failed, and are asked again in the next run.
+        """
+        record = self.judge.record
+        items = [self._items(question) for question, _ in self._kept_back]
+        if items and not (record.n_answered or self._has_all or record.explains(items)):
+            self.fault = self.fault or record.summary()
+            self.is_unanswered = True
+        if self.fault:
+            self.failed += len(self._kept_back)
+            self._kept_back.clear()
+        else:
+            self._store_kept_back()
 
     def _ask_in(self, executor: Executor, workers: Sequence[Worker]) -> None:
         """Submit calls with questions to an executor until nothing is left to ask.
@@ -242,33 +289,75 @@ class WorkerPool(ABC, Generic[Q]):
                     self._store(question, verdicts_on_question)
 
     def _store(self, question: Q, verdicts: Sequence[Verdict]) -> None:
-        """Store the verdicts on a question, and note the items that the judge cannot take."""
-        for verdict in verdicts:
-            if verdict.left_out is not None and verdict.left_out not in self._left_out:
-                self._left_out.add(verdict.left_out)
-                self._notify(f"item {str(verdict.left_out)!r} is left out: {verdict.comment}")
+        """Store the verdicts on a question, or keep them back if the judge gave no answer."""
+        if all(verdict.why is not None for verdict in verdicts):
+            self._keep_back(question, verdicts)
+            return
+        self._store_kept_back()
+        self.judge.record.note_answer(self._items(question))
+        self._count_and_store(question, verdicts)
+
+    def _count_and_store(self, question: Q, verdicts: Sequence[Verdict]) -> None:
+        """Store the verdicts on a question, and count a skip by its reason."""
+        n_before = self.answered
         self._open.discard(self._key(question))
         self._keep_answer(question, verdicts)
+        verdict = verdicts[0]
+        is_skip = verdict.answer not in ORDER_ANSWERS
+        if is_skip and self.answered > n_before:
+            reason = BY_THE_JUDGE if verdict.why is None else verdict.why.value
+            self.skipped[reason] += 1
+            self.judge.record.skipped[reason] += 1
+
+    def _store_kept_back(self) -> None:
+        """Store the skips that are kept back."""
+        for question, verdicts in self._kept_back:
+            self._count_and_store(question, verdicts)
+        self._kept_back.clear()
+
+    def _keep_back(self, question: Q, verdicts: Sequence[Verdict]) -> None:
+        """Keep the skip of a question back, and report the reason and the item to blame."""
+        verdict = verdicts[0]
+        assert verdict.why is not None
+        self._set_aside.add(self._key(question))
+        is_final = not self._is_asked_again(verdict)
+        if is_final:
+            self._kept_back.append((question, verdicts))
+        else:
+            self.failed += 1
+        self.cause = verdict.error
+        ids = {str(id) for id in self._items(question)}
+        comment = cut(printable(verdict.comment or "no reason was given"), _LONGEST_COMMENT)
+        self._n_unanswered[verdict.why] += 1
+        if verdict.why is Reason.ERROR:
+            self._report_failure(comment)
+        elif self._n_unanswered[verdict.why] <= PATIENCE:  # the end tells the number of the others
+            names = " and ".join(map(repr, sorted(ids)))
+            self._report_failure(f"the question about {names} is left out: {comment}")
+        record = self.judge.record
+        unanswered = Unanswered(frozenset(ids), verdict.why, comment)
+        for item in sorted(record.note_unanswered(unanswered, is_final=is_final)):
+            self._notify(f"item {item!r} is left out: {comment}")
+        why_no_more = record.why_no_more()
+        if why_no_more and not self.fault:
+            self.fault = why_no_more
+            self.is_unanswered = True
 
     def _batches(self, most: int) -> list[list[Q]]:
         """Choose up to `most` batches of questions, without items that the judge cannot take."""
         size = self.judge.batch
         while questions := self._next(most * size):
+            left_out = self.judge.record.left_out
             to_ask = []
             for question in questions:
-                if self._left_out.isdisjoint(self._items(question)):
+                if left_out.isdisjoint(self._items(question)):
                     to_ask.append(question)
                 else:
-                    self._skip(question)
+                    self._set_aside.add(self._key(question))
             if to_ask:
                 return [to_ask[start : start + size] for start in range(0, len(to_ask), size)]
-            # If all chosen questions were skipped, the loop chooses other questions.
+            # If all chosen questions are set aside, the loop chooses other questions.
         return []
-
-    def _skip(self, question: Q) -> None:
-        """Store a skip for a question about an item that the judge cannot take."""
-        with self._lock:
-            self._store(question, [Verdict("skip", comment=LEFT_OUT)])
 
     def _note_outcome(self, questions: list[Q], error: BaseException | None, patience: int) -> None:
         """Note how the call about some questions ended, after its answers are stored.
@@ -301,7 +390,7 @@ class WorkerPool(ABC, Generic[Q]):
         # orders of a question, the question counts as answered.
         n_answered = math.ceil(len(fault.answered) / len(self._orders))
         unanswered = questions[n_answered:]
-        self._failed_at |= {self._key(question) for question in unanswered}
+        self._set_aside |= {self._key(question) for question in unanswered}
         self.failed += len(unanswered)
         self.cause = fault.__cause__
         self._failures_in_a_row += 1
@@ -329,6 +418,9 @@ class WorkerPool(ABC, Generic[Q]):
         answered_text, left_text = self._progress()
         rate = (self.answered - self._answered_before) / max(seconds, 1e-3)
         parts = [answered_text, f"{rate:.1f} a second"]
+        n_skipped = self.skipped.total()
+        if n_skipped:
+            parts.append(f"{n_skipped} skipped")
         if self.failed:
             parts.append(f"{self.failed} failed")
         if left_text:

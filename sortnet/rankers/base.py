@@ -23,7 +23,6 @@ from sortnet.data.scaling import Scaler
 from sortnet.errors import ModelError
 from sortnet.items.features import Describer
 from sortnet.items.saved import arrays_of, to_json
-from sortnet.moved_modules import moved_function
 from sortnet.rankers.model_folder import Array, digest_of, write_folder
 from sortnet.rankers.saved_scaler import scaler_arrays
 from sortnet.sorting.sort import arrangement
@@ -67,6 +66,11 @@ class Ranker(ABC):
     def n_features(self) -> int:
         """Number of unscaled features of a document."""
         return self.scaler.n_features
+
+    @property
+    def origins(self) -> F64 | None:
+        """The numbers from which the unscaled features are counted, see `Queries.origins`."""
+        return self.scaler.origins
 
     @property
     def depends_on_query(self) -> bool:
@@ -275,10 +279,3 @@ def order_by(queries: Queries, scores: F32 | F64, start: I64 | None = None) -> I
     start = np.arange(queries.n_docs) if start is None else start
     query = queries.query_of_docs()
     return start[np.lexsort((-scores[start], query[start]))]
-
-
-if not TYPE_CHECKING:  # type checkers shall refuse names that this module does not have
-
-    def __getattr__(name: str) -> Any:
-        """Find a function that this module had up to version 0.4, and warn of its old name."""
-        return moved_function(__name__, name)

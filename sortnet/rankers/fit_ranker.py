@@ -66,7 +66,7 @@ def _fit_candidates(train: Queries, vali: Queries, config: Any, *, progress: Pro
     for candidate in config.candidates(train):
         scaling = candidate.flat().get("scaling")
         if scaling is None:
-            scaler = unscaled(train.n_features)
+            scaler = unscaled(train.n_features, train.origins)
         else:
             scaler = fit_scaler(scaling, train, seed=config.seed)
         learned, info = candidate.solve(scaler(train), scaler(vali), progress)

@@ -27,7 +27,6 @@ from sortnet.files import (
     shown,
     write_atomically,
 )
-from sortnet.rankers.folder_history import VERSION_OF_0_1, WEIGHTS_OF_0_1, upgraded_folder
 
 FORMAT = "sortnet-model"
 FORMAT_VERSION = 3
@@ -37,6 +36,7 @@ _COPIES = 2  # copies of the tensors in memory while they are read: the file's b
 _LIMIT_OF_FEATURES = 2**60  # so that a byte count of a row fits an int64
 _SHA256 = re.compile("[0-9a-f]{64}")
 _FIELDS: dict[str, Any] = {
+    "kind": str,
     "n_features": int,
     "feature_names": list[str] | None,
     "config": dict,
@@ -217,10 +217,8 @@ def _read_weights(raw: bytes, path: Path) -> Saved:
     tensors = parse_tensors(raw_weights, weights)
     if hashlib.sha256(raw_weights).hexdigest() != document["weights_sha256"]:
         raise ModelError(f"{weights}: not the weights that {_JSON} was written with")
-    if document["format_version"] == VERSION_OF_0_1:
-        document, tensors = upgraded_folder(document, tensors)
     return Saved(
-        kind=document.get("kind", ""),
+        kind=document["kind"],
         about=document,
         n_features=n_features,
         feature_names=None if names is None else tuple(names),
@@ -232,8 +230,8 @@ def _read_weights(raw: bytes, path: Path) -> Saved:
 
 
 def _parse(raw: bytes, path: Path) -> dict[str, Any]:
-    """Parse the content of model.json of this version or of version 0.1.0."""
-    return parse_document(raw, path, FORMAT, (VERSION_OF_0_1, FORMAT_VERSION), _FIELDS)
+    """Parse the content of model.json."""
+    return parse_document(raw, path, FORMAT, (FORMAT_VERSION,), _FIELDS)
 
 
 def _weights_path(document: Mapping[str, Any], folder: Path) -> Path:
@@ -241,8 +239,6 @@ def _weights_path(document: Mapping[str, Any], folder: Path) -> Path:
     digest = document["weights_sha256"]
     if not _SHA256.fullmatch(digest):
         raise ModelError(f"{folder / _JSON}: weights_sha256 cannot be {shown(digest)}")
-    if document["format_version"] == VERSION_OF_0_1:
-        return folder / WEIGHTS_OF_0_1
     return folder / f"weights-{digest[:16]}.safetensors"
 
 

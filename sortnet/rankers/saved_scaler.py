@@ -10,14 +10,17 @@ from sortnet.rankers.model_folder import Array, Saved
 
 _SCALER = "scaler"
 _VARYING = "scaler.varying"
+_ORIGINS = "scaler.origins"
 
 
 def scaler_arrays(scaler: Scaler) -> dict[str, Array]:
     """Convert a scaling to arrays by name, from which `take_scaler` restores the scaling."""
-    if not scaler.tables:
-        return {}
-    tables: dict[str, Array] = {f"{_SCALER}.{part}": table for part, table in scaler.tables.items()}
-    return tables | {_VARYING: scaler.varying}
+    arrays: dict[str, Array] = {f"{_SCALER}.{part}": table for part, table in scaler.tables.items()}
+    if scaler.tables:
+        arrays[_VARYING] = scaler.varying
+    if scaler.origins is not None:
+        arrays[_ORIGINS] = scaler.origins
+    return arrays
 
 
 def take_scaler(saved: Saved, spec: str | None) -> Scaler:
@@ -30,8 +33,11 @@ def take_scaler(saved: Saved, spec: str | None) -> Scaler:
     Raises:
         ModelError: if an array is missing, or has a wrong type or shape.
     """
+    origins = None
+    if _ORIGINS in saved.tensors:
+        origins = saved.take(_ORIGINS, np.float64, saved.n_features)
     if spec is None:
-        return unscaled(saved.n_features)
+        return unscaled(saved.n_features, origins)
     tables = {}
     for part in scaling_parts(spec):
         name = f"{_SCALER}.{part}"
@@ -46,4 +52,4 @@ def take_scaler(saved: Saved, spec: str | None) -> Scaler:
             n_rows = int(fewest)
         tables[part] = saved.take(name, np.float64, n_rows, saved.n_features)
     varying = saved.take(_VARYING, np.bool_, 2, saved.n_features)
-    return Scaler(tables, varying)
+    return Scaler(tables, varying, origins)

@@ -112,8 +112,6 @@ def _saved_values(raw: bytes, path: Path) -> dict[str, Any]:
     values = parse_json(metadata.get("state", "null"), path)
     if not isinstance(values, dict):
         raise ModelError(f"{path}: not the state of a run")
-    # A state that version 0.3 wrote has no `steps`.
-    values = {"steps": 0, **values}
     check_fields(values, {**_VALUE_TYPES, "has_best": bool, "steps": int}, path)
     if values["has_best"]:
         check_fields(values, {"best_quality": float}, path)

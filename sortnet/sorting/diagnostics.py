@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numba import njit
 
 from sortnet.comparators.forms import Score
+from sortnet.compiled import compiled
 from sortnet.core import I32, I64, Bool, Comparator, ComparedPairs, Queries, Sorting
 from sortnet.core.shard import numbers_in_shard, offsets_of_all, sum_over_processes
 from sortnet.errors import ComparatorError
@@ -434,7 +434,7 @@ def share_right(observed: Mapping[str, Any]) -> float:
     return n_right / max(n_right + n_wrong, 1)
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def _bin_of_margin(bits: int) -> int:
     """Find the bin of |margin|, given the bits of the margin as a float32.
 
@@ -444,7 +444,7 @@ def _bin_of_margin(bits: int) -> int:
     return min(max(exponent - _LEAST_EXPONENT + 1, 0), _LAST_BIN)
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def _count_comparisons(
     i: I32, j: I32, bits: I32, is_decided: Bool, wrong: Bool, bins: Any, margins: I64, ranks: I64
 ) -> None:

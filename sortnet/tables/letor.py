@@ -6,10 +6,12 @@ table that grows, in memory or on disk. So little more memory is needed than for
 
 from __future__ import annotations
 
+import codecs
 import os
 import re
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
@@ -21,7 +23,7 @@ from sortnet.core import F32, I32, I64, Queries, Str, grade_fault
 from sortnet.core.large_arrays import GrowingTable, allocate
 from sortnet.core.memory import refuse_long, texts
 from sortnet.errors import DataError
-from sortnet.files import data_files, note_unfinished, open_bytes, reading, shown
+from sortnet.files import data_files, encoding_of, note, note_unfinished, open_bytes, reading, shown
 from sortnet.tables import letor_kernel as kernel
 from sortnet.threads import cores
 
@@ -29,7 +31,6 @@ MAX_FEATURES = 100_000
 BLOCK_BYTES = 2 << 20
 _LONGEST_LINE = 64 << 20
 _LONGEST_NAME = 1024
-_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _NO_LINE_YET = MAX_FEATURES  # least number of features in a line, as long as there is no line
 _LINES_A_TASK = 64
 _MOST_THREADS = 8
@@ -49,7 +50,16 @@ _FAULTS = {
 }
 
 
-def read_letor(path: str | os.PathLike[str], *, n_features: int | None = None) -> Queries:
+class IndexZero(DataError):
+    """Raised for a feature 0 in a file whose features are counted from 1."""
+
+
+def read_letor(
+    path: str | os.PathLike[str],
+    *,
+    n_features: int | None = None,
+    first_index: int | None = None,
+) -> Queries:
     """Read `grade qid:Q index:value ... # comment` lines, gzipped or not.
 
     A feature that a line leaves out is 0, and the indexes of a line may be in any order. `NULL`,
@@ -58,8 +68,10 @@ def read_letor(path: str | os.PathLike[str], *, n_features: int | None = None) -
     `0.`, is refused.
 
     A qid may be any UTF-8 text without white space or '#', and the lines of a query may be anywhere
-    in the file. A document id is X in a comment `# ... docid = X`. A line without a document id has
-    the id '', and `Queries.docids` is None if no line has one.
+    in the file. A document id is X in a comment `# ... docid = X`. If no line of any file has one,
+    the first words of the comments are the ids in each query in which they are unique; the log gets
+    a note. A line without a document id has the id '', and `Queries.docids` is None if no line has
+    one.
 
     A line ends with LF, CRLF or CR. If the last line has no end, the log gets a note.
 
@@ -68,6 +80,9 @@ def read_letor(path: str | os.PathLike[str], *, n_features: int | None = None) -
             from 0.
         n_features: the expected number of features. In a sparse file with fewer features the last
             features are 0. If None, the file decides.
+        first_index: the number from which features are counted, 0 or 1. If None, it is 0 if a file
+            has a feature 0. Features that are counted from 0 are named `0`, `1`, ..., and the log
+            gets a note.
 
     Raises:
         DataError: if a line cannot be read, the file ends in the middle of a line, the number of
@@ -85,18 +100,36 @@ def read_letor(path: str | os.PathLike[str], *, n_features: int | None = None) -
     >>> q.features.tolist(), q.grades.tolist(), q.docids.tolist()
     ([[0.5, nan], [0.0, 3.0]], [2, 0], ['d7', ''])
     """
+    if first_index is None:
+        try:
+            return _read_letor(path, n_features, first_index=1)
+        except IndexZero:
+            first_index = 0
+    return _read_letor(path, n_features, first_index)
+
+
+def _read_letor(path: str | os.PathLike[str], n_features: int | None, first_index: int) -> Queries:
+    """Read LETOR text whose features are counted from `first_index`, as `read_letor` does."""
     paths = data_files(path)
     with reading(Path(path)), ThreadPoolExecutor(_threads()) as pool:
         documents = _Documents(str(Path(path)), n_features, pool)
         for file_path in paths:
             with reading(file_path), open_bytes(file_path) as file:
                 for first_line, lines in _blocks(file, file_path):
-                    documents.add(_Block(file_path, first_line, lines, n_features))
+                    documents.add(_Block(file_path, first_line, lines, n_features, first_index))
             documents.end_file(file_path)
         queries = documents.finish()
     for place in documents.unfinished:
         note_unfinished(place)
-    return queries
+    if first_index:
+        return queries
+    note(path, "features are counted from 0")
+    return replace(queries, feature_names=names_from_zero(queries.n_features))
+
+
+def names_from_zero(n_features: int) -> tuple[str, ...]:
+    """Name the features of text that counts its features from 0."""
+    return tuple(map(str, range(n_features)))
 
 
 def _threads() -> int:
@@ -110,7 +143,7 @@ def _blocks(file: BinaryIO, path: Path) -> Iterator[tuple[int, bytes]]:
     """
     line = 1
     remainder = b""
-    while piece := file.read(BLOCK_BYTES):
+    for piece in _utf8_pieces(file, path):
         data = remainder + piece
         del piece  # memory may be short, so no block is in memory twice
         end = _end_of_last_line(data)
@@ -128,6 +161,25 @@ def _blocks(file: BinaryIO, path: Path) -> Iterator[tuple[int, bytes]]:
         yield line, _as_text_lines(remainder, line, path)
 
 
+def _utf8_pieces(file: BinaryIO, path: Path) -> Iterator[bytes]:
+    """Yield pieces of a text in UTF-8, without a byte order mark, which names the encoding."""
+    piece = file.read(BLOCK_BYTES)
+    encoding = encoding_of(piece)
+    decoder = None
+    if encoding != "utf-8-sig":
+        decoder = codecs.getincrementaldecoder(encoding)()
+    piece = piece.removeprefix(codecs.BOM_UTF8)
+    while piece:
+        try:
+            utf8 = piece if decoder is None else decoder.decode(piece).encode()
+            piece = file.read(BLOCK_BYTES)
+            if decoder is not None and not piece:
+                decoder.decode(b"", final=True)
+        except UnicodeDecodeError as error:
+            raise DataError(f"{path}: is not {encoding.upper()}: {error.reason}") from None
+        yield utf8
+
+
 def _end_of_last_line(data: bytes) -> int:
     """Find the position after the last line that is whole; 0 if no line is whole.
 
@@ -139,15 +191,13 @@ def _end_of_last_line(data: bytes) -> int:
 
 
 def _as_text_lines(block: bytes, first_line: int, path: Path) -> bytes:
-    """Replace each CR or CRLF by a newline, and a byte order mark by a blank.
+    """Replace each CR or CRLF by a newline.
 
     Raises:
         DataError: if there is a zero byte.
     """
     if b"\r" in block:
         block = block.replace(b"\r\n", b" \n").replace(b"\r", b"\n")
-    if first_line == 1 and block.startswith(_BYTE_ORDER_MARK):
-        block = block.replace(_BYTE_ORDER_MARK, b" ", 1)
     zero = block.find(b"\0")
     if zero >= 0:
         line = first_line + block.count(b"\n", 0, zero)
@@ -167,18 +217,27 @@ class _Block:
         fields: (n_data_lines, N_FIELDS) positions and counts, see `letor_kernel.QID`.
     """
 
-    def __init__(self, path: Path, first_line: int, lines: bytes, n_features: int | None) -> None:
+    def __init__(
+        self,
+        path: Path,
+        first_line: int,
+        lines: bytes,
+        n_features: int | None,
+        first_index: int,
+    ) -> None:
         """Find the data lines of a block of whole lines, which `parse` then parses.
 
         Args:
             path: the file, for messages.
             first_line: number of the first line in the file.
             lines: the text of the lines.
-            n_features: the largest feature index allowed; None for the largest of all.
+            n_features: the largest number of features allowed; None for the largest of all.
+            first_index: the number from which features are counted, 0 or 1.
         """
         self.path = path
         self.first_line = first_line
         self.n_features = n_features
+        self.first_index = first_index
         self.unfinished = not lines.endswith(b"\n")
         self.lines = lines + b"\n" if self.unfinished else lines
         self.buf = np.frombuffer(self.lines, np.uint8)
@@ -241,7 +300,7 @@ class _Block:
         table are checked, but not stored.
 
         Returns:
-            The largest feature index in these lines.
+            The largest feature index in these lines, counted from 1.
         """
         limit = MAX_FEATURES if self.n_features is None else min(self.n_features, MAX_FEATURES)
         # The line at which the kernel returns may have an odd grade and `limit` odd features.
@@ -249,7 +308,16 @@ class _Block:
         largest = 0
         while line < stop:
             line, n_odd, largest_index, fault, fault_start, fault_end = kernel.parse_lines(
-                self.buf, self.starts, line, stop, limit, table, self.grades, self.fields, odd
+                self.buf,
+                self.starts,
+                line,
+                stop,
+                limit,
+                self.first_index,
+                table,
+                self.grades,
+                self.fields,
+                odd,
             )
             self._read_odd_values(odd[:n_odd], table)
             if fault:
@@ -280,7 +348,8 @@ class _Block:
         if self.n_features is not None:
             most = f"the {self.n_features} features expected"
         message = _FAULTS.get(code, f"a feature index is beyond {most}: {{}}")
-        return self.fault(start, message.format(self.shown(start, end)))
+        fault = self.fault(start, message.format(self.shown(start, end)))
+        return IndexZero(str(fault)) if code == kernel.INDEX_ZERO else fault
 
     def _grade(self, start: int, end: int) -> int:
         """Convert a grade that the kernel could not convert; raise DataError if it is no grade."""
@@ -289,7 +358,7 @@ class _Block:
             raise self.fault(start, f"the grade {self.shown(start, end)} is not a number")
         value = float(text)
         if not (0 <= value <= np.iinfo(np.int32).max and value.is_integer()):
-            raise self.fault(start, grade_fault(text.decode()))
+            raise self.fault(start, grade_fault(text.decode(), value))
         return int(value)
 
     def _value(self, column: int, start: int, end: int) -> float:
@@ -298,7 +367,7 @@ class _Block:
         if _NO_VALUE.fullmatch(text):
             return float("nan")
         if not text:
-            raise self.fault(start, f"feature {column + 1} has no value")
+            raise self.fault(start, f"feature {column + self.first_index} has no value")
         is_number = _NUMBER.fullmatch(text)
         if is_number:
             value = float(text)
@@ -308,7 +377,8 @@ class _Block:
         fault = "is not a number"
         if is_number or _INFINITE.fullmatch(text):
             fault = "is infinite in float32"
-        raise self.fault(start, f"feature {column + 1}: {self.shown(start, end)} {fault}")
+        feature = f"feature {column + self.first_index}"
+        raise self.fault(start, f"{feature}: {self.shown(start, end)} {fault}")
 
     def refuse_cut(self, fewest_before: int, n_features: int) -> None:
         """Raise DataError if the unfinished last line seems to be cut, because it lacks features.
@@ -331,13 +401,24 @@ class _Block:
 
     def docids(self) -> NDArray[np.bytes_] | Str | None:
         """Read the document ids (n_data_lines,), as bytes if all are ASCII; None without ids."""
-        spans = self.fields[:, kernel.DOCID : kernel.DOCID_END + 1]
+        return self._names(self.fields[:, kernel.DOCID : kernel.DOCID_END + 1])
+
+    def words(self) -> NDArray[np.bytes_] | Str | None:
+        """Read the first words of the comments, as `docids`; None if a word cannot be an id."""
+        spans = self.fields[:, kernel.WORD : kernel.WORD_END + 1]
+        try:
+            return None if np.diff(spans).max() > _LONGEST_NAME else self._names(spans)
+        except DataError:  # a word is not UTF-8
+            return None
+
+    def _names(self, spans: I32) -> NDArray[np.bytes_] | Str | None:
+        """Read the names at the starts and ends (n_data_lines, 2); None if all are empty."""
         longest = int(np.diff(spans).max())
         if longest == 0:
             return None
         if longest <= _LONGEST_NAME:
             letters = np.zeros((len(self), longest), np.uint8)
-            is_ascii = kernel.copy_spans(self.buf, self.fields, letters)
+            is_ascii = kernel.copy_spans(self.buf, spans, letters)
             if is_ascii:
                 return letters.view(f"S{longest}").ravel()
         return np.array([self.name(start, end) for start, end in spans.tolist()])
@@ -371,6 +452,8 @@ class _Documents:
         grades: the grades of each block.
         codes: the number of the query of each document, for each block.
         docids: for each block with document ids, its first document and its ids.
+        words: for each block with comments, its first document and the first words; empty if there
+            are document ids.
         number_of_qid: {name of a query: its number}, in the order in which queries appear.
         n_in_file: number of features of the current file: the largest index of a feature so far.
         fewest: least number of features in a line of the current file.
@@ -394,6 +477,7 @@ class _Documents:
         self.grades: list[I32] = []
         self.codes: list[I32] = []
         self.docids: list[tuple[int, NDArray[np.bytes_] | Str]] = []
+        self.words: list[tuple[int, NDArray[np.bytes_] | Str]] = []
         self.number_of_qid: dict[str, int] = {}
         self.n_in_file = 0
         self.fewest = _NO_LINE_YET
@@ -420,6 +504,10 @@ class _Documents:
         docids = block.docids()
         if docids is not None:
             self.docids.append((self.table.n, docids))
+            self.words.clear()
+        words = None if self.docids else block.words()
+        if words is not None:
+            self.words.append((self.table.n, words))
         self.table.n += len(block)
 
     def _query_numbers(self, block: _Block) -> I32:
@@ -490,7 +578,9 @@ class _Documents:
         features = self.table.finished()
         codes = np.concatenate(self.codes)
         grades = np.concatenate(self.grades)
-        docids = self._all_docids()
+        docids = self._all_names(self.docids)
+        if docids is None:
+            docids = self._unique_words(codes)
         qids = texts([*self.number_of_qid], f"{self.source}: query ids")
         return Queries.from_codes(features, grades, codes, qids, docids=docids, source=self.source)
 
@@ -508,18 +598,42 @@ class _Documents:
                 fault = f"every line has {file.n_features} features, but {expected} are expected"
                 raise DataError(f"{file.path}: {fault}")
 
-    def _all_docids(self) -> Str | None:
-        """Join the document ids of all blocks; None if no document has an id."""
-        if not self.docids:
+    def _unique_words(self, codes: I32) -> Str | None:
+        """Select the first words of comments that can be ids, and log a note.
+
+        In a query with an equal or a missing word all ids are ''. The result is None if this is so
+        in every query.
+
+        Args:
+            codes: (n_docs,) the number of each document's query.
+        """
+        words = self._all_names(self.words)
+        if words is None:
+            return None
+        _, number_of_word = np.unique(words, return_inverse=True)
+        pairs = codes * np.int64(len(words)) + number_of_word
+        _, first_row, n_equal = np.unique(pairs, return_index=True, return_counts=True)
+        is_bad = words == ""
+        is_bad[first_row[n_equal > 1]] = True
+        has_bad = np.bincount(codes, is_bad) > 0
+        words[has_bad[codes]] = ""
+        if has_bad.all():
+            return None
+        note(self.source, "the first words of the comments are the ids, unique in their query")
+        return words
+
+    def _all_names(self, names_of_blocks: list[tuple[int, NDArray[np.bytes_] | Str]]) -> Str | None:
+        """Join the names of all blocks; None if no document has a name."""
+        if not names_of_blocks:
             return None
         longest = 0
-        for _, block_docids in self.docids:
+        for _, block_docids in names_of_blocks:
             is_unicode = block_docids.dtype.kind == "U"
             bytes_per_character = 4 if is_unicode else 1
             longest = max(longest, block_docids.dtype.itemsize // bytes_per_character)
         refuse_long(longest, self.table.n, self.n_bytes, f"{self.source}: document ids")
         docids: Str = allocate((self.table.n,), f"U{longest}", f"{self.source}: document ids")
         docids[:] = ""
-        for start, block_docids in self.docids:
+        for start, block_docids in names_of_blocks:
             docids[start : start + len(block_docids)] = block_docids
         return docids

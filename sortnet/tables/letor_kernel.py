@@ -9,17 +9,13 @@ position in `buf`.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, TypeVar, cast
-
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from sortnet.compiled import compiled
 from sortnet.core import F32, I32, I64
 
 U8 = NDArray[np.uint8]
-_F = TypeVar("_F", bound=Callable[..., Any])
 
 # Bytes with a meaning in a LETOR file.
 _NEWLINE = ord("\n")
@@ -47,8 +43,8 @@ NO_QID, NOT_A_PAIR, INDEX_ZERO, INDEX_TWICE, INDEX_BEYOND = 1, 2, 3, 4, 5
 
 # Numbers of the columns of `fields`, which has a row for each line: start and end of the qid;
 # whether the line before has another qid (0 or 1); start and end of the document id; number of
-# features; and the number of these columns.
-QID, QID_END, NEW_QID, DOCID, DOCID_END, FEATURES, N_FIELDS = range(7)
+# features; start and end of the first word of the comment; and the number of these columns.
+QID, QID_END, NEW_QID, DOCID, DOCID_END, FEATURES, WORD, WORD_END, N_FIELDS = range(9)
 
 # The parser returns at the end of a line when it has collected this many odd values.
 ODD_ENOUGH = 1 << 14
@@ -67,25 +63,17 @@ _RELATIVE_ERROR = 2.0**-49
 _LARGEST_FLOAT32 = 3.4028234e38  # just below the largest float32
 
 
-def _compiled(function: _F) -> _F:
-    """Compile a function: once per machine if numba can write its cache, else once per process."""
-    try:
-        return cast(_F, njit(cache=True, nogil=True)(function))
-    except RuntimeError:  # numba has no folder that it may write to
-        return cast(_F, njit(nogil=True)(function))
-
-
-@_compiled
+@compiled()
 def _is_blank(byte):
     return byte == _SPACE or _TAB <= byte <= _CARRIAGE_RETURN
 
 
-@_compiled
+@compiled()
 def _ends_token(byte):
     return _is_blank(byte) or byte == _HASH
 
 
-@_compiled
+@compiled()
 def _token_end(buf, p):
     """Find the end of the token at p."""
     while not _ends_token(buf[p]):
@@ -93,7 +81,7 @@ def _token_end(buf, p):
     return p
 
 
-@_compiled
+@compiled()
 def _skip_blanks(buf, p):
     """Skip the blanks at p, at most up to the newline; return the position after them."""
     while buf[p] != _NEWLINE and _is_blank(buf[p]):
@@ -101,7 +89,7 @@ def _skip_blanks(buf, p):
     return p
 
 
-@_compiled
+@compiled()
 def _is_missing(buf, p, end):
     """Whether the token from p to `end` is NULL or nan, in capital or small letters."""
     if end - p != 3 and end - p != 4:
@@ -114,7 +102,7 @@ def _is_missing(buf, p, end):
     return (first, second, third, buf[p + 3] | _TO_SMALL) == _NULL
 
 
-@_compiled
+@compiled()
 def _parse_exponent(buf, p):
     """Parse the signed exponent at p; return its value and the start and end of its digits.
 
@@ -133,7 +121,7 @@ def _parse_exponent(buf, p):
     return (-power if negative else power), start, p
 
 
-@_compiled
+@compiled()
 def _parse_number(buf, p):
     """Parse the number at p, up to the end of its token.
 
@@ -161,7 +149,7 @@ def _parse_number(buf, p):
     return (-value if negative else value), p, sure
 
 
-@_compiled
+@compiled()
 def _parse_digits(buf, p):
     """Parse the digits at p, which may have a decimal point, as mantissa * 10^exponent.
 
@@ -193,7 +181,7 @@ def _parse_digits(buf, p):
         p += 1
 
 
-@_compiled
+@compiled()
 def _value_of(mantissa, exponent, dropped):
     """Compute mantissa * 10^exponent, and whether its float32 is certainly the correct one.
 
@@ -215,7 +203,7 @@ def _value_of(mantissa, exponent, dropped):
     return value, sure
 
 
-@_compiled
+@compiled()
 def _parse_index(buf, p):
     """Parse the feature index at p, which must end with a colon.
 
@@ -231,7 +219,7 @@ def _parse_index(buf, p):
     return (index if p > start and buf[p] == _COLON else -1), p
 
 
-@_compiled
+@compiled()
 def _parse_grade(buf, p):
     """Parse the grade at p.
 
@@ -246,7 +234,7 @@ def _parse_grade(buf, p):
     return value, end, sure
 
 
-@_compiled
+@compiled()
 def _find_qid(buf, p):
     """Find the name of the query in the token at p, after `qid:`.
 
@@ -260,7 +248,7 @@ def _find_qid(buf, p):
     return start, end
 
 
-@_compiled
+@compiled()
 def _same_qid(buf, fields, line):
     """Whether a line has the same qid as the line before."""
     previous_qid = fields[line - 1, QID]
@@ -274,7 +262,7 @@ def _same_qid(buf, fields, line):
     return True
 
 
-@_compiled
+@compiled()
 def _index_fault(index, limit, last_line, line):
     """Return the code of the fault of a feature index; 0 for a valid index.
 
@@ -290,7 +278,7 @@ def _index_fault(index, limit, last_line, line):
     return INDEX_TWICE if last_line[index] == line + 1 else 0
 
 
-@_compiled
+@compiled()
 def _find_docid(buf, p):
     """Find the document id in the comment at p: the token after `docid =`.
 
@@ -316,7 +304,18 @@ def _find_docid(buf, p):
     return 0, 0
 
 
-@_compiled
+@compiled()
+def _find_word(buf, p):
+    """Find the first word of the comment at p; return its start and end, (0, 0) without a word."""
+    while buf[p] == _HASH or (buf[p] != _NEWLINE and _is_blank(buf[p])):
+        p += 1
+    end = p
+    while not _is_blank(buf[end]):
+        end += 1
+    return (p, end) if end > p else (0, 0)
+
+
+@compiled()
 def _add_odd(odd, n_odd, line, column, start, end):
     """Record the row, the column, the start and the end of an odd value for Python to read.
 
@@ -329,7 +328,7 @@ def _add_odd(odd, n_odd, line, column, start, end):
     return n_odd + 1
 
 
-@_compiled
+@compiled()
 def data_lines(buf: U8, newlines: I64, starts: I64) -> int:
     """Write the start of each data line into `starts`; return the number of data lines.
 
@@ -346,13 +345,15 @@ def data_lines(buf: U8, newlines: I64, starts: I64) -> int:
     return n_lines
 
 
-@_compiled
-def _parse_features(buf, p, line, limit, table, last_line, odd, n_odd):
+@compiled()
+def _parse_features(buf, p, line, limit, first_index, table, last_line, odd, n_odd):
     """Parse the features of a line, from p on, into the line's row of the table.
 
     A feature that the line does not have is 0. A value that cannot be converted with certainty is
     NaN in the table, and is listed in `odd` unless it is NULL or nan. `last_line` has the last
     line, plus 1, with each feature index. The other arguments are those of `parse_lines`.
+
+    Indexes are counted from 1, also if the text counts them from 0.
 
     Returns:
         The number of features, the new number of odd values, the largest index, the code of the
@@ -365,6 +366,8 @@ def _parse_features(buf, p, line, limit, table, last_line, odd, n_odd):
     largest = 0
     while buf[p] != _NEWLINE and buf[p] != _HASH:
         index, colon = _parse_index(buf, p)
+        if index >= 0:
+            index += 1 - first_index
         fault = _index_fault(index, limit, last_line, line)
         if fault:
             return n_features, n_odd, largest, fault, p
@@ -384,13 +387,14 @@ def _parse_features(buf, p, line, limit, table, last_line, odd, n_odd):
     return n_features, n_odd, largest, 0, p
 
 
-@_compiled
+@compiled()
 def parse_lines(
     buf: U8,
     starts: I64,
     line: int,
     stop: int,
     limit: int,
+    first_index: int,
     table: F32,
     grades: I32,
     fields: I32,
@@ -407,12 +411,14 @@ def parse_lines(
         starts: (n_lines,) the position at which each data line begins.
         line: number of the first line to parse.
         stop: number of the line after the last line to parse.
-        limit: the largest feature index allowed.
+        limit: the largest feature index allowed, counted from 1.
+        first_index: the number from which the text counts the features, 0 or 1.
         table: (n_lines, width) values of the features. Features beyond its width are checked, but
             not stored.
         grades: (n_lines,) the grades.
-        fields: (n_lines, N_FIELDS) where the qid and the document id are, whether the line has
-            another qid than the line before, and the number of features.
+        fields: (n_lines, N_FIELDS) where the qid, the document id and the first word of the
+            comment are, whether the line has another qid than the line before, and the number of
+            features.
         odd: (ODD_ENOUGH + limit + 1, 4) line, column, start and end of each odd value. The column
             of a grade is -1.
 
@@ -442,7 +448,7 @@ def parse_lines(
         fields[line, NEW_QID] = line == first or not _same_qid(buf, fields, line)
 
         n_features, n_odd, largest, fault, p = _parse_features(
-            buf, _skip_blanks(buf, end), line, limit, table, last_line, odd, n_odd
+            buf, _skip_blanks(buf, end), line, limit, first_index, table, last_line, odd, n_odd
         )
         widest = max(widest, largest)
         if fault:
@@ -450,24 +456,24 @@ def parse_lines(
         fields[line, FEATURES] = n_features
 
         fields[line, DOCID], fields[line, DOCID_END] = _find_docid(buf, p)
+        fields[line, WORD], fields[line, WORD_END] = _find_word(buf, p)
         line += 1
     return line, n_odd, widest, 0, 0, 0
 
 
-@_compiled
-def copy_spans(buf: U8, fields: I32, texts: U8) -> bool:
-    """Copy the document id of each line into a row of `texts`; return whether all ids are ASCII.
+@compiled()
+def copy_spans(buf: U8, spans: I32, texts: U8) -> bool:
+    """Copy the name of each line into a row of `texts`; return whether all names are ASCII.
 
     Args:
         buf: (n_bytes,) the text.
-        fields: (n_lines, N_FIELDS) the columns `DOCID` and `DOCID_END` are the start and the end
-            of each id.
-        texts: (n_lines, length of the longest id) zeros, which the ids replace.
+        spans: (n_lines, 2) the start and the end of each name.
+        texts: (n_lines, length of the longest name) zeros, which the names replace.
     """
     ascii_only = True
-    for line in range(len(fields)):
-        start = fields[line, DOCID]
-        for k in range(fields[line, DOCID_END] - start):
+    for line in range(len(spans)):
+        start = spans[line, 0]
+        for k in range(spans[line, 1] - start):
             texts[line, k] = buf[start + k]
             ascii_only &= buf[start + k] < 128
     return ascii_only

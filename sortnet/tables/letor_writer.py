@@ -80,9 +80,10 @@ def _texts(queries: Queries) -> Iterator[str]:
     docs_at_once = max(1, _VALUES_AT_ONCE // queries.n_features)
     query_of_docs = queries.query_of_docs()
     indexes = [f"{k}:" for k in range(1, queries.n_features + 1)]
+    all_features = queries.exact_features()
     for start in range(0, queries.n_docs, docs_at_once):
         docs = slice(start, start + docs_at_once)
-        features = queries.features[docs]
+        features = all_features[docs]
         if np.isinf(features).any():
             raise DataError(f"{queries.source}: LETOR text cannot hold infinite features")
         values = np.where(np.isnan(features), "NULL", features.astype(np.str_)).tolist()

@@ -39,6 +39,7 @@ GRADES = ("label", "grade", "relevance")
 _NO_FEATURES = {*IDS, *GRADES, "qid", "index"}
 _KEPT = {*IDS, *TEXTS, *GROUPS}  # columns whose cells are kept exactly as written
 
+_NESTED = (list, tuple, dict, set, frozenset, np.ndarray)
 _LONGEST_NAME = 100  # largest number of characters of a value that can be an id
 _WORDS_OF_A_TEXT = 3.0  # least mean number of words in a column of texts
 
@@ -386,12 +387,12 @@ def _finite_numbers(rows: Rows, name: str) -> F64:
 
 
 def _refuse_nested(rows: Rows, columns: Mapping[str, Cells]) -> None:
-    """Raise DataError if a cell of the columns holds a list or dict."""
+    """Raise DataError if a cell of the columns holds a list, an array, a set or a dict."""
     for column, cells in columns.items():
         if isinstance(cells, np.ndarray):
             continue
         for row, cell in enumerate(cells):
-            if isinstance(cell, list | dict):
+            if isinstance(cell, _NESTED):
                 fault = f"column {shown(column)} holds a nested value"
                 raise DataError(f"{rows.place(row)}: {fault}: {shown(cell)}")
 

@@ -16,7 +16,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import date, datetime
+from datetime import date, datetime, timedelta
 from decimal import Decimal
 from difflib import get_close_matches
 from itertools import islice
@@ -30,6 +30,8 @@ from sortnet.errors import DataError
 from sortnet.files import (
     TABLES,
     data_files,
+    encoding_of,
+    note,
     note_unfinished,
     one_line,
     open_bytes,
@@ -56,6 +58,9 @@ _COMPARED = 1000  # largest number of names with which a misspelt name is compar
 # For a byte b that is no UTF-8, "surrogateescape" writes the character with the number 0xDC00 + b.
 _FIRST_SURROGATE = 0xDC00
 _NO_UTF8 = re.compile("[\udc80-\udcff]")
+_SEPARATOR_LINE = re.compile(r'"?sep=(.)"?', re.IGNORECASE)  # a first line that Excel writes
+_INDEX = re.compile(r"(Unnamed: 0(\.\d+)*)?")  # names that pandas gives to the number of a row
+_PARQUET_INDEX = re.compile(r"__index_level_\d+__")  # the same in Parquet files
 _FIELD_LIMIT = threading.Lock()  # csv has one limit for the whole process
 _DATE_KIND = "M"
 _NUMBER_KINDS = "biufmM"  # booleans, whole numbers, real numbers, durations and dates
@@ -216,23 +221,57 @@ def _cells_of_series(column: pd.Series[Any], *, keep: bool) -> tuple[Cells, bool
         The cells: an array for numbers and dates, a categorical array, or a list; and whether they
         are dates.
     """
+    import pandas as pd
+
     kind = column.dtype.kind  # numpy's letter for the kind of dtype
     is_categorical = hasattr(column.array, "categories")
-    if kind in _NUMBER_KINDS and not keep:
+    is_period = hasattr(column.dtype, "freq") and kind == "O"
+    if (kind in _NUMBER_KINDS or is_period) and not keep:
         numbers, _ = numbers_of(column)
-        return numbers, kind == _DATE_KIND
-    if is_categorical and not keep:
-        return column.array, False
+        return numbers, is_period or kind == _DATE_KIND
+    if is_categorical:
+        categories = with_words(column.array)
+        if not keep:
+            return categories, False
+        column = pd.Series(categories)
     missing_as_none = column.astype(object).where(column.notna(), None)
     cells = [_convert_cell(value) for value in missing_as_none]
     has_dates = kind == _DATE_KIND or are_dates(cells) is True
     return cells if keep else _as_numbers_if_all_are(cells), has_dates
 
 
+def with_words(categories: Any) -> Any:
+    """Write the levels of a categorical array, which may be of any type, as words."""
+    import pandas as pd
+
+    words = []
+    for level in categories.categories:
+        try:
+            words.append(word(level))
+        except TypeError:  # such as an interval of numbers, or a tuple
+            words.append(str(level))
+    levels: Any = [*dict.fromkeys(words)]
+    number_of_word = {level: k for k, level in enumerate(levels)}
+    codes = np.array([*map(number_of_word.get, words), -1], np.int64)[categories.codes]
+    return pd.Categorical.from_codes(codes, levels, ordered=categories.ordered)
+
+
+def is_frame(X: Any) -> bool:
+    """Whether an object is a data frame of any library, a table of Arrow included.
+
+    A lazy frame warns when it is asked for its columns, so it is recognised by `collect`.
+    """
+    if hasattr(X, "iloc"):
+        return hasattr(X, "columns")
+    arrow_or_interchange = ("__arrow_c_stream__", "__arrow_c_array__", "__dataframe__")
+    return any(hasattr(X, name) for name in ("collect", "columns", *arrow_or_interchange))
+
+
 def as_pandas(frame: Any) -> pd.DataFrame:
     """Convert a data frame of any library, such as polars, to a dense data frame of pandas.
 
-    A lazy frame of polars is collected: its query is run, and its rows are read.
+    A lazy frame of polars is collected: its query is run, and its rows are read. A table of Arrow,
+    or another object that Arrow can read, becomes the frame that pyarrow makes of it.
     """
     import pandas as pd
 
@@ -242,6 +281,9 @@ def as_pandas(frame: Any) -> pd.DataFrame:
     is_pandas = hasattr(frame, "iloc")
     if is_pandas:
         return _with_dense_columns(frame)
+    names = getattr(frame, "columns", None)
+    if names is None or not all(isinstance(name, str) for name in names):
+        return _pandas_of_arrow(frame)
     columns: dict[str, Any] = {}
     for name in frame.columns:
         column = frame[name]
@@ -252,6 +294,20 @@ def as_pandas(frame: Any) -> pd.DataFrame:
         else:
             columns[str(name)] = values
     return pd.DataFrame(columns)
+
+
+def _pandas_of_arrow(table: Any) -> pd.DataFrame:
+    """Convert a table, a batch or a stream of Arrow, or an object that has such a stream."""
+    if not hasattr(table, "to_pandas"):
+        try:
+            import pyarrow
+        except ImportError:
+            raise DataError(
+                f"the data frame is a {type(table).__name__}, which needs pyarrow: "
+                "pip install 'sortnet[parquet]'"
+            ) from None
+        table = pyarrow.table(table)
+    return _with_dense_columns(table.to_pandas())
 
 
 def _with_dense_columns(frame: pd.DataFrame) -> pd.DataFrame:
@@ -305,10 +361,13 @@ def _comparable(name: str) -> str:
 
 
 def decoded(path: Path, data: bytes) -> str:
-    """Decode the UTF-8 text of a file; raise DataError if a byte is wrong, naming its line."""
+    """Decode the text of a file; raise DataError if a byte is wrong, naming its line."""
+    encoding = encoding_of(data)
     try:
-        return data.decode("utf-8-sig")
+        return data.decode(encoding)
     except UnicodeDecodeError as error:
+        if encoding != "utf-8-sig":
+            raise DataError(f"{path}: is not {encoding.upper()}: {error.reason}") from None
         line = data.count(b"\n", 0, error.start) + 1
         wrong = data[error.start : error.start + 1].hex()
         raise DataError(f"{path}, line {line}: byte 0x{wrong} is not UTF-8") from None
@@ -479,11 +538,13 @@ class _Lines:
         Raises:
             DataError: if a line is too long or is not UTF-8.
         """
+        with open_bytes(self.path) as start_of_file:
+            encoding = encoding_of(start_of_file.read(4))
         with open_bytes(self.path) as file, io.TextIOWrapper(
-            file, "utf-8-sig", errors="surrogateescape", newline=""
+            file, encoding, errors="surrogateescape", newline=""
         ) as text:  # fmt: skip
             number = 1
-            while line := text.readline(_LONGEST_LINE):
+            while line := self._next_line(text, number):
                 if len(line) == _LONGEST_LINE and not line.endswith("\n"):
                     raise DataError(f"{self.path}: has a line longer than {_LONGEST_LINE >> 20} MB")
                 surrogate = None if line.isascii() else _NO_UTF8.search(line)
@@ -496,6 +557,14 @@ class _Lines:
                 number += 1
                 yield line
 
+    def _next_line(self, text: io.TextIOWrapper, number: int) -> str:
+        """Read a line of the text; raise DataError if it cannot be decoded."""
+        try:
+            return text.readline(_LONGEST_LINE)
+        except UnicodeDecodeError as error:  # only in UTF-16 and UTF-32
+            fault = f"is not {text.encoding.upper()}: {error.reason}"
+            raise DataError(f"{self.path}, line {number} or later: {fault}") from None
+
 
 class _MisplacedQuote(DataError):
     """Raised when a CSV file has a misplaced quote."""
@@ -503,16 +572,22 @@ class _MisplacedQuote(DataError):
 
 def _read_csv(lines: _Lines, keep: Keep, separator: str | None) -> Rows:
     """Read a CSV file; if `separator` is None, the separator is found in the header."""
-    if separator is None:
+    header = lines.first()
+    separator_line = _SEPARATOR_LINE.fullmatch(header.rstrip("\r\n"))
+    if separator_line:
+        separator = separator_line[1]
+    elif separator is None:
         # In many countries spreadsheets separate by semicolons.
-        header = lines.first()
         separator = next((character for character in ",;\t" if character in header), ",")
 
     def read(quoting: Any) -> Rows:
         """Read all records with a rule of `csv` for quotes."""
         with _long_fields():
             reader = csv.reader(lines, delimiter=separator, quoting=quoting, strict=True)
-            chunks = _csv_chunks(lines, reader, separator)
+            records = _csv_records(lines, reader)
+            if separator_line:
+                next(records)
+            chunks = _csv_chunks(lines, records, separator)
             return _rows_of_chunks(lines.path, chunks, keep, "line", text=lines)
 
     try:
@@ -523,38 +598,93 @@ def _read_csv(lines: _Lines, keep: Keep, separator: str | None) -> Rows:
     return read(csv.QUOTE_NONE)  # most TSV files have no quoting
 
 
-def _csv_chunks(lines: _Lines, reader: Any, separator: str) -> Iterator[Chunk]:
+def _csv_chunks(lines: _Lines, records: Iterator[_Record], separator: str) -> Iterator[Chunk]:
     """Yield the records of a CSV file chunk by chunk; the first chunk has the header and no rows.
 
     At the end, note in `lines` whether the last record is the shortest, which a cut file shows.
 
     Args:
-        lines: the lines of the file, which the reader reads, too.
-        reader: the `csv.reader` of the lines.
+        lines: the lines of the file.
+        records: the records of the file, of which the first is the header.
         separator: the separator of the fields, for messages.
 
     Raises:
         DataError: if the header is wrong, or a record has another number of fields.
     """
     path = lines.path
-    records = _csv_records(lines, reader)
     first_record = next(records, None)
     if first_record is None:
         return
-    header = first_record.fields
-    _check_header(f"{path}, line {first_record.line}", header)
-    yield {name: [] for name in header}, []
-    records_at_once = max(1, _CELLS_AT_ONCE // len(header))
+    fields_of_header = first_record.fields
+    records_at_once = max(1, _CELLS_AT_ONCE // len(fields_of_header))
+    batch = list(islice(records, records_at_once))
+    header = _Header(f"{path}, line {first_record.line}", fields_of_header, batch)
+    yield {name: [] for name in header.numbers}, []
     lengths = _Lengths()
-    while batch := list(islice(records, records_at_once)):
-        for line, fields, _ in batch:
-            if len(fields) != len(header):
-                fault = f"{len(fields)} fields where the header has {len(header)}"
-                raise DataError(f"{path}, line {line}: {fault}: {shown(separator.join(fields))}")
+    while batch:
+        for record in batch:
+            header.check(path, record, separator)
         lengths.add([record.length for record in batch])
-        columns = map(list, zip(*(record.fields for record in batch), strict=True))
-        yield dict(zip(header, columns, strict=True)), [record.line for record in batch]
+        columns = {
+            name: [record.fields[k] for record in batch] for name, k in header.numbers.items()
+        }
+        yield columns, [record.line for record in batch]
+        batch = list(islice(records, records_at_once))
     lines.last_record_is_shortest = lengths.last_is_shortest
+
+
+class _Header:
+    """Header of a CSV file, in which columns without a name may be left out.
+
+    The first column without a name has the numbers or the names of rows; R leaves its name out of
+    the header. Other columns without a name are left out if their cells are blank.
+
+    Attributes:
+        numbers: {name of a column: number of its field in a record}.
+        n_fields: number of fields of a record; blank fields at its end may be missing.
+    """
+
+    def __init__(self, place: str, fields: list[str], records: Sequence[_Record]) -> None:
+        """Read the names of the columns, and log a note about columns that are left out.
+
+        Args:
+            place: file and line of the header, for messages.
+            fields: the fields of the header.
+            records: the first records of the file.
+
+        Raises:
+            DataError: if a name occurs twice, or there are no names or too many names.
+        """
+        names = [name.strip() for name in fields]
+        if records and all(len(record.fields) == len(names) + 1 for record in records):
+            ends_blank = not any(record.fields[-1].strip() for record in records)
+            names = [*names, ""] if ends_blank else ["", *names]
+        self.n_fields = len(names)
+        self.numbers = {name: k for k, name in enumerate(names) if name}
+        if len(names) > 1 and _INDEX.fullmatch(names[0]) and set(names[1:]) != {""}:
+            self.numbers.pop(names[0], None)
+            note(place, "the first column, which has no name, was left out")
+        self.n_needed = max(self.numbers.values(), default=0) + 1
+        _check_header(place, [name for name in names if name] or names)
+        unnamed = [k + 1 for k, name in enumerate(names) if not name and k]
+        if unnamed:
+            columns = "column " if len(unnamed) == 1 else "columns "
+            listed_numbers = ", ".join(map(str, unnamed))
+            note(place, f"{columns}{listed_numbers} without a name and values left out")
+
+    def check(self, path: Path, record: _Record, separator: str) -> None:
+        """Raise DataError if a record has a wrong number of fields, or a value without a name."""
+        n = len(record.fields)
+        place = f"{path}, line {record.line}"
+        if not self.n_needed <= n <= self.n_fields:
+            fault = f"{n} fields where the header has {self.n_fields}"
+            raise DataError(f"{place}: {fault}: {shown(separator.join(record.fields))}")
+        if len(self.numbers) == n:
+            return
+        named = {0, *self.numbers.values()}
+        for k, cell in enumerate(record.fields):
+            if k not in named and cell.strip():
+                raise DataError(f"{place}: column {k + 1} has no name, and holds {shown(cell)}")
 
 
 class _Lengths:
@@ -690,7 +820,7 @@ def _checked_object(place: str, value: Any) -> dict[str, Any]:
 
 
 def _parse_json(place: str, text: str, *, cut: bool = False) -> Any:
-    """Parse JSON text; raise DataError if it is invalid.
+    """Parse JSON text; raise DataError if it is invalid or has half of a surrogate pair.
 
     Args:
         place: file and line, for messages.
@@ -698,7 +828,13 @@ def _parse_json(place: str, text: str, *, cut: bool = False) -> Any:
         cut: whether the text lacks its line end, so that the file may be cut.
     """
     try:
-        return json.loads(text, object_pairs_hook=_dict_of_pairs)
+        value = json.loads(text, object_pairs_hook=_dict_of_pairs)
+        if "\\u" in text:  # only an escape can be half of a surrogate pair
+            json.dumps(value, ensure_ascii=False).encode()
+        return value
+    except UnicodeEncodeError:
+        fault = "is not Unicode: half of a surrogate pair"
+        raise DataError(f"{place}: {fault}: {shown(text.strip())}") from None
     except json.JSONDecodeError as error:
         reason = error.msg
         if error.lineno > 1:
@@ -735,15 +871,18 @@ def _parquet_chunks(path: Path) -> Iterator[Chunk]:
             n_rows = table.metadata.num_rows
             names = list(table.schema_arrow.names)
             _check_header(str(path), names)
+            kept = {k: name for k, name in enumerate(names) if not _PARQUET_INDEX.fullmatch(name)}
+            if len(kept) < len(names):
+                note(path, "the index of the frame, which has no name, was left out")
             size = f"{path}: {n_rows} rows of {len(names)} columns"
             refuse_too_large(_BYTES_PER_PARQUET_CELL * n_rows * len(names), size)
             rows_at_once = max(1, _CELLS_AT_ONCE // max(1, len(names)))
             for batch in table.iter_batches(batch_size=rows_at_once):
-                columns = {name: _convert_column(batch.column(k)) for k, name in enumerate(names)}
+                columns = {name: _convert_column(batch.column(k)) for k, name in kept.items()}
                 yield columns, range(first_row, first_row + batch.num_rows)
                 first_row += batch.num_rows
             if first_row == 1:  # there are no rows, but there are columns
-                yield {name: [] for name in names}, []
+                yield {name: [] for name in kept.values()}, []
         except (DataError, MemoryError):
             raise
         except Exception as error:  # pyarrow has a dozen exceptions for damaged files
@@ -760,9 +899,16 @@ def _convert_column(column: Any) -> Any:
 
 
 def _convert_cell(value: Any) -> Any:
-    """Convert a decimal number to a float and a date to text; return other values as they are."""
+    """Convert numbers, dates and durations of any type to floats and texts.
+
+    A date becomes a text, a duration its number of days. Other values are returned as they are.
+    """
+    if isinstance(value, np.datetime64 | np.timedelta64):
+        value = value.astype(f"{value.dtype.kind}8[us]").item()
     if isinstance(value, Decimal):
         return float(value)
     if isinstance(value, date | datetime):
         return value.isoformat()
+    if isinstance(value, timedelta):
+        return value / timedelta(days=1)
     return value

@@ -7,28 +7,38 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import Any, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sortnet.core import F64, Bool
 
-MISSING = frozenset(("", "null", "nan", "na", "n/a", "none", "<na>"))
+# Words for a missing value in lower case: those of pandas, and the errors that spreadsheets write.
+MISSING = {
+    *("", "null", "nan", "-nan", "na", "n/a", "#n/a", "#n/a n/a", "#na", "none", "<na>"),
+    *("1.#ind", "-1.#ind", "1.#qnan", "-1.#qnan"),
+    *("#value!", "#div/0!", "#ref!", "#name?", "#num!", "#null!", "#spill!", "#calc!"),
+}
 MOST_LEVELS = 50  # largest number of values of a categorical column that become features
 _ROWS_A_LEVEL = 3  # least mean number of rows with the same value in a categorical column
 _LONGEST_LEVEL = 40  # largest number of characters of a category; longer values are texts
 # Numbers such as 0,5 and 1.234,5, as programs write them in many countries.
 _DECIMAL_COMMA = re.compile(r"[+-]?(\d*|\d{1,3}(\.\d{3})+),\d+([eE][+-]?\d+)?")
 _DATE = re.compile(r"\d{4}-\d\d-\d\d([T ]\d\d:\d\d.*)?")
-_MINUTES = 5  # times are rounded to 5 minutes, because float32 has days since 1970 to 3 minutes
+_MICROSECONDS = 86_400e6  # microseconds of a day
 
 _TRUTH_VALUES = {"true": 1.0, "false": 0.0}
 _PLAIN = (str, int, float, np.number, np.bool_)
 # numpy's letters for kinds of dtypes.
 _TIME_KINDS = "mM"  # durations and dates
 _NUMBER_KINDS = "biuf"  # booleans, whole numbers and real numbers
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_FIVE_MINUTES = timedelta(minutes=5)
 
 Cells: TypeAlias = Any  # a list, a numpy array, or a categorical array of pandas
 
@@ -50,7 +60,7 @@ def numbers_of(cells: Cells) -> tuple[F64, Bool]:
     import pandas as pd
 
     dtype = getattr(cells, "dtype", None)
-    if dtype is not None and dtype.kind in _TIME_KINDS:
+    if dtype is not None and (dtype.kind in _TIME_KINDS or isinstance(dtype, pd.PeriodDtype)):
         return _days(pd.Series(cells)), np.zeros(len(cells), bool)
     if dtype is not None and dtype.kind in _NUMBER_KINDS:
         numbers = pd.Series(cells).to_numpy(np.float64, na_value=np.nan)
@@ -60,15 +70,12 @@ def numbers_of(cells: Cells) -> tuple[F64, Bool]:
 
 def _numbers_of_objects(cells: Cells) -> tuple[F64, Bool]:
     """Convert texts, numbers and other objects to numbers, as `numbers_of` does."""
-    import pandas as pd
 
     numbers = _plain_numbers(cells)
     not_plain = np.flatnonzero(np.isnan(numbers))  # dates, truth values, missing and other cells
     dates = [k for k in not_plain if is_date(cells[k])]
     if dates:
-        date_texts = pd.Series([cells[k].strip() for k in dates])
-        times = pd.to_datetime(date_texts, format="ISO8601", errors="coerce", utc=True)
-        numbers[dates] = _days(times)
+        numbers[dates] = _days_of_texts([cells[k].strip() for k in dates])
     for k in not_plain:
         if isinstance(cells[k], str):
             text = cells[k].strip().lower()
@@ -93,12 +100,49 @@ def _plain_numbers(cells: Cells) -> F64:
 
 
 def _days(times: Any) -> F64:
-    """Convert a series of dates or durations to numbers of days."""
+    """Convert a series of dates, durations or periods to numbers of days, NaN for a missing one.
+
+    A period counts from its start. Dates of any year are numbers, not only those that nanoseconds
+    since 1970 can express.
+    """
     import pandas as pd
 
-    if times.dtype.kind == "M":
-        times = pd.to_datetime(times, utc=True) - pd.Timestamp(0, tz="UTC")
-    return np.asarray(times / pd.Timedelta(days=1), np.float64)
+    if isinstance(times.dtype, pd.PeriodDtype):
+        microseconds = times.array.asfreq("us", how="start").asi8
+    else:
+        if isinstance(times.dtype, pd.DatetimeTZDtype):
+            times = times.dt.tz_convert("UTC").dt.tz_localize(None)
+        values = times.to_numpy()
+        if values.dtype == object:  # Arrow's dates, and times with a zone
+            return _days_of_objects(values)
+        microseconds = values.astype(f"{values.dtype.kind}8[us]").view(np.int64)
+    days = microseconds / _MICROSECONDS
+    days[times.isna()] = np.nan
+    return np.asarray(days, np.float64)
+
+
+def _days_of_objects(times: NDArray[np.object_]) -> F64:
+    """Convert dates and durations of Python to numbers of days, NaN for any other object."""
+    days = _days_of_texts([str(getattr(time, "isoformat", str)()) for time in times])
+    for k, time in enumerate(times):
+        if isinstance(time, timedelta):
+            days[k] = time / timedelta(days=1)
+    return days
+
+
+def _days_of_texts(texts: Sequence[str]) -> F64:
+    """Convert dates of the years 1 to 9999 as texts to numbers of days, NaN for any other text."""
+    import pandas as pd
+
+    series = pd.Series(texts, dtype=object)
+    days = _days(pd.to_datetime(series, format="ISO8601", errors="coerce", utc=True))
+    # pandas reads dates in nanoseconds, which end in 2262.
+    for k in np.flatnonzero(np.isnan(days)).tolist():
+        with suppress(ValueError):
+            moment = datetime.fromisoformat(texts[k])
+            moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+            days[k] = (moment - _EPOCH) / timedelta(days=1)
+    return days
 
 
 def is_missing(cell: Any) -> bool:
@@ -108,8 +152,14 @@ def is_missing(cell: Any) -> bool:
     [True, True, True, True, False, False]
     """
     if isinstance(cell, str):
-        return cell.strip().lower() in MISSING
-    return cell is None or type(cell).__name__ in ("NaTType", "NAType") or bool(cell != cell)
+        text = cell.strip()
+        return text.lower() in MISSING or text == "NaT"
+    return cell is None or type(cell).__name__ in ("NaTType", "NAType") or _is_nan(cell)
+
+
+def _is_nan(cell: Any) -> bool:
+    """Whether a cell is a number that is NaN; lists and arrays are no numbers."""
+    return isinstance(cell, float | np.floating) and bool(cell != cell)
 
 
 def is_date(cell: Any) -> bool:
@@ -139,17 +189,19 @@ def are_dates(cells: Cells) -> bool | None:
 def date_text(days: float) -> str:
     """Write a number of days since 1970-01-01 as a date, and as a time (UTC) unless it is midnight.
 
-    Times are rounded to five minutes. A number beyond the years 1 to 9999 is written as a number.
+    Times are rounded to seconds, or to five minutes if the number is a float32, which has days
+    since 1970 to 3 minutes. A number beyond the years 1 to 9999 is written as a number.
 
     >>> date_text(2.0), date_text(2.75), date_text(1e9)
     ('1970-01-03', '1970-01-03 18:00', '1e+09')
     """
-    minutes = _MINUTES * round(days * 24 * 60 / _MINUTES)
     try:
-        moment = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(minutes=minutes)
+        unit = _FIVE_MINUTES if np.float32(days) == days else timedelta(seconds=1)
+        moment = _EPOCH + round(timedelta(days=days) / unit) * unit
     except OverflowError:
         return f"{days:.4g}"
-    return moment.replace(tzinfo=None).isoformat(" ", "minutes").removesuffix(" 00:00")
+    text = moment.replace(tzinfo=None).isoformat(" ", "seconds")
+    return text.removesuffix(" 00:00:00").removesuffix(":00")
 
 
 def is_numeric(cells: Cells) -> bool:
@@ -204,7 +256,7 @@ def word(cell: Any) -> str:
     """
     if isinstance(cell, str):
         return cell
-    if cell is None or cell != cell:  # NaN and NaT differ from themselves
+    if is_missing(cell):
         return ""
     if isinstance(cell, float | np.floating) and float(cell).is_integer():
         return str(int(cell))

@@ -10,7 +10,7 @@ import numpy as np
 from sqlalchemy import Subquery, bindparam, func, select, update
 from sqlalchemy.orm import aliased
 
-from sortnet.core import F32, I64
+from sortnet.core import F32, F64, I64
 from sortnet.errors import DataError, StoreError
 from sortnet.items import Items
 from sortnet.items.update import all_grouped, columns_of, places_of, root_of
@@ -26,7 +26,6 @@ from store.database.schema import (
     upsert,
 )
 
-FEATURE = np.dtype("<f4")  # type of a stored feature, the same on machines of any byte order
 # A statement that runs at every answer is built once, because building it takes longer than running
 # it.
 _LAST = select(func.max(ItemRow.number)).where(ItemRow.collection == bindparam("of"))
@@ -194,7 +193,7 @@ class _FittedItems:
 
     number_of_id: dict[str, int]
     feature_names: list[str]
-    features: F32
+    features: F32 | F64
     root: Path | None
 
 
@@ -223,9 +222,20 @@ def _fit_to_stored(
     return _FittedItems(number_of_id, feature_names, features, root_of(stored_root, items))
 
 
+def _features_of_bytes(stored: bytes, n_features: int) -> F32 | F64:
+    """Read the features of an item: little-endian float32, or float64 in twice as many bytes."""
+    is_double = len(stored) == 8 * n_features
+    values = np.frombuffer(stored, "<f8" if is_double and n_features else "<f4")
+    features: F32 | F64 = values.astype(values.dtype.newbyteorder("="))
+    return features
+
+
 def _items_of_rows(collection: Any, rows: Any) -> Items:
     """Make `Items` of rows; the row of the collection has the features' names and the source."""
-    features = np.frombuffer(b"".join(row.features for row in rows), FEATURE)
+    shape = len(rows), len(collection.feature_names)
+    no_features = np.empty(0, np.float32)
+    features_of_rows = [_features_of_bytes(row.features, shape[1]) for row in rows]
+    features = np.concatenate([no_features, *features_of_rows])
     contexts = tuple(row.context for row in rows)
     shown = tuple(row.shown for row in rows)
     return Items(
@@ -233,7 +243,7 @@ def _items_of_rows(collection: Any, rows: Any) -> Items:
         texts=tuple(row.text for row in rows),
         images=tuple(row.image for row in rows),
         audio=tuple(row.audio for row in rows),
-        features=features.reshape(len(rows), len(collection.feature_names)).astype(np.float32),
+        features=features.reshape(shape),
         feature_names=tuple(collection.feature_names),
         root=None if collection.root is None else Path(collection.root),
         source=collection.source,
@@ -319,12 +329,13 @@ def _rows_of_items(collection: int, items: Items, fitted: _FittedItems) -> list[
         fitted: the numbers and the features to store.
     """
     no_values = (None,) * len(items)
+    features = fitted.features.astype(fitted.features.dtype.newbyteorder("<"))
     columns = {
         "id": items.ids,
         "text": items.texts,
         "image": items.images,
         "audio": items.audio,
-        "features": [row.tobytes() for row in np.ascontiguousarray(fitted.features, FEATURE)],
+        "features": [row.tobytes() for row in np.ascontiguousarray(features)],
         "group_name": items.groups or no_values,
         "context": items.contexts or no_values,
         "shown": items.shown or no_values,

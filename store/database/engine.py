@@ -11,7 +11,7 @@ import re
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from functools import partial
@@ -23,7 +23,7 @@ from sqlalchemy.exc import ArgumentError, InterfaceError, OperationalError, SQLA
 from sqlalchemy.pool import NullPool
 
 from sortnet.errors import SortNetError, StoreError
-from sortnet.files import plain
+from sortnet.files import plain, user_folder
 from store.database.open_file import OpenFile
 
 BUSY_SECONDS = 60
@@ -79,11 +79,6 @@ class Database:
             return self
         self.close()
         return Database(self.url)
-
-    def before_reading(self, *statements: str) -> None:
-        """Run SQL statements at the start of every connection that is opened from now on."""
-        self.close()  # connections that are open already have not run the statements
-        event.listen(self.engine, "connect", partial(_run_statements, statements))
 
     @contextmanager
     def transaction(self, *, write: bool = False, durable: bool = True) -> Iterator[Connection]:
@@ -228,7 +223,8 @@ def parse_url(url: str | Path | URL | None = None) -> URL:
 
     Raises:
         StoreError: on any other URL, and on a connection string such as `host=... password=...`.
-            The message shows at most the scheme, never a password.
+            The message shows at most the scheme, never a password. Also if the user has no home
+            folder.
 
     >>> parse_url("postgresql://ann:secret@db/sortnet").drivername
     'postgresql+psycopg'
@@ -252,8 +248,16 @@ def parse_url(url: str | Path | URL | None = None) -> URL:
 
 def _default_store() -> Path | str:
     """Return the store in the variable SORTNET_STORE, or the file in the user's data folder."""
-    data_folder = os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share"
-    return os.environ.get("SORTNET_STORE") or Path(data_folder, "sortnet", "sortnet.db")
+    named_store = os.environ.get("SORTNET_STORE")
+    if named_store:
+        return named_store
+    folder = user_folder("XDG_DATA_HOME", ".local/share")
+    if folder is None:
+        raise StoreError(
+            "no home folder to keep the store in: set HOME or XDG_DATA_HOME, or name a store with "
+            "--store or SORTNET_STORE"
+        )
+    return folder / "sortnet" / "sortnet.db"
 
 
 def _parse_text(text: str) -> URL:
@@ -453,19 +457,6 @@ def _begin_reading(connection: Connection) -> None:
     """Begin a transaction in which SQLite refuses to write."""
     connection.exec_driver_sql("PRAGMA query_only = ON")
     connection.exec_driver_sql("BEGIN")
-
-
-def _run_statements(statements: Sequence[str], connection: Any, _record: Any) -> None:
-    """Run SQL statements on a new connection, and commit their changes.
-
-    Args:
-        statements: the statements.
-        connection: the connection of Python's database driver, not of SQLAlchemy.
-        _record: SQLAlchemy's record of the connection, which is not used.
-    """
-    for statement in statements:
-        connection.execute(statement)
-    connection.commit()
 
 
 def _open_file(

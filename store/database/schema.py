@@ -39,7 +39,7 @@ class RunRow(Base):
 
     `kept` is {kind, measure, figures, reason} and tells which model the folder `out` has. The
     figures are {kind: value of the measure for the model of this kind}. `kept` is NULL until the
-    run has ended, and in runs of schemas before m0011. `judge` has the options of the program or
+    run has ended. `judge` has the options of the program or
     model that the run asks, for resuming; it is NULL if the run has no judge.
     """
 
@@ -113,8 +113,6 @@ class PairRow(Base):
     `first_iteration` is the iteration that added the pair to TP or VP, or NEVER_ADDED; a resumed
     run reads it. `times` counts the iterations in which the comparator put the loser first;
     `first_wrong` and `last_wrong` are the first and the last of these iterations, or NEVER_WRONG.
-    Schemas before m0011 did not count all of this: in their rows `first_wrong` is NULL, and the
-    column of `last_wrong` has the last iteration that chose the pair, right or wrong.
 
     Each document belongs to one query, so (run, split, winner, loser) identifies a pair. Reading in
     this order gives the order of `PairSink.pairs` without a sort. `run` is no foreign key: checking
@@ -133,7 +131,7 @@ class PairRow(Base):
     first_iteration: Mapped[int]
     last_wrong: Mapped[int] = mapped_column("last_iteration")
     times: Mapped[int]
-    first_wrong: Mapped[int | None]
+    first_wrong: Mapped[int]
 
 
 class AnswerRow(Base):
@@ -189,8 +187,8 @@ class CollectionRow(Base):
 class ItemRow(Base):
     """An item of a collection, with its texts and features.
 
-    `features` are little-endian float32. `context` is a text about the item's group. `shown` is
-    {name: text} of further columns that annotators see.
+    `features` are little-endian float32, or float64 if float32 would round dates. `context` is a
+    text about the item's group. `shown` is {name: text} of further columns that annotators see.
     """
 
     __tablename__ = "items"
@@ -313,7 +311,7 @@ class LeaseRow(Base):
     are then in `LeaseItemRow`.
 
     `host`, `pid` and `process_start` describe the process that asks the question, see
-    `store.database.process`; they are NULL in leases of schemas before m0011. `batch` is the name
+    `store.database.process`. `batch` is the name
     of the batch with which the question was written to a file, else NULL.
     """
 
@@ -383,8 +381,7 @@ class LeaseItemRow(Base):
 class ServerRow(Base):
     """The process that serves a collection; `heartbeat` is in seconds since 1970.
 
-    `host`, `pid` and `process_start` describe the process, see `store.database.process`;
-    `process_start` is NULL in rows of schemas before m0013.
+    `host`, `pid` and `process_start` describe the process, see `store.database.process`.
     """
 
     __tablename__ = "servers"

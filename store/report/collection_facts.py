@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import math
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from functools import partial
@@ -12,11 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from sortnet.core import I64, Progress
+from sortnet.core import Progress
 from sortnet.files import plain
 from sortnet.items import Items
 from sortnet.items.base import words_of
-from sortnet.judges.prices import LONGEST_CURRENCY
 from sortnet.messages import cut
 from sortnet.preference import Judgement
 from sortnet.preference.annotator_agreement import agreement
@@ -29,13 +26,13 @@ from store import Collection
 from store.collections.annotator_rows import Annotator
 from store.report.labelling_pictures import draw_pictures
 from store.report.question_sizes import facts_of_sizes
+from store.service.costs import CALL_COUNTS, cost_facts, sum_up_costs
 from store.service.labelling import LabellingService
 
 TOP = 10  # number of top items if the goal of the session is not a top
 N_DOUBTS = 20  # number of pairs in doubt that are listed
 _FOR_THE_PAGE = ("rows", "pictures")  # facts that programs do not get
 _LONGEST_TEXT = 200  # characters of an item's text
-_CALL_COUNTS = ("calls", "tokens_in", "tokens_out")
 _RANKING_COLUMNS = ("rank", "score", "low", "high", "among_top", "judgements")
 
 
@@ -110,7 +107,7 @@ def _facts_of(
     counted_judgements = session.judgements()  # without excluded annotators
     all_judgements = service.judgements()
     judges = _judge_reports(service, annotators, all_judgements)
-    costs_of_rows = partial(_sum_up_costs, all_judgements)
+    costs_of_rows = partial(sum_up_costs, all_judgements)
     remaining = plain(asdict(service.remaining))
     del remaining["groups"]
     doubts = in_doubt(session.posterior, counted_judgements, N_DOUBTS)
@@ -135,9 +132,9 @@ def _facts_of(
 
 def _add_up_costs(judges: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """Add up the calls, tokens and cost of all judges."""
-    sums = {name: sum(judge[name] for judge in judges) for name in _CALL_COUNTS}
+    sums = {name: sum(judge[name] for judge in judges) for name in CALL_COUNTS}
     costs = _sum_by_currency(judge["costs"] for judge in judges)
-    return {**sums, **_cost_facts(costs)}
+    return {**sums, **cost_facts(costs)}
 
 
 def _judge_reports(
@@ -155,70 +152,11 @@ def _judge_reports(
             {
                 **plain(asdict(report)),
                 "kind": "model" if report.model else "person",
-                **_sum_up_costs(all_judgements, rows_of_judge),
+                **sum_up_costs(all_judgements, rows_of_judge),
                 "calibration": [plain(asdict(p_range)) for p_range in ranges],
             }
         )
     return judges
-
-
-def _sum_up_costs(all_judgements: Judgements, rows: I64) -> dict[str, Any]:
-    """Sum up the calls, tokens and cost of the judgements in the given rows."""
-    meta_of_row = all_judgements.texts["meta"]  # JSON, of the rows that have it
-    counts = dict.fromkeys(_CALL_COUNTS, 0)
-    costs: dict[str, float] = {}
-    for row, cost in zip(rows.tolist(), all_judgements.cost[rows].tolist(), strict=True):
-        meta = _parse_meta(meta_of_row[row]) if row in meta_of_row else {}
-        if "model" in meta:  # people and programs make no calls
-            for name, number in _call_counts(meta).items():
-                counts[name] += number
-        if not math.isnan(cost):
-            currency = str(meta.get("currency", ""))[:LONGEST_CURRENCY]
-            costs[currency] = costs.get(currency, 0.0) + cost
-    return {**counts, **_cost_facts(costs)}
-
-
-def _cost_facts(costs: dict[str, float]) -> dict[str, Any]:
-    """Return the costs by currency; with a single currency also this currency and its cost.
-
-    Args:
-        costs: the cost in each currency; an empty key means that the currency is unknown.
-    """
-    if len(costs) != 1:
-        return {"cost": None, "currency": None, "costs": costs}
-    [(currency, cost)] = costs.items()
-    return {"cost": cost, "currency": currency or None, "costs": costs}
-
-
-def _call_counts(meta: dict[str, Any]) -> dict[str, int]:
-    """Read the numbers of calls and tokens from the facts stored with a model's answer.
-
-    The number of calls is 1 if the meta has no number.
-    """
-    tokens_in = 0
-    tokens_out = 0
-    tokens = meta.get("tokens")
-    if isinstance(tokens, list) and len(tokens) == 2:
-        tokens_in, tokens_out = tokens
-    return {
-        "calls": _count_or_0(meta.get("calls", 1)),
-        "tokens_in": _count_or_0(tokens_in),
-        "tokens_out": _count_or_0(tokens_out),
-    }
-
-
-def _count_or_0(value: Any) -> int:
-    """Return the value if it is a count, a whole number of at least 0; else 0."""
-    return value if isinstance(value, int) and value >= 0 else 0
-
-
-def _parse_meta(text: str) -> dict[str, Any]:
-    """Parse the JSON facts stored with an answer; return {} if they are no JSON object."""
-    try:
-        meta = json.loads(text)
-    except (ValueError, RecursionError):
-        return {}
-    return meta if isinstance(meta, dict) else {}
 
 
 def _ranking_facts(service: LabellingService, top: int | None) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from store.report.annotator_figures import TITLES, Figure, Interval, figures_of
 from store.report.collection_facts import facts_of_criteria
 from store.report.html_page import PageFile, refuse_page_file, render_template, write_page
 from store.report.instructions import instructions_html
+from store.service.costs import amounts
 from store.service.item_ranking import TOP, page_cell
 
 _MOST_RANKING_ROWS = 100_000  # rows in the page; more rows would be tens of megabytes
@@ -149,7 +150,7 @@ def _summary(facts: dict[str, Any]) -> Iterator[tuple[str, str]]:
         tokens = facts["tokens_in"] + facts["tokens_out"]
         yield "Calls of models", f"{facts['calls']:,}, {tokens:,} tokens"
     if facts["costs"]:
-        yield "Cost", _amounts(facts["costs"])
+        yield "Cost", amounts(facts["costs"])
     remaining = facts["remaining"]
     yield "Goal", "reached" if remaining["stop"] else "not reached yet"
     if remaining["holdout_n"] >= ENOUGH_SHARED:
@@ -171,11 +172,6 @@ def _ranking_row(row: dict[str, Any], facts: dict[str, Any]) -> list[str | list[
         str(row["judgements"]),
     ]
     return [str(row["group"]), *cells] if facts["groups"] else cells
-
-
-def _amounts(costs: dict[str, float]) -> str:
-    """Write the costs in all currencies as a text, which is empty if there are no costs."""
-    return ", ".join(amount(cost, currency) for currency, cost in costs.items())
 
 
 def _size_row(size: dict[str, Any]) -> list[str]:
@@ -207,7 +203,7 @@ def _judge_row(judge: dict[str, Any]) -> list[str]:
         *map(_figure_cell, figures_of(judge)),
         f"{judge['calls']:,}" if judge["calls"] else "-",
         f"{tokens:,}" if judge["calls"] else "-",
-        _amounts(judge["costs"]) or "-",
+        amounts(judge["costs"]) or "-",
         judge["verdict"] or "-",
     ]
 

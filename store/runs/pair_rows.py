@@ -16,13 +16,9 @@ from store.runs.postgresql_pairs import COLUMNS, AddedPairs, copy_pairs, sql_of_
 # SQLite allows 32,766 variables in a statement; more rows in a statement were no faster.
 ROWS_A_STATEMENT = 2000
 DOCS_A_CHUNK = 10_000
-NOT_COUNTED = -2  # stands for NULL in `first_wrong`, which stores before m0011 did not count
 # Positions of the columns in the tables that `read_table` yields.
 _WINNER = 0
 _LOSER = 1
-_FIRST_ITERATION = 2
-_FIRST_WRONG = 3
-_LAST_WRONG = 4
 N_COLUMNS = 6
 
 INSERT = f"INSERT INTO pairs ({COLUMNS}) "
@@ -139,8 +135,7 @@ def read_table(
 
     A table has a row for each pair, and six columns: winner, loser, the iteration that added the
     pair, the first and the last iteration in which the pair was wrong, and the number of these
-    iterations. The first wrong iteration is NOT_COUNTED if an old version of SortNet stored the
-    pair.
+    iterations.
 
     Args:
         connection: an open transaction.
@@ -149,13 +144,12 @@ def read_table(
         chunk: the maximum number of rows of a table.
         conditions: conditions that all yielded pairs meet.
     """
-    first_wrong = func.coalesce(PairRow.first_wrong, NOT_COUNTED).label("first_wrong")
     first_pairs = (
         select(
             PairRow.winner,
             PairRow.loser,
             PairRow.first_iteration,
-            first_wrong,
+            PairRow.first_wrong,
             PairRow.last_wrong,
             PairRow.times,
         )
@@ -193,29 +187,6 @@ def _fetch_table(connection: Connection, pairs: Any) -> I64:
     key = packed(table[:, _WINNER], table[:, _LOSER])
     is_sorted = not np.any(np.diff(key) < 0)
     return table if is_sorted else table[np.argsort(key)]
-
-
-def without_older_counts(table: I64, *, has_mistakes_only: bool) -> I64:
-    """Fill in when pairs were first wrong, where an old store did not record it.
-
-    In such rows the first iteration with a mistake is NOT_COUNTED.
-
-    Args:
-        table: pairs, as `read_table` yields them; changed in place.
-        has_mistakes_only: whether the run added only wrong pairs to its sets of pairs, as with
-            `--pairs wrong`. Then the first mistake is from the iteration that added the pair, and
-            the recorded last mistake stays. Otherwise an old store does not tell mistakes from
-            other pairs, so the pair counts as never wrong.
-
-    Returns the table.
-    """
-    is_old = table[:, _FIRST_WRONG] == NOT_COUNTED
-    if has_mistakes_only:
-        table[is_old, _FIRST_WRONG] = table[is_old, _FIRST_ITERATION]
-    else:
-        table[is_old, _FIRST_WRONG] = NEVER_WRONG
-        table[is_old, _LAST_WRONG] = NEVER_WRONG
-    return table
 
 
 def _as_one_text(rows: Any) -> Any:

@@ -17,8 +17,7 @@ def find_data(facts: Mapping[str, Any]) -> str:
     """Return the path of data from the facts that `remembered` recorded.
 
     A relative path begins at the folder in which it was typed. If there is no such file, perhaps
-    because the folder was moved, the path begins at the current folder. Runs of version 0.3 have
-    recorded no folder.
+    because the folder was moved, the path begins at the current folder.
 
     >>> find_data({"path": "collection:essays#120", "folder": "/data"})
     'collection:essays#120'

@@ -26,7 +26,6 @@ from store.runs.pair_rows import (
     count_pairs,
     read_pairs,
     read_table,
-    without_older_counts,
 )
 from store.runs.postgresql_pairs import AddedPairs
 
@@ -80,7 +79,7 @@ class Run:
     @property
     def _strategy(self) -> str:
         """The strategy that chose the pairs to learn from, a name of `sortnet.config.PAIRS`."""
-        return str(self.config.get("pairs", "wrong"))  # version 0.1 had no other strategy
+        return str(self.config.get("pairs", "wrong"))
 
     @property
     def status(self) -> str:
@@ -324,7 +323,7 @@ class Run:
 
         The outcome of a compared pair is `right` or `wrong`. `pairs` is the number of pairs whose
         margin is at least `low` and below `high`. The first bin begins at 0, the last ends at
-        infinity. Iterations of older versions have no rows.
+        infinity.
         """
         return self._observed(frames.margins_frame)
 
@@ -358,8 +357,8 @@ class Run:
         the numbers of the same documents within the query `qid`, from 0. `first_iteration` is the
         iteration that added the pair to TP or VP, the sets of training and validation pairs; it is
         missing if no iteration did. `times` is the number of iterations in which the pair was
-        wrong, `first_wrong` and `last_wrong` are the first and the last of these iterations, which
-        are missing for runs of older versions. `attrs` has the number of `iterations`.
+        wrong, `first_wrong` and `last_wrong` are the first and the last of these iterations.
+        `attrs` has the number of `iterations`.
 
         Args:
             split: split of the pairs. If None, pairs of both splits.
@@ -444,13 +443,11 @@ class Run:
             chunk: the maximum number of pairs of a part.
             conditions: {split: conditions} that all pairs meet.
         """
-        has_mistakes_only = self._strategy == "wrong"
         with self.database.transaction() as connection:
             for split, conditions_on_split in conditions.items():
                 first_documents = self._queries[split].first
                 tables = read_table(connection, self.number, split, chunk, *conditions_on_split)
-                for stored_table in tables:
-                    table = without_older_counts(stored_table, has_mistakes_only=has_mistakes_only)
+                for table in tables:
                     yield frames.pair_columns(table, split, first_documents, codes[split])
 
     def _row(self) -> Any:

@@ -46,8 +46,6 @@ def is_before_the_end_of_training(run: Run) -> bool:
     """
     if run.phase != "training":
         return False
-    if run.versions.get("sortnet", "").startswith("0.3."):
-        return False  # version 0.3 ran a whole cycle of the rate in each iteration
     settings = {name: value for name, value in run.config.items() if name not in _NOT_SETTINGS}
     return Config.from_json(settings).divides_one_training
 

@@ -15,6 +15,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from http import HTTPStatus
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any
@@ -22,18 +23,19 @@ from typing import Any
 import numpy as np
 
 from sortnet.errors import DataError, JudgementError, LeaseError, SortNetError, StoreError
-from sortnet.files import refuse_output, write_file
+from sortnet.files import refuse_output, shown, write_file
 from sortnet.judges import LanguageModel
 from sortnet.judges.answer_cache import AnswerCache
 from sortnet.judges.answer_form import AnswerForm
-from sortnet.judges.batch_lines import AnswerLine, RequestId, answer_lines
+from sortnet.judges.batch_lines import AnswerLine, RequestId, answer_lines, is_same_model
 from sortnet.judges.estimate import CallEstimate
+from sortnet.judges.faults import Failure, Reason, failure_in
 from sortnet.judges.model_answers import CHARACTERS, Reply, parse_reply
-from sortnet.judges.model_server import TOO_LONG
 from sortnet.judges.prices import Price
 from sortnet.judges.prompts import Prompt
 from sortnet.judges.request import without_secrets
-from sortnet.judges.verdicts import Fault, Verdict, stored_meta, stored_text
+from sortnet.judges.unanswered import AnswerRecord, Unanswered
+from sortnet.judges.verdicts import Fault, Verdict, unanswered
 from sortnet.messages import note, printable
 from sortnet.preference import Question
 from sortnet.preference.goal import Goal
@@ -50,10 +52,13 @@ LARGEST_BATCH = 50_000  # most requests that providers accept in a file
 _ATTEMPTS = 5  # times to choose questions, because other processes may lease the same pairs first
 _TOGETHER = 200  # lines of answers that are stored in one transaction
 _RELEASED_TOGETHER = 10_000  # leases released in one statement: databases limit its length
-# HTTP status codes with which servers refuse a prompt that is too long.
-_STATUS_OF_TOO_LONG = (400, 413, 422)
+_LONGEST_COMMENT = 200  # characters of a server's words in a message
 _MOST_NOTES = 20  # most messages about single answers of a file
 _TOKENS_NOT_COUNTED = 0  # stands for the mean tokens of a prompt until all prompts are written
+
+
+class _AnotherModelError(SortNetError):
+    """Raised for an answer of another model than the one that a batch asks."""
 
 
 @dataclass(frozen=True)
@@ -136,6 +141,7 @@ def _describe_batch(
         price_in, price_out: prices of a million tokens in prompts and in replies.
         tokens: mean number of tokens in a prompt.
         worst: whether questions about a set ask for the worst item, too.
+        orders: 2 if each question is asked in both orders of its items, else 1.
     """
     return {
         "model": judge.model,
@@ -145,6 +151,7 @@ def _describe_batch(
         "price_out": price.price_out,
         "tokens": _TOKENS_NOT_COUNTED,
         "worst": service.study.worst,
+        "orders": 2 if judge.both_orders else 1,
     }
 
 
@@ -300,7 +307,8 @@ class BatchAnswers:
         collection: the collection that has the batches.
         goal: the goal at which labelling stops; None: the goal of the study.
         notify: called with a line about each answer that is not stored.
-        stored: number of new answers.
+        stored: number of new answers, skips included.
+        skipped: {reason: number of new skips}.
         repeated: number of answers that had been stored before.
         failed: number of requests without an answer; their questions may be asked again.
         refused: number of answers that belong to no open question of the collection.
@@ -312,11 +320,13 @@ class BatchAnswers:
     goal: Goal | None = None
     notify: Callable[[str], None] = note
     stored: int = 0
+    skipped: Counter[str] = field(default_factory=Counter)
     repeated: int = 0
     failed: int = 0
     refused: int = 0
     annotators: Counter[str] = field(default_factory=Counter)
     services: dict[str, LabellingService] = field(default_factory=dict)
+    _record: AnswerRecord = field(default_factory=AnswerRecord)
     _batches: dict[str, tuple[Batch, Collection]] = field(default_factory=dict)  # by name
     _unanswered: dict[str, set[str]] = field(default_factory=dict)  # {batch: ids of leases}
     _noted_batches: set[str] = field(default_factory=set)  # batches of other collections
@@ -412,11 +422,16 @@ class BatchAnswers:
         if batch.cancelled is not None:
             self._refuse(line, f"batch {batch.name} was cancelled")
             return
+        if id.order > batch.about.get("orders", 2):
+            self._refuse(line, f"batch {batch.name} asks in one order of the items, not in both")
+            return
         try:
             question = service.collection.question_of_batch(batch.name, id.lease)
             form = AnswerForm(len(question.items), batch.about.get("worst", False))
             verdict = _read_verdict(line, batch, form)
             is_new = _store_verdict(service, batch.annotator, id, question, verdict)
+        except _AnotherModelError as error:
+            self._refuse(line, str(error))
         except Fault as fault:
             self._count_failure(id, line, fault)
         except (LeaseError, JudgementError):
@@ -426,6 +441,25 @@ class BatchAnswers:
             )
         else:
             self._count_answer(id, line, batch.annotator, is_new=is_new)
+            if is_new:
+                self._note_verdict(service, question, verdict)
+
+    def _note_verdict(
+        self, service: LabellingService, question: Question, verdict: Verdict
+    ) -> None:
+        """Count a skip by its reason, and name an item that several of these skips are about."""
+        ids = frozenset(service.items.ids[item] for item in question.items)
+        if verdict.why is None:
+            self._record.note_answer(ids)
+            return
+        self.skipped[verdict.why.value] += 1
+        comment = verdict.comment or ""
+        for item in sorted(self._record.note_unanswered(Unanswered(ids, verdict.why, comment))):
+            self._note(f"item {item!r} got no answer: {comment[:_LONGEST_COMMENT]}")
+
+    def why_unanswered(self) -> str:
+        """Return why nearly all questions got no answer; empty if more of them got an answer."""
+        return self._record.summary_of_all()
 
     def _count_failure(self, id: RequestId, line: AnswerLine, fault: Fault) -> None:
         """Count and note a request without an answer; its question will be released."""
@@ -567,44 +601,58 @@ def _copy_of_session(service: LabellingService) -> Session:
 def _read_verdict(line: AnswerLine, batch: Batch, form: AnswerForm) -> Verdict:
     """Read the verdict in a line of answers, with its cost and the facts to store with it.
 
-    An answer without a readable verdict counts as a skip, and so does a prompt that was too long.
-    The status and the message of the server tell whether the prompt was too long.
+    An answer without a readable verdict counts as a skip, and so does a prompt that was too long or
+    refused for its content.
 
     Args:
         form: the form of the answers that the request asked for.
 
     Raises:
         Fault: if the request has no answer.
+        _AnotherModelError: if another model has answered.
     """
     about = batch.about  # see `_describe_batch` for the keys
     meta: dict[str, Any] = {"model": about["model"], "batch": batch.name, **about["facts"]}
-    is_prompt_too_long = line.status in _STATUS_OF_TOO_LONG and TOO_LONG.search(line.error)
-    if is_prompt_too_long:
-        return Verdict("skip", comment=stored_text(line.error), meta=stored_meta(meta))
+    failure = _failure_in(line)
+    if failure is not None:
+        words = line.error or without_secrets(failure.message)
+        if failure.reason in (Reason.TOO_LONG, Reason.FILTERED):
+            return unanswered(failure.reason, words, meta=meta)
+        raise Fault(f"the request failed: {words[:_LONGEST_COMMENT]}")
     reply = _read_reply(line)
-    text = without_secrets(reply.text)
+    if not is_same_model(reply.model, about["model"]):
+        raise _AnotherModelError(
+            f"an answer of the model {shown(reply.model)}, and batch {batch.name} asks "
+            f"{shown(about['model'])}"
+        )
+    reading = form.read(reply.choice)
+    reading = replace(reading, why_not=without_secrets(reading.why_not))
+    text = without_secrets(reading.text)
     tokens_in, tokens_out = _count_tokens(reply, text, about["tokens"])
     meta["tokens"] = [tokens_in, tokens_out]
     meta["calls"] = 1
     if about["structured"]:
         meta["structured"] = True
-    meta.update(form.facts(reply))
+    meta.update(form.facts(reading))
     cost = Price(about["price_in"], about["price_out"]).of(tokens_in, tokens_out)
-    facts: dict[str, Any] = {"cost": cost, "meta": stored_meta(meta)}
-    verdict = form.verdict(reply, text, facts)
-    if verdict is None:  # no answer can be read in the reply
-        return Verdict("skip", comment=stored_text(text), **facts)
-    return verdict
+    return form.verdict(reading, text, meta, {"cost": cost})
+
+
+def _failure_in(line: AnswerLine) -> Failure | None:
+    """Find the failure in a line of answers; None if the line has a reply of the model."""
+    if line.status is None:
+        # The request was not carried out. Any server's fault is told like this, and only the words
+        # can tell that it is the question's fault.
+        return failure_in(HTTPStatus.INTERNAL_SERVER_ERROR, line.error.encode())
+    return failure_in(line.status, line.body)
 
 
 def _read_reply(line: AnswerLine) -> Reply:
     """Read the model's reply in a line of answers.
 
     Raises:
-        Fault: if the request failed, or its answer has no reply.
+        Fault: if its answer has no reply.
     """
-    if line.error or line.status != 200:  # 200: the HTTP status of success
-        raise Fault(f"the request failed: {line.error}")
     try:
         return parse_reply(line.body)
     except Fault as fault:

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sortnet.errors import SortNetError, StoreError
-from sortnet.messages import note
 
 if TYPE_CHECKING:
     from sqlalchemy import URL
@@ -56,7 +55,7 @@ def open_existing(
         )
     if write:
         # An invalid value may come from the caller, not from the store, so its error stays.
-        with open_to_write(existing_url) as opened:
+        with open_store(existing_url) as opened:
             yield opened
     else:
         with (
@@ -97,19 +96,6 @@ def open_collection(
     """Open a collection of an existing store."""
     with open_existing(url, ITEMS_MAKER, write=write) as opened:
         yield opened.collection(name)
-
-
-def open_to_write(url: URL | str | None) -> Store:
-    """Open a store for writing; if its schema is upgraded, note the path of the old file's copy."""
-    from store import open_store
-
-    opened = open_store(url)
-    if opened.copy is not None:
-        note(
-            f"{opened.database.name} was upgraded to a new schema; "
-            f"copy of the old file: {opened.copy}"
-        )
-    return opened
 
 
 @contextmanager

@@ -37,7 +37,6 @@ class Installation:
         extras: a row for each optional extra: `name`, `present`, and the command to `install` it.
         store: facts about the store; a fact that is not known is None.
         is_store_writable: whether the file of the store, or its folder, can be written.
-        newest_schema: the version of the database schema that this version of SortNet writes.
         faults: a line for each fault, with the next step.
     """
 
@@ -50,7 +49,6 @@ class Installation:
     extras: Sequence[Mapping[str, Any]]
     store: Mapping[str, Any]
     is_store_writable: bool
-    newest_schema: str
     faults: Sequence[str] = field(default_factory=list)
 
 
@@ -77,7 +75,6 @@ def check_installation(
         extras=extras,
         store=facts,
         is_store_writable=is_writable,
-        newest_schema=_newest_schema(),
         faults=faults,
     )
 
@@ -166,7 +163,8 @@ def _facts_of_store(url: URL | str | None, faults: list[str]) -> tuple[dict[str,
             _add_facts_of_tables(parsed, facts)
     except (SortNetError, ImportError) as error:
         facts["problem"] = str(error)
-        faults.append(f"{error}; choose another with --store or SORTNET_STORE")
+        advice = "; choose another with --store or SORTNET_STORE"
+        faults.append(str(error) if "--store" in str(error) else f"{error}{advice}")
     return facts, is_writable
 
 
@@ -199,8 +197,8 @@ def _add_facts_of_tables(url: URL, facts: dict[str, Any]) -> None:
     """
     from sqlalchemy import func, select
 
-    from store.database import upgrade
     from store.database.engine import Database
+    from store.database.revision import checked_revision
     from store.database.schema import CollectionRow, RunRow
 
     with closing(Database(url, write=False)) as database, database.transaction() as connection:
@@ -208,16 +206,9 @@ def _add_facts_of_tables(url: URL, facts: dict[str, Any]) -> None:
         if database.dialect == "postgresql":
             size = select(func.pg_database_size(func.current_database()))
             facts["bytes"] = connection.execute(size).scalar_one()
-        facts["schema"] = upgrade.checked_revision(connection, name=database.name)
+        facts["schema"] = checked_revision(connection, name=database.name)
         if facts["schema"] is None:  # the database has no tables of SortNet yet
             return
         tables = {"runs": RunRow.__table__, "collections": CollectionRow.__table__}
         for name, table in tables.items():
             facts[name] = connection.execute(select(func.count()).select_from(table)).scalar_one()
-
-
-def _newest_schema() -> str:
-    """Return the version of the database schema that this version of SortNet writes."""
-    from store.database import upgrade
-
-    return upgrade.NEWEST

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import operator
 import secrets
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import partial
 
 import numpy as np
 
-from sortnet.errors import LeaseError, SortNetError, StudyError
+from sortnet.errors import LeaseError, SortNetError, StudyError, UnansweredError
 from sortnet.judges.asked_question import AskedQuestion, asked_question
 from sortnet.judges.connection import JudgeConnection
 from sortnet.judges.verdicts import Verdict
 from sortnet.judges.worker_pool import WorkerPool
-from sortnet.messages import ANSWERED
+from sortnet.messages import ANSWERED, count
 from sortnet.preference import Answer, Judgement, Question
 from sortnet.preference.base import HOLDOUT, ORDER_ANSWERS
 from sortnet.preference.groups import Groups
@@ -28,6 +28,7 @@ from store.service.labelling import LabellingService
 from store.service.patience import StorePatience
 
 CHECKS = (HOLDOUT, "repeat")  # strategies of the questions that check the model or the judge
+_MOST_NAMED = 3  # items that a text names
 _LEASED_TOGETHER = 5  # questions leased together for a judge in the caller's thread
 
 
@@ -39,7 +40,11 @@ class EndReason(Enum):
     BUDGET = "the budget of calls, tokens or cost is spent"
     NOTHING_LEFT = "there is no question left for the annotator"
     FAULT = "the judge failed"
+    UNANSWERED = "the judge answered nearly nothing"
     INTERRUPTED = "it was interrupted"
+
+
+_FAULTS = (EndReason.FAULT, EndReason.UNANSWERED, EndReason.INTERRUPTED)
 
 
 @dataclass(frozen=True)
@@ -51,7 +56,8 @@ class LabellingEnd:
         text: the reason in words, with numbers.
         answered: number of answered questions.
         n_preferences: number of answers that are neither `skip` nor `cant-say`.
-        failed: number of questions at which the judge failed.
+        failed: number of questions that got no answer, and may be asked again.
+        skipped: {reason: number of skips}.
     """
 
     reason: EndReason
@@ -59,11 +65,17 @@ class LabellingEnd:
     answered: int
     n_preferences: int
     failed: int
+    skipped: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def fault(self) -> str:
         """The error or interrupt that ended the labelling; empty if there was none."""
-        return self.text if self.reason in (EndReason.FAULT, EndReason.INTERRUPTED) else ""
+        return self.text if self.reason in _FAULTS else ""
+
+    @property
+    def error(self) -> type[SortNetError]:
+        """The class of the error that reports the fault."""
+        return UnansweredError if self.reason is EndReason.UNANSWERED else SortNetError
 
 
 def check_takes_sets(judge: JudgeConnection, set_size: int) -> None:
@@ -146,7 +158,9 @@ class Judging(WorkerPool[Lease]):
     def end(self) -> LabellingEnd:
         """Return how the labelling ended, after `run`."""
         reason, text = self._reason()
-        return LabellingEnd(reason, text, self.answered, self.n_preferences, self.failed)
+        return LabellingEnd(
+            reason, text, self.answered, self.n_preferences, self.failed, dict(self.skipped)
+        )
 
     def _most_open(self, n_workers: int) -> int:
         """Return the largest number of questions that are leased and not answered yet.
@@ -164,13 +178,14 @@ class Judging(WorkerPool[Lease]):
         self._patience.stop()
 
     def _next(self, most: int) -> list[Lease]:
-        """Lease up to `most` questions that no worker is answering or has failed at."""
+        """Lease up to `most` questions that no worker is answering, and that are not set aside."""
         if self.is_over:
             return []
         with self._lock:
-            excluded_ids = self._failed_at | self._open
+            excluded_ids = self._set_aside | self._open
             if self.number is not None:  # the answers to open questions will count, too
-                most = min(most, self.number - self.answered - len(self._open))
+                n_to_come = len(self._open) + len(self._kept_back)
+                most = min(most, self.number - self.answered - n_to_come)
         if most <= 0:
             return []
         # The service returns all unanswered questions of the annotator first. Open and failed
@@ -183,6 +198,20 @@ class Judging(WorkerPool[Lease]):
     def is_over(self) -> bool:
         """Whether nothing more is asked, because the judge has ended or the goal is reached."""
         return super().is_over or self.service.remaining.stop
+
+    @property
+    def _has_all(self) -> bool:
+        """Whether the goal is reached, or `number` questions are answered, skips included."""
+        n_answered = self.answered + len(self._kept_back)
+        return self.service.remaining.stop or n_answered == self.number
+
+    def _items_answered_before(self) -> set[str]:
+        """Return the ids of the items that the annotator has put in an order with others."""
+        judgements = self.service.judgements()
+        is_order = judgements.is_answer & judgements.by(self.annotator)
+        items = judgements.items(np.flatnonzero(is_order))
+        ids = self.service.items.ids
+        return {ids[item] for item in np.unique(items).tolist() if item >= 0}
 
     def _key(self, question: Lease) -> Hashable:
         """Identify a leased question by the id of its lease."""
@@ -225,7 +254,7 @@ class Judging(WorkerPool[Lease]):
         try:
             is_new = self._answer(question, judgement)
         except LeaseError as error:
-            self._failed_at.add(question.id)
+            self._set_aside.add(question.id)
             self.failed += 1
             self._notify(str(error))
             return
@@ -318,7 +347,7 @@ class Judging(WorkerPool[Lease]):
         if self._is_interrupted:
             return EndReason.INTERRUPTED, self.fault
         if self.fault:
-            return EndReason.FAULT, self.fault
+            return EndReason.UNANSWERED if self.is_unanswered else EndReason.FAULT, self.fault
         if self.answered == self.number:
             return EndReason.NUMBER, remaining.why
         why_no_more = self.judge.why_no_more()
@@ -332,7 +361,17 @@ class Judging(WorkerPool[Lease]):
         )
         if self.failed:
             why = f"{why}, but for {self.failed} that failed"
+        left_out = self.judge.record.left_out
+        if left_out:
+            why = f"{why}, but for those about {_names(left_out)}"
         return EndReason.NOTHING_LEFT, why
+
+
+def _names(items: Collection[str]) -> str:
+    """Name some items in a text; of many items only the number."""
+    if len(items) > _MOST_NAMED:
+        return count(len(items), "item")
+    return " and ".join(f"item {item!r}" for item in sorted(items))
 
 
 def _choice(judgement: Judgement) -> tuple[Answer, int | None, int | None]:

@@ -122,7 +122,8 @@ def read_judged(
     session.replay(judgements)
     progress("weighing the annotators")
     votes, weights = session.weighted()
-    queries = replace(_queries(items, votes, weights, source), describer=describer)
+    dates = (collection.settings.get("columns") or {}).get("dates") or ()
+    queries = replace(_queries(items, votes, weights, source, dates), describer=describer)
     train, vali = hold_out_documents(queries, seed=seed, as_before=as_before)
     return JudgedData(train, vali, _hash_facts(stored_items, votes))
 
@@ -167,7 +168,11 @@ def _hash(*values: Any) -> str:
 
 
 def _queries(
-    items: Items, votes: Comparisons, weights: Mapping[str, float], source: Source
+    items: Items,
+    votes: Comparisons,
+    weights: Mapping[str, float],
+    source: Source,
+    dates: Sequence[str],
 ) -> Queries:
     """Make queries with the items as documents, and the weighted votes as soft judgements.
 
@@ -177,6 +182,7 @@ def _queries(
         weights: {annotator: weight of the annotator's answers}, in the order in which
             `votes.annotator` numbers the annotators.
         source: the source of the queries, for messages.
+        dates: the names of the features that are dates.
 
     Raises:
         DataError: if there are no votes.
@@ -192,6 +198,7 @@ def _queries(
         docids=items.ids,
         feature_names=items.feature_names,
         source=str(source),
+        dates=dates,
     )
     # The weight of each vote's annotator; it is negative if the annotator mostly says the opposite.
     signed_weight = np.array([*weights.values()])[votes.annotator]

@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from sortnet.core import Progress
-from sortnet.errors import SortNetError
 from sortnet.judges.connection import JudgeConnection
 from sortnet.messages import count
 from store.service.judge_as_annotator import EndReason, Judging, LabellingEnd
@@ -231,7 +230,7 @@ def _ask(
         raise KeyboardInterrupt
     # If the judge failed at every question, nothing is left to ask. This is a failure, too.
     has_only_failed = end.reason == EndReason.NOTHING_LEFT and end.failed and not end.answered
-    if end.reason == EndReason.FAULT or has_only_failed:
+    if end.fault or has_only_failed:
         raise _failure(judging, end, is_temporary=is_temporary)
     return end
 
@@ -262,4 +261,4 @@ def _failure(judging: Judging, end: LabellingEnd, *, is_temporary: bool) -> Base
     if judging.cause is not None:
         judging.cause.add_note(f"{name}: {next_step}")
         return judging.cause
-    return SortNetError(f"{name}: {end.fault or judging.last_fault}; {next_step}")
+    return end.error(f"{name}: {end.fault or judging.last_fault}; {next_step}")

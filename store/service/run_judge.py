@@ -15,10 +15,12 @@ import numpy as np
 from sortnet.comparators import TrainableComparator
 from sortnet.core import F32, I32, I64, SPLITS, Progress, Queries, Split
 from sortnet.core.pairs import unpacked
-from sortnet.errors import DataError, SortNetError
+from sortnet.errors import DataError, SortNetError, UnansweredError
 from sortnet.items import Items
 from sortnet.judges.asked_question import AskedQuestion, asked_question
 from sortnet.judges.connection import JudgeConnection, Worker
+from sortnet.judges.faults import Reason
+from sortnet.judges.unanswered import skipped_text
 from sortnet.judges.verdicts import Verdict
 from sortnet.judges.worker_pool import WorkerPool
 from sortnet.learning.pairs_to_ask import SortedPart, answers_about_vali, select_pairs
@@ -73,6 +75,7 @@ class _Pool(WorkerPool[Question]):
         split: the part that is asked about now.
         waiting: questions that no worker has been asked yet; their items are document numbers.
         targets: {pair: probability that its first document is better} for the answered pairs.
+        is_last_attempt: whether a question that gets no answer now is not asked again.
     """
 
     run: Run
@@ -83,6 +86,7 @@ class _Pool(WorkerPool[Question]):
     split: Split = "train"
     waiting: list[Question] = field(default_factory=list)
     targets: dict[PairOfSplit, float] = field(default_factory=dict)
+    is_last_attempt: bool = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -134,6 +138,16 @@ class _Pool(WorkerPool[Question]):
             question=self.question,
             instructions=None,
         )
+
+    def _items_answered_before(self) -> set[str]:
+        """Return the ids of the documents whose order with others the judge has told."""
+        ids = self.documents[self.split].ids
+        decided = [pair for pair, target in self.targets.items() if not math.isnan(target)]
+        return {ids[doc] for split, *docs in decided if split == self.split for doc in docs}
+
+    def _is_asked_again(self, verdict: Verdict) -> bool:
+        """Whether a program or a function may do better the next time."""
+        return verdict.why is Reason.ERROR and not self.is_last_attempt
 
     def _is_fresh(self, question: Question) -> bool:
         """Whether a question is for validation, so that no cache may answer it."""
@@ -284,13 +298,20 @@ class RunJudge:
     def facts(self) -> dict[str, Any]:
         """Return the numbers of answers and failures and the cost, for JSON."""
         counts = {split: len(self._targets_of(split)) for split in SPLITS}
-        return {"answers": counts, "failed": self._n_failed, **self.judge.spent_facts()}
+        return {
+            "answers": counts,
+            "skipped": dict(self._pool.skipped),
+            "failed": self._n_failed,
+            **self.judge.spent_facts(),
+        }
 
     def text(self) -> str:
         """Return the numbers of answers and failures and the cost, in words."""
         n_train = len(self._targets_of("train"))
         n_vali = len(self._targets_of("vali"))
         phrases = [f"{n_train:,} training pairs and {n_vali:,} validation pairs"]
+        if self._pool.skipped:
+            phrases.append(skipped_text(self._pool.skipped))
         if self._n_failed:
             phrases.append(f"{self._n_failed:,} failed")
         spent = self.judge.spent_text()
@@ -334,7 +355,8 @@ class RunJudge:
         pool = self._pool
         questions = [self._question(split, low, high) for split, low, high in pairs]
         # The second round asks only the questions at which the judge failed in the first round.
-        for _ in range(ATTEMPTS):
+        for attempt in range(1, ATTEMPTS + 1):
+            pool.is_last_attempt = attempt == ATTEMPTS
             pool.queue_unanswered(split, questions)
             if pool.waiting and not pool.is_over:
                 self.judge.restart_clock()
@@ -385,7 +407,8 @@ class RunJudge:
         if cause is not None:
             cause.add_note(f"{name}: {next_step}")
             return cause
-        return SortNetError(f"{name}: {fault}; {next_step}")
+        error = UnansweredError if self._pool.is_unanswered else SortNetError
+        return error(f"{name}: {fault}; {next_step}")
 
     def _question(self, split: Split, low: int, high: int) -> Question:
         """Make the question about a pair; the seed decides which document is shown left."""

@@ -118,10 +118,10 @@ def sort(
         ignore: names of the columns that are no features.
 
     Raises:
-        SortNetError: if the items, a judge or the store cannot be used, or if a judge fails three
-            times in a row; then the message tells how many answers are kept.
-        Exception: if a function raises three times in a row, its last exception, with a note that
-            tells how many answers are kept.
+        SortNetError: if the items, a judge or the store cannot be used, or if a judge fails too
+            often; then the message tells how many answers are kept.
+        Exception: if a function raises at nine of ten questions, its last exception, with a note
+            that tells how many answers are kept.
 
     Cost: the cost of the judge, and about 10 ms for each question about a thousand items.
 
@@ -214,6 +214,10 @@ def _ask_and_rank(
         answered_in_all=n_answers,
         answered_by=_answers_by_annotator(service),
         spent=spent,
+        skipped={
+            annotator: dict(connection.record.skipped)
+            for annotator, connection in connections.items()
+        },
         seed=seed,
         goal=goal,
     )

@@ -54,6 +54,7 @@ class SortedItems:
         answered_by: {annotator: number of the annotator's answers in the collection}.
         spent: {annotator: calls, tokens and cost of the judge in this call}; empty for a judge that
             is no language model.
+        skipped: {annotator: {reason: number of skips of the judge in this call}}.
         seed: seed of the ranker's training.
         goal: the goal at which the asking was to stop; None: the goal of the collection.
     """
@@ -67,6 +68,7 @@ class SortedItems:
     answered_in_all: int
     answered_by: Mapping[str, int]
     spent: Mapping[str, Mapping[str, Any]]
+    skipped: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     seed: int = field(default=0, repr=False)
     goal: Goal | None = field(default=None, repr=False)
 
@@ -192,6 +194,7 @@ class ItemRanker:
             docids=items.ids,
             feature_names=items.feature_names,
             source=items.source,
+            origins=self.ranker.origins,
         )
 
 

@@ -21,7 +21,7 @@ from sortnet.messages import count
 from sortnet.metrics import parse_metric, per_query
 from sortnet.rankers.sortnet import Model
 from sortnet.tables.letor_writer import write_letor
-from store.service.existing_store import open_to_write
+from store import open_store
 from store.training.job import TrainingJob, checked_job
 from store.training.run_folder import Folder
 from store.training.training_run import TrainingRun, begin, store_url
@@ -128,7 +128,7 @@ def run_demo(
     _refuse_other_model(folder)
     watcher.progress("starting")
     url, recorded_url = store_url(store, None)
-    with open_to_write(url) as opened, folder.held():
+    with open_store(url) as opened, folder.held():
         fold = digits_fold(seed, times=TIMES)
         job = _demo_job(fold, seed, max_iter)
         # An interrupted demo is not resumed but run again, so `again` is the demo's own command.

@@ -106,7 +106,9 @@ def documents_of(part: Queries, path: str, train: Queries) -> Items:
     qids = part.qids[part.query_of_docs()].tolist()
     ids = _ids_of_documents(part)
     if part.roles is None:  # LETOR text, which numbers its features from 1
-        feature_names = tuple(str(number + 1) for number in range(part.n_features))
+        feature_names = part.feature_names
+        if feature_names is None:
+            feature_names = tuple(str(number + 1) for number in range(part.n_features))
         return _items_without_content(
             tuple(ids), part.features, feature_names, source=part.source, groups=tuple(qids)
         )
@@ -116,7 +118,7 @@ def documents_of(part: Queries, path: str, train: Queries) -> Items:
     feature_names = (part.feature_names or ())[:n_columns]
     roles = replace(_shown_roles(rows, part, train), features=feature_names)
     groups = None if part.roles.group is None else qids
-    return items_of(rows, roles, ids, groups, part.features[:, :n_columns])
+    return items_of(rows, roles, ids, groups, part.exact_features()[:, :n_columns])
 
 
 def _ids_of_documents(part: Queries) -> list[str]:

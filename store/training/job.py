@@ -16,10 +16,10 @@ from sortnet.comparators import make_comparator
 from sortnet.config import Config
 from sortnet.core import F32, I32, I64, NamedColumns, Progress, Queries
 from sortnet.core.named_columns import UNNAMED
-from sortnet.data import fingerprint, read_fold, read_queries
+from sortnet.data import fingerprint, read_fold
 from sortnet.data.divide import held_out
 from sortnet.data.parts import ByHash, facts_of, ids_in_two_parts, is_part, read_divided
-from sortnet.data.read import file_of
+from sortnet.data.read import file_of, read_parts
 from sortnet.errors import DataError, SortNetError
 from sortnet.files import check_fields
 from sortnet.metrics import Metric, check_can_choose, evaluate
@@ -254,18 +254,12 @@ class _FileReader:
 
     def job_of_two_files(self, train_path: str, vali_path: str) -> TrainingJob:
         """Read the files of the training and the validation part, and check them."""
-        self.progress(f"reading {train_path}")
-        train = read_queries(train_path, **self._options)
-        self.progress(f"reading {vali_path}")
-        vali = read_queries(
-            vali_path,
-            n_features=train.n_features,
-            labelled=not self.is_asked,
-            cache=self.cache,
-            like=train,
-        )
+        self.progress(f"reading {train_path} and {vali_path}")
+        fold = read_parts(Path(train_path), Path(vali_path), **self._options)
         self.progress("checking the data")
-        return checked_job(train, vali, self.config, _facts_of_file, is_asked=self.is_asked)
+        return checked_job(
+            fold.train, fold.vali, self.config, _facts_of_file, is_asked=self.is_asked
+        )
 
     def job_of_one_path(self, path: str) -> TrainingJob:
         """Read one file or pattern, which is divided into parts, or a folder with a file each."""
@@ -276,8 +270,8 @@ class _FileReader:
     def _job_of_folder(self, path: str) -> TrainingJob:
         """Read the files of the training and the validation part in a folder."""
         self.progress(f"reading {path}")
-        fold = read_fold(path, with_test=False, **self._options)
-        test_file = file_of(Path(path), "test")  # is not read here, but by `sortnet evaluate`
+        fold = read_fold(path, **self._options)
+        test_file = file_of(Path(path), "test")
         test = None if test_file is None else str(test_file)
         self.progress("checking the data")
         return checked_job(

@@ -27,18 +27,19 @@ from sortnet.rankers.model_folder import read_bytes
 
 FORMAT_VERSION = 1
 _RUN = "sortnet-run"
+Phase = Literal["choosing", "training", "done"]
 _RUN_FIELDS: dict[str, Any] = {
     **dict.fromkeys(("run", "store", "command", "settings_sha256"), str),
     "threads": int,
     **dict.fromkeys(("asked", "config", "data"), dict),
+    "phase": Phase,
+    "trials": list,
 }
-Phase = Literal["choosing", "training", "done"]
 CHOOSING, TRAINING, DONE = get_args(Phase)
 # {kind of judge: value of `judged_by` in run.json}. The values of programs and models are the names
 # of their options in version 0.4.
 JUDGED_BY = {"program": "--judge", "language model": "--model", "function": "function"}
 _ORIGIN_FIELDS = {"path": str, "folder": str, "run": str | None, "weights_sha256": str}
-_PHASE_FIELDS = {"phase": Phase, "trials": list}
 
 
 class Folder:
@@ -83,8 +84,7 @@ class Folder:
             return None
         record = parse_document(read_bytes(path), path, _RUN, (FORMAT_VERSION,), _RUN_FIELDS)
         _check_record(record, path)
-        # Version 0.3 recorded no phase: it wrote the record after it had chosen the settings.
-        return {"phase": TRAINING, "trials": [], **record}
+        return record
 
     def write_run(self, record: Mapping[str, Any]) -> None:
         """Write the record of the run, with a hash of its settings."""
@@ -131,8 +131,6 @@ def _check_record(record: Mapping[str, Any], path: Path) -> None:
         raise ModelError(f"{path}: threads cannot be {record['threads']}")
     if record.get("judged_by") not in (None, *JUDGED_BY.values()):
         raise ModelError(f"{path}: judged_by cannot be {shown(record['judged_by'])}")
-    if "phase" in record:
-        check_fields(record, _PHASE_FIELDS, path)
     if "from" in record:
         check_fields(record, {"from": dict}, path)
         check_fields(record["from"], _ORIGIN_FIELDS, path)
@@ -143,9 +141,7 @@ def _check_record(record: Mapping[str, Any], path: Path) -> None:
 
 def _settings_sha256(record: Mapping[str, Any]) -> str:
     """Hash a record's requested and chosen settings, its trials, and the model to begin with."""
-    settings = [record["asked"], record["config"]]
-    if "phase" in record:
-        settings += [record["phase"], record["trials"]]
+    settings = [record[name] for name in ("asked", "config", "phase", "trials")]
     if "from" in record:
         settings.append(record["from"])
     return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()

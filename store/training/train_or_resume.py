@@ -22,8 +22,7 @@ from sortnet.messages import note
 from sortnet.rankers.from_model import settings_from_model
 from sortnet.rankers.sortnet import ALONE
 from sortnet.threads import set_threads
-from store import Store
-from store.service.existing_store import open_to_write
+from store import Store, open_store
 from store.training.asked_judge import NOBODY, AskedJudge
 from store.training.documents import AskedDocuments
 from store.training.job import TrainingJob, columns_of, paths_to_resume, read_job
@@ -125,8 +124,8 @@ def train(
 
     Raises:
         SortNetError: for data or settings that cannot be used, or a folder that has a model. Also
-            if the judge fails three times in a row; the message tells how many answers are kept.
-        Exception: the error of a judge that is a function, if it raises three times in a row. A
+            if the judge fails too often; the message tells how many answers are kept.
+        Exception: the error of a judge that is a function, if it raises too often. A
             note of the error tells how many answers are kept.
 
     >>> import tempfile
@@ -372,7 +371,7 @@ def _run_first_process(
     if record is not None:
         refuse_changes(prepared.job, record, prepared.folder)
     watcher.progress(f"opening the store {prepared.store}")
-    with open_to_write(prepared.url) as store, prepared.folder.held():
+    with open_store(prepared.url) as store, prepared.folder.held():
         begun = _begin(prepared, options, command, store, clear=clear)
         asking = options.judge.asking(
             share_run(begun, options.group),

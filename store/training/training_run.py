@@ -261,22 +261,13 @@ def _with_saved_state(
     again: str | None,
     origin: Origin | None,
 ) -> TrainingRun:
-    """Resume a run whose settings are chosen, from the state in its folder if there is one.
-
-    Raises:
-        SortNetError: if the run was begun by an old version, and is not finished.
-    """
+    """Resume a run whose settings are chosen, from the state in its folder if there is one."""
     config = Config.from_json(record["config"])
     state: State | None = None
     if folder.state.exists():
         state_bytes = read_bytes(folder.state)
         state = parse_state(folder, job, config, state_bytes, origin)
     training = TrainingRun(job, config, folder, run, state, again=again, origin=origin)
-    if "budget" not in record and not training.finished:
-        raise SortNetError(
-            f"the run in {folder} was begun by version 0.3 or before, which trained otherwise: "
-            "start it again with --overwrite"
-        )
     return training
 
 

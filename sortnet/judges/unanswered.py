@@ -1,0 +1,154 @@
+"""Keep a record of the questions that a judge leaves unanswered: their reasons and their items."""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from sortnet.judges.faults import Reason
+from sortnet.messages import count, cut
+
+RECENT = 10  # the last questions, of which ...
+MOST_UNANSWERED = 9  # ... so many without an answer end the asking
+_LEAST_IN_COMMON = 2  # questions without an answer that have an item in common
+_LONGEST = 120  # characters of a judge's words
+_ADVICE = {
+    Reason.TOO_LONG: "shorten the items, or ask another model",
+    Reason.FILTERED: "ask another model, or by another prompt",
+    Reason.REFUSED: "ask by another request, or by another prompt",
+    Reason.UNREADABLE: "give a larger max_tokens, structured, or another prompt",
+    Reason.ERROR: "mend the judge",
+}
+
+
+class Unanswered(NamedTuple):
+    """A question that got no answer.
+
+    Attributes:
+        items: ids of its items.
+        why: the reason.
+        comment: the judge's words.
+    """
+
+    items: frozenset[str]
+    why: Reason
+    comment: str
+
+
+@dataclass
+class AnswerRecord:
+    """Record of the questions to a judge, from which it follows whose fault missing answers are.
+
+    If an item is in two questions without an answer, and in no question with an answer, the item
+    is left out. If nine of the last ten questions got no answer, the judge is not asked any more.
+    The caller must hold a lock.
+
+    Attributes:
+        answered_items: ids of the items about which the judge has answered a question.
+        n_answered: number of questions that were answered.
+        skipped: {reason: number of skips that are stored}.
+
+    >>> record = AnswerRecord()
+    >>> record.note_answer({"b", "c"})
+    >>> for other in "bc":
+    ...     record.note_unanswered(Unanswered(frozenset({"a", other}), Reason.FILTERED, "flagged"))
+    set()
+    {'a'}
+    >>> record.left_out, record.why_no_more()
+    ({'a'}, '')
+    """
+
+    answered_items: set[str] = field(default_factory=set)
+    n_answered: int = 0
+    skipped: Counter[str] = field(default_factory=Counter)
+    _left_out: set[str] = field(default_factory=set)
+    _unanswered: list[Unanswered] = field(default_factory=list)
+    # The last questions; None stands for a question that was answered.
+    _recent: deque[Unanswered | None] = field(default_factory=lambda: deque(maxlen=RECENT))
+
+    @property
+    def left_out(self) -> set[str]:
+        """Ids of the items about which the judge is not asked."""
+        return self._left_out - self.answered_items
+
+    def note_answer(self, items: Iterable[str]) -> None:
+        """Note that the judge has answered a question about items."""
+        self.answered_items.update(items)
+        self.n_answered += 1
+        self._recent.append(None)
+
+    def note_unanswered(self, question: Unanswered, *, is_final: bool = True) -> set[str]:
+        """Note a question that got no answer; return the items that are left out from now on.
+
+        A question that is asked again, and is not final, blames no item.
+        """
+        self._recent.append(question)
+        if not is_final:
+            return set()
+        self._unanswered.append(question)
+        suspects = question.items - self.answered_items - self._left_out
+        new = {item for item in suspects if self._is_common(item)}
+        self._left_out |= new
+        return new
+
+    def _is_common(self, item: str) -> bool:
+        """Whether several different questions without an answer have an item in common.
+
+        A question about an item that is left out already tells nothing about its other items.
+        """
+        questions = {
+            question.items
+            for question in self._unanswered
+            if item in question.items and question.items.isdisjoint(self.left_out)
+        }
+        return len(questions) >= _LEAST_IN_COMMON
+
+    def explains(self, questions: Iterable[Collection[str]]) -> bool:
+        """Whether the items of questions explain why the questions got no answer.
+
+        The judge has then answered about other items, and each question has an item about which the
+        judge has never answered.
+        """
+        if not self.answered_items:
+            return False
+        return all(not self.answered_items.issuperset(items) for items in questions)
+
+    def why_no_more(self) -> str:
+        """Return why the judge is not asked any more; empty while it answers often enough."""
+        n_unanswered = sum(question is not None for question in self._recent)
+        return self.summary() if n_unanswered >= MOST_UNANSWERED else ""
+
+    def summary(self) -> str:
+        """Describe the last questions without an answer: their number, commonest reason, advice."""
+        unanswered = [question for question in self._recent if question is not None]
+        return _summary(unanswered, f"the last {count(len(self._recent), 'question')}")
+
+    def summary_of_all(self) -> str:
+        """Describe all questions without an answer; empty unless they are nine of ten questions."""
+        n_unanswered = len(self._unanswered)
+        n_asked = n_unanswered + self.n_answered
+        if n_unanswered < MOST_UNANSWERED or n_unanswered * RECENT < n_asked * MOST_UNANSWERED:
+            return ""
+        return _summary(self._unanswered, count(n_asked, "question"))
+
+
+def _summary(unanswered: Sequence[Unanswered], asked: str) -> str:
+    """Describe questions without an answer: their number, their commonest reason, and advice."""
+    ((why, _),) = Counter(question.why for question in unanswered).most_common(1)
+    comment = next(question.comment for question in reversed(unanswered) if question.why is why)
+    return (
+        f"failed at {len(unanswered)} of {asked}, most often {why.value}: "
+        f"{cut(comment, _LONGEST)}; {_ADVICE[why]}"
+    )
+
+
+def skipped_text(n_skipped: Mapping[str, int]) -> str:
+    """Describe the number of skips, and each reason with its number.
+
+    >>> skipped_text({"filtered": 2, "by the judge": 1})
+    '3 skipped (2 filtered, 1 by the judge)'
+    """
+    reasons = ", ".join(f"{number} {reason}" for reason, number in n_skipped.items())
+    return f"{sum(n_skipped.values())} skipped ({reasons})"

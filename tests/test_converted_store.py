@@ -1,0 +1,218 @@
+"""A store of version 0.4 is converted to a new store, which says the same of its collections."""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+from contextlib import closing
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cli_helpers import done, fault, invoke
+from old_version import EXPECTED, unpacked
+from result_helpers import notes_of, value_of
+from sqlalchemy import MetaData, create_engine, event, insert, select, text
+
+from sortnet.errors import StoreError
+from store import open_store
+from store.database.conversion import convert
+
+COLLECTIONS: dict[str, dict[str, Any]] = EXPECTED["collections"]
+ASKED = [name for name, facts in COLLECTIONS.items() if "ranking" in facts]
+OLD = "store.sqlite"
+TABLES = ("collections", "items", "allowed_pairs", "annotators", "judgements", "judgement_items",
+          "decisions", "batches", "leases", "lease_items")  # fmt: skip
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder that 0.4.0 wrote as the working folder; commands take the new store."""
+    written = unpacked(tmp_path)
+    monkeypatch.chdir(written)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("SORTNET_STORE", "new.db")
+    return written
+
+
+@pytest.fixture
+def new(folder: Path, url: str, monkeypatch: pytest.MonkeyPatch) -> str:
+    """URL of a store that was converted, in either database."""
+    if url.startswith("sqlite"):
+        url = "new.db"
+    monkeypatch.setenv("SORTNET_STORE", url)
+    convert(OLD, url)
+    return url
+
+
+def printed(*args: object) -> Any:
+    return value_of(done(*args, "--json"))
+
+
+def same(found: Any, expected: Any) -> None:
+    """Check that rows are the same, but for rounding and further columns."""
+    assert type(found) is type(expected) or {type(found), type(expected)} <= {int, float}
+    if isinstance(expected, dict):
+        for key, value in expected.items():
+            same(found[key], value)
+    elif isinstance(expected, list):
+        assert len(found) == len(expected)
+        for one, other in zip(found, expected, strict=True):
+            same(one, other)
+    elif isinstance(expected, float):
+        assert found == pytest.approx(expected, rel=1e-3, abs=1e-3)
+    else:
+        assert found == expected
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ASKED)
+def test_commands_say_of_a_collection_what_0_4_said(new: str, name: str) -> None:
+    expected = COLLECTIONS[name]
+    same(printed("ranking", name), expected["ranking"])
+    same(printed("annotators", "list", name), expected["annotators"])
+    same(printed("annotators", "agreement", name), expected["agreement"])
+    same(printed("judgements", "list", name, "--limit", 1000), expected["judgements"])
+    same(printed("ask", name), expected["asked"])
+
+
+def test_decisions_links_leases_and_batches_are_brought(new: str) -> None:
+    with open_store(new, write=False) as store:
+        for name, expected in COLLECTIONS.items():
+            collection = store.collection(name)
+            decisions = [asdict(decision) for decision in collection.decisions()]
+            assert decisions == expected["decisions"]
+            assert (collection.settings, collection.seed) == (
+                expected["settings"],
+                expected["seed"],
+            )
+            tokens = {each.name: each.token for each in collection.annotators()}
+            assert tokens == expected["tokens"]
+            if name not in ASKED:
+                continue
+            batches = [
+                [batch.name, batch.annotator, batch.n_open, batch.cancelled is None]
+                for batch in collection.batches()
+            ]
+            assert batches == expected["batches"]
+            of_batches = [lease for lease in expected["leases"] if lease[2] is not None]
+            leases = [
+                [lease.annotator, list(lease.question.items), lease.batch]
+                for lease in collection.leases()
+            ]
+            assert [lease for lease in leases if lease[2] is not None] == of_batches
+        study = store.collection("essays").study()
+        assert sorted(study.gold_pairs()) == [(3, 0), (4, 1)]
+        assert ([*study.excluded], study.quotas, [*study.retired]) == (["eve"], {"ben": 50}, [23])
+
+
+def test_new_rows_are_numbered_after_the_converted_rows(new: str) -> None:
+    with open_store(new) as store:
+        collection = store.collection("essays")
+        numbers = collection.judgements().number
+        judgement = collection.judgements()[-1]
+        (undo,) = collection.append([judgement.undo()])
+        assert undo.number == numbers[-1] + 1
+        assert collection.annotator("zoe").name == "zoe"
+        with store.database.transaction(write=True) as connection:
+            added = connection.execute(text("SELECT max(number) FROM annotators")).scalar_one()
+        assert added == EXPECTED["tables"]["annotators"] + 1
+
+
+def test_the_old_store_is_only_read_and_all_of_its_rows_are_counted(folder: Path) -> None:
+    before = Path(OLD).read_bytes()
+    result = invoke("doctor", "--convert", OLD, "new.db", "--json")
+    assert result.exit_code == 0
+    value, counts = value_of(result.stdout, "converted"), EXPECTED["tables"]
+    assert value["brought"] == {
+        "collections": counts["collections"] - 2,
+        "criteria": 2,
+        **{name: counts[name] for name in ("items", "annotators", "judgements", "decisions")},
+        "batches": 2,
+    }
+    runs = f"runs are not converted: store {OLD} keeps {counts['runs']} runs"
+    assert value["runs_not_converted"] == counts["runs"] and notes_of(result.stdout) == [runs]
+    assert Path(OLD).read_bytes() == before
+    assert not list(folder.glob(f"{OLD}-*"))
+    with closing(sqlite3.connect("new.db")) as connection:
+        for name in TABLES:
+            (n,) = connection.execute(f"SELECT count(*) FROM {name}").fetchone()
+            assert n == counts[name], name
+        assert connection.execute("SELECT count(*) FROM runs").fetchone() == (0,)
+    assert Path("new.db").stat().st_mode & 0o777 == 0o600
+    shown = done("doctor", "--convert", OLD, "other.db")
+    assert f"{counts['items']} items" in shown
+
+
+def test_a_store_that_cannot_be_converted_is_refused_and_leaves_no_new_store(folder: Path) -> None:
+    done("doctor", "--convert", OLD, "new.db")
+    files = {path: path.read_bytes() for path in folder.iterdir() if path.is_file()}
+    Path("dangling").symlink_to("nowhere")
+    for old, new, reason in (
+        (OLD, "new.db", "store new.db exists already"),
+        (OLD, OLD, f"store {OLD} exists already"),
+        (OLD, "photos", "store photos exists already"),
+        (OLD, "dangling", "store dangling exists already"),
+        (OLD, "no/new.db", "cannot make it: No such file"),
+        ("new.db", "newer.db", "only stores of version 0.4 (m0015) are converted"),
+        ("missing.db", "newer.db", "store missing.db: no such file"),
+        ("essays.csv", "newer.db", "not a database"),
+    ):
+        assert reason in fault("doctor", "--convert", old, new)
+    assert "leave out --store" in fault("doctor", "--convert", OLD, "x.db", "--store", "y.db")
+    assert {path: path.read_bytes() for path in folder.iterdir() if path.is_file()} == files
+
+
+def test_a_damaged_store_leaves_no_new_store(folder: Path) -> None:
+    with closing(sqlite3.connect(OLD)) as connection:
+        connection.execute("UPDATE judgements SET annotator = 999 WHERE number = 1")
+        connection.commit()
+    assert "FOREIGN KEY" in fault("doctor", "--convert", OLD, "new.db")
+    assert not list(folder.glob("new.db*"))
+
+
+@pytest.mark.postgresql
+def test_a_store_of_0_4_on_postgresql_is_converted(folder: Path, postgresql_url: str) -> None:
+    put_on_server(postgresql_url)
+    with pytest.raises(StoreError, match="has a store already"):
+        convert(OLD, postgresql_url)
+    converted = convert(postgresql_url, "new.db")
+    assert {name: converted.rows[name] for name in TABLES} == {
+        name: EXPECTED["tables"][name] for name in TABLES
+    }
+    same(
+        printed("judgements", "list", "fours", "--limit", 1000), COLLECTIONS["fours"]["judgements"]
+    )
+
+
+def put_on_server(url: str) -> None:
+    """Put the tables of the old store, as they lie in the file, into an empty database."""
+    tables = MetaData()
+
+    @event.listens_for(tables, "column_reflect")
+    def _generic(inspector: object, table: object, column: dict[str, Any]) -> None:
+        column["type"] = column["type"].as_generic()
+
+    file, server = create_engine(f"sqlite:///{OLD}"), create_engine(url)
+    with file.connect() as reading, server.begin() as writing:
+        tables.reflect(reading)
+        for table in tables.sorted_tables:
+            table.indexes.clear()  # the condition of an index is not read back
+        tables.create_all(writing)
+        for table in tables.sorted_tables:
+            rows = [dict(row) for row in reading.execute(select(table)).mappings()]
+            if rows:
+                writing.execute(insert(table), rows)
+    file.dispose()
+    server.dispose()
+
+
+def test_a_store_of_0_4_is_refused_until_it_is_converted(folder: Path) -> None:
+    shutil.copy(OLD, "copy.db")
+    for command in (("runs",), ("items", "list"), ("ranking", "wines")):
+        message = fault(*command, "--store", "copy.db")
+        assert "(schema 'm0015')" in message and "sortnet doctor --convert OLD NEW" in message
+    found = value_of(invoke("doctor", "--json", "--store", "copy.db").stdout, "installation")
+    assert "sortnet doctor --convert OLD NEW" in found["faults"][0]
+    assert Path("copy.db").read_bytes() == Path(OLD).read_bytes()

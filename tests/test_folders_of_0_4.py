@@ -1,0 +1,94 @@
+"""Model folders that version 0.4.0 wrote give the scores that it gave."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from old_version import ARCHIVE, EXPECTED, unpacked
+from optional_extras import needs
+
+from sortnet import SortNetRanker, load_ranker, read_queries
+from sortnet.comparators import DirectRanker
+from sortnet.rankers.registry import KINDS, VARIANTS, name_of
+
+SCORES: dict[str, dict[str, Any]] = EXPECTED["scores"]
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return unpacked(tmp_path_factory.mktemp("written"))
+
+
+@pytest.fixture(autouse=True)
+def _in_folder(written: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(written)
+
+
+def assert_close(values: Any, expected: list[float]) -> None:
+    np.testing.assert_allclose(values, expected, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", [name for name in SCORES if not name.startswith("estimators/")])
+def test_a_model_folder_gives_the_scores_and_the_order_that_it_gave(name: str) -> None:
+    expected = SCORES[name]
+    if "library" in json.loads(Path(name, "model.json").read_text())["config"]:
+        needs("xgboost" if name.endswith("xgboost") else "lightgbm")
+    ranker = load_ranker(name)
+    data = expected["data"]
+    queries = read_queries(data, n_features=ranker.n_features, labelled=False, like=ranker)
+    first = np.arange(queries.n_docs - 1)
+    first = first[queries.query_of_docs()[first] == queries.query_of_docs()[first + 1]]
+    assert_close(ranker.scores(queries), expected["scores"])
+    assert_close(ranker.real_scores(queries), expected["real_scores"])
+    assert_close(ranker.margins(queries, first, first + 1), expected["margins"])
+    assert ranker.order(queries).tolist() == expected["order"]
+
+
+def test_there_is_a_folder_of_every_kind_of_ranker_and_variant() -> None:
+    kinds = [name for name in (*KINDS, *VARIANTS) if f"models/{name}" in SCORES]
+    assert len(kinds) == 26
+    assert [name_of(load_ranker(f"models/{kind}").config) for kind in kinds] == kinds
+
+
+def own(n_columns: int, seed: int) -> DirectRanker:
+    return DirectRanker(n_columns, feature_part=torch.nn.Linear(n_columns, 2), seed=seed)
+
+
+@pytest.mark.parametrize("name", ["categories", "own", "texts"])
+def test_a_folder_of_the_estimator_predicts_as_it_did(name: str) -> None:
+    frame = pd.read_csv("shop/train.csv").drop(columns="label")
+    frame["size"] = pd.Categorical(frame["size"], ["small", "medium", "large"], ordered=True)
+    frame["made"] = pd.to_datetime(frame["made"])
+    columns = {"categories": frame.drop(columns="text"), "own": frame[["qid", "price"]]}
+    X = columns.get(name, frame)
+    ranker = SortNetRanker.load(f"estimators/{name}", comparator=own if name == "own" else None)
+    expected = SCORES[f"estimators/{name}"]
+    assert ranker.predict(X).tolist() == expected["places"]
+    assert_close(ranker.predict(X, kind="score"), expected["real_scores"])
+    assert_close(ranker.feature_importances_, expected["importances"])
+
+
+def test_a_folder_of_an_older_format_is_refused_in_one_line(tmp_path: Path) -> None:
+    document = json.loads(Path("models/numbers/model.json").read_text())
+    for changes, reason in (
+        ({"format_version": 1}, "format version 1, this SortNet reads 3: "),
+        ({"kind": None}, "kind"),
+        ({"config": {**document["config"], "warm_start": True}}, "warm_start"),
+    ):
+        (tmp_path / "model.json").write_text(json.dumps({**document, **changes}))
+        (weights,) = Path("models/numbers").glob("weights-*")
+        (tmp_path / weights.name).write_bytes(weights.read_bytes())
+        with pytest.raises(Exception, match=reason) as refused:
+            load_ranker(tmp_path)
+        assert str(refused.value).startswith(f"{tmp_path}/model.json: ")
+        assert str(refused.value).isprintable()
+
+
+def test_the_archive_is_small() -> None:
+    assert ARCHIVE.stat().st_size < 1_500_000
