@@ -121,8 +121,9 @@ class SessionRanking:
         # The lock is not held from here on, so that no question waits for the computations.
         distance = progress(state.posterior, self._groups, self._goal, seed=self._seed)
         if distance.reached:
-            to_check = max(ENOUGH_CHECKS - state.check.n, 0) * _QUESTIONS_PER_CHECK
-            expected = Left(to_check, to_check, to_check, suffices=to_check <= state.n_free)
+            wanted = max(ENOUGH_CHECKS - state.check.n, 0) * _QUESTIONS_PER_CHECK
+            to_check = min(wanted, state.n_free)
+            expected = Left(to_check, to_check, to_check, suffices=wanted <= state.n_free)
         else:
             expected = questions_left(
                 state.posterior,

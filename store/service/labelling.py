@@ -30,6 +30,7 @@ SESSION_SETTINGS = ("strategy", "holdout", "repeats")
 # After a fit in a thread, no further fit starts for this multiple of the fit's duration, so that
 # answers have the processor.
 _PAUSE_FACTOR = 2.0
+_LONGEST_WAIT = 2.0  # seconds that an annotator at a terminal waits for a fit to few items
 _MOST_UNFITTED = 20  # most answers that a machine may give before the next fit, in small sessions
 
 
@@ -344,6 +345,17 @@ class LabellingService:
                 # The thread is a daemon: a process that ends need not wait for an unfinished fit.
                 self._fitting = threading.Thread(target=self._try_fit, daemon=True)
                 self._fitting.start()
+
+    def catch_up(self) -> None:
+        """Do what `update` does, and wait a moment for a fit to few items.
+
+        So the distance from the goal that an annotator sees includes the answer just given, unless
+        the collection is large.
+        """
+        is_quick = self.session.quick
+        self.update(pause=not is_quick)
+        if is_quick and self._fitting is not None:
+            self._fitting.join(_LONGEST_WAIT)
 
     def keep_up(self, *, side_by_side: bool = False) -> None:
         """Fit the model while a machine answers, and wait for the fit if it falls behind.
