@@ -463,12 +463,10 @@ def about_models(n_models: int, is_measured: bool) -> str:
     """
     if is_measured or not n_models:
         return ""
-    if n_models > 1:
-        return (
-            "only models have answered: they are taken to share errors as large as those by which "
-            "they differ, people's answers or gold pairs would measure them"
-        )
-    return "only a model has answered: what it is wrong about throughout is not in the intervals"
+    return (
+        "only models have answered: models can be wrong together, which is not in the intervals; "
+        "30 answers of people show it"
+    )
 
 
 def whether_to_stop(
