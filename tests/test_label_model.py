@@ -325,6 +325,14 @@ def test_nothing_is_sent_for_an_estimate_or_a_prompt():
     assert "<A>\ntext number 0\n</A>" in shown
 
 
+def test_before_any_answer_an_estimate_is_that_of_every_item_once():
+    command = ("label", "t", "--model", "judge", "--server", "http://localhost:1", "--estimate")
+    once, further = done(*command).splitlines()
+    assert once.startswith(f"every item once: about {N // 2} calls, ")
+    assert further.startswith("each further 100 questions: about 100 calls, ")
+    assert value_of(done(*command, "--json"))["pairs"] == N // 2
+
+
 @pytest.mark.slow
 def test_kill_9_and_again_asks_no_pair_twice_and_loses_no_answer():
     model = made(seconds=0.02)

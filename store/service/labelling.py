@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections.abc import Sequence
@@ -318,6 +319,19 @@ class LabellingService:
             number_before = self.last_number
             self._read_changes()
             return self.last_number - number_before
+
+    @property
+    def questions_expected(self) -> int | None:
+        """The number of questions that are left; None if it is not known.
+
+        Before any answer it is the number of questions that ask about every item once.
+        """
+        if self.remaining.stop:
+            return 0
+        if self.session.n_votes:
+            return self.remaining.questions
+        n_asked_about = len(self.items) - len(self.study.retired)
+        return math.ceil(n_asked_about / self.session.set_size)
 
     @property
     def is_fitted(self) -> bool:
