@@ -31,7 +31,7 @@ SESSION_SETTINGS = ("strategy", "holdout", "repeats")
 # After a fit in a thread, no further fit starts for this multiple of the fit's duration, so that
 # answers have the processor.
 _PAUSE_FACTOR = 2.0
-_LONGEST_WAIT = 2.0  # seconds that an annotator at a terminal waits for a fit to few items
+_LONGEST_WAIT = 2.0  # seconds that an annotator waits for a fit to few items
 _MOST_UNFITTED = 20  # most answers that a machine may give before the next fit, in small sessions
 
 
@@ -382,6 +382,9 @@ class LabellingService:
                 twice as many unfitted answers.
         """
         session = self.session
+        if session.quick:
+            self.catch_up()  # so that a judge stops as soon as the goal is reached
+            return
         most_unfitted = _most_unfitted(session)
         most_before_waiting = 2 * most_unfitted if side_by_side else most_unfitted
         # Pauses between fits leave the processor to the answers. Several threads answer so fast
