@@ -97,14 +97,6 @@ def test_an_annotator_has_one_vote_per_pair():
     assert agreement(said).shared_pairs == 1
 
 
-def test_cycles_are_counted_among_triples_whose_pairs_were_all_answered():
-    circle = [(0, 1), (1, 2), (2, 0)]
-    line = [(3, 4), (4, 5), (3, 5)]
-    said = [Judgement("ana", a, b, "left", number=k + 1) for k, (a, b) in enumerate(circle + line)]
-    found = agreement(said)
-    assert (found.cycles, found.triples) == (0.5, 2)
-
-
 def test_what_was_undone_counts_as_undone_only():
     said = [
         Judgement("ana", 0, 1, "left", number=1),

@@ -46,7 +46,7 @@ def test_judgements_are_listed_with_what_became_of_them():
     assert [row["number"] for row in rows] == [1, 2, 3]
     assert [row["undone"] for row in rows] == [True, False, False]
     assert [row["undoes"] for row in rows] == [None, None, 1]
-    assert rows[0]["milliseconds"] == 1250 and rows[0]["strategy"] == "bald"
+    assert rows[0]["milliseconds"] == 1250 and rows[0]["strategy"] == "informative"
     assert rows[0]["at"].endswith("+00:00") and rows[1]["at"] is None
 
 

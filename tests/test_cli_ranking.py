@@ -5,7 +5,6 @@ from __future__ import annotations
 from io import StringIO
 from pathlib import Path
 
-import numpy as np
 import pandas as pd
 import pytest
 from cli_helpers import done, fault, invoke
@@ -13,7 +12,6 @@ from collection_helpers import made_items
 from result_helpers import notes_of, value_of
 
 from sortnet.preference import Judgement
-from sortnet.preference.study import Decision
 from store import open_store
 from store.service.labelling import LabellingService
 
@@ -92,25 +90,6 @@ def test_far_from_the_goal_one_line_says_what_is_left_and_more_is_behind_an_opti
     (line,) = invoke("ranking", "new").stderr.splitlines()
     assert line.startswith("3 items, 2 answers by 1 person; ") and "1 question left" in line
     assert len(line.split()) <= 32
-
-
-def test_who_made_the_ranking_less_sure_is_named_in_the_line():
-    rng = np.random.default_rng(0)
-    with open_store("s.db") as store:
-        collection = store.add_items("eight", made_items(8, d=0))
-        pairs = [(i, j) for i in range(8) for j in range(i)]
-        answers = [Judgement(who, i, j, "left") for i, j in pairs for who in ("ana", "ben")]
-        sides = rng.permutation([True, False] * 14).tolist()
-        answers += [
-            Judgement("eve", *((i, j) if turned else (j, i)), "left")
-            for (i, j), turned in zip(pairs, sides, strict=True)
-        ]
-        collection.append(answers)
-    (line,) = invoke("ranking", "eight").stderr.splitlines()
-    assert line.endswith("; eve's answers made it less sure: sortnet annotators eight")
-    with open_store("s.db") as store:
-        store.collection("eight").decide(Decision("exclude", "eve"))
-    assert "less sure" not in invoke("ranking", "eight").stderr
 
 
 def test_csv_can_be_read_again_and_json_is_one_document():

@@ -298,7 +298,7 @@ def test_a_fast_program_waits_for_the_model_and_the_end_counts_every_answer():
     (facts,) = value_of(done(*typed, "--judge", program(GOOD)))
     with open_store("s.db") as store:
         service = LabellingService(store.collection("many"))
-    # How many are left is forecast at moments that depend on the speed of the fits.
+    # How many are left is estimated at moments that depend on the speed of the fits.
     assert facts["in_all"] == len(service.session.judgements()) == 100
     assert facts["enough"] == service.session.remaining().stop
     models = [judgement.model for judgement in service.session.judgements()]

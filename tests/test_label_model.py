@@ -27,7 +27,6 @@ from sortnet.judges.model_answers import parse_reply
 from sortnet.judges.prices import Price
 from sortnet.judges.prompts import Prompt
 from sortnet.judges.verdicts import Fault
-from sortnet.preference.likelihood import genuine
 from store import open_store
 
 KEY = "s3cret-of-a-server"
@@ -326,6 +325,14 @@ def test_nothing_is_sent_for_an_estimate_or_a_prompt():
     assert "<A>\ntext number 0\n</A>" in shown
 
 
+def test_before_any_answer_an_estimate_is_that_of_every_item_once():
+    command = ("label", "t", "--model", "judge", "--server", "http://localhost:1", "--estimate")
+    once, further = done(*command).splitlines()
+    assert once.startswith(f"every item once: about {N // 2} calls, ")
+    assert further.startswith("each further 100 questions: about 100 calls, ")
+    assert value_of(done(*command, "--json"))["pairs"] == N // 2
+
+
 @pytest.mark.slow
 def test_kill_9_and_again_asks_no_pair_twice_and_loses_no_answer():
     model = made(seconds=0.02)
@@ -428,14 +435,6 @@ def test_an_answer_is_read_or_a_fault():
                 b'{"choices": [{"message": 3}]}'):  # fmt: skip
         with pytest.raises(Fault):
             parse_reply(raw)
-
-
-def test_a_soft_answer_counts_as_its_share_of_both_words():
-    z, tie = np.array([-1.0, 0.3, 2.0]), 0.2
-    soft = genuine(z, np.full(3, 0.7), tie)
-    left, right = genuine(z, np.ones(3), tie), genuine(z, np.zeros(3), tie)
-    for k in range(3):
-        np.testing.assert_allclose(soft[k], 0.7 * left[k] + 0.3 * right[k])
 
 
 def test_spending_is_counted_told_with_its_rate_and_ends():

@@ -327,7 +327,7 @@ def test_who_wants_to_go_on_behind_the_goal_is_told_once(service):
     front = Front(ask)
     service.settle()
     front.wants_more = lambda why: reasons.append(why) or len(reasons) < 9
-    service.update = lambda: setattr(service, "remaining", replace(service.remaining, stop=True))
+    service.catch_up = lambda: setattr(service, "remaining", replace(service.remaining, stop=True))
     Asking(service, "ana").run(front, 3)
     assert (len(asked), len(reasons)) == (3, 1)
     front.wants_more = lambda why: False

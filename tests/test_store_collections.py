@@ -208,7 +208,7 @@ def test_an_unknown_annotator_is_not_made_where_none_shall_be(collection: Collec
 
 def test_judgements_come_back_whole_with_numbers_from_one(collection: Collection) -> None:
     whole = said(
-        "bo", 4, 2, answer="tie", milliseconds=2**40, strategy="merge", probability=0.1,
+        "bo", 4, 2, answer="tie", milliseconds=2**40, strategy="informative", probability=0.1,
         model=3, at=1234567890.123456,
     )  # fmt: skip
     stored = collection.append([said("ana", 0, 1), whole])

@@ -43,7 +43,7 @@ def rows(store: Store, statement: str) -> list[Any]:
 
 def test_a_lease_carries_the_question_and_a_secret(collection: Collection) -> None:
     (lease,) = collection.lease("ana", [question(4, 1)], 60)
-    asked = Question(4, 1, strategy="bald", probability=0.25, model=7)
+    asked = Question(4, 1, strategy="informative", probability=0.25, model=7)
     assert (lease.question, lease.question.pair, lease.expires) == (asked, (1, 4), 1060.0)
     assert len(lease.id) >= 20 and lease.id.isascii()
     assert collection.leases("ana") == [lease]
@@ -56,7 +56,7 @@ def test_an_answer_becomes_a_judgement_and_frees_the_pair(
     (lease,) = collection.lease("ana", [question(4, 1)], 60)
     clock.now = 1009.5
     judgement = answer_lease(collection, lease, "ana", "right", 850)
-    facts = {"strategy": "bald", "probability": 0.25, "model": 7, "number": 1, "at": 1009.5}
+    facts = {"strategy": "informative", "probability": 0.25, "model": 7, "number": 1, "at": 1009.5}
     assert judgement == Judgement("ana", 4, 1, "right", 850, **facts)
     assert collection.judgements() == [judgement]
     assert live_pairs(collection) == set() and collection.leases("ana") == []

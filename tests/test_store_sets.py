@@ -55,7 +55,7 @@ def answers(draw: st.DrawFn) -> Judgement:
     asked = (left, right, *further)
     facts: dict[str, Any] = {
         "milliseconds": draw(st.none() | st.integers(0, 2**53 - 1)),
-        "strategy": draw(st.sampled_from(["bald", "random", "given"])),
+        "strategy": draw(st.sampled_from(["informative", "random", "given"])),
         "probability": draw(st.floats(0, 1)),
         "at": draw(st.none() | st.floats(0, 2**33)),
         "comment": draw(st.none() | st.sampled_from(["", "why, so", "=1+1", "ü\n"])),

@@ -81,11 +81,9 @@ def agreement(name: str, store: str | None, as_json: bool) -> None:
     """Measure how much the annotators of the collection NAME agree, from the answers alone.
 
     Prints Krippendorff's alpha (nominal, ties are a third answer; each annotator's first answer
-    counts) with the number of pairs that two annotators or more have answered, the share of
-    repeated answers that are the same as before, and the share of cycles (a over b over c over a)
-    among the triples of items whose pairs are all decided, with the number of triples. If items
-    have groups, the same is printed for each group, the lowest alpha first. Excluded annotators do
-    not count.
+    counts) with the number of pairs that two annotators or more have answered, and the share of
+    repeated answers that are the same as before. If items have groups, the same is printed for
+    each group, the lowest alpha first. Excluded annotators do not count.
 
     Annotators disagree more on pairs of close items, which are asked more often, so alpha is lower
     than on random pairs; `sortnet annotators` shows the expected agreement of each annotator.

@@ -12,18 +12,8 @@ if TYPE_CHECKING:
 
 
 def short_status(service: LabellingService) -> str:
-    """Tell the distance to the goal; name an annotator who made the ranking less sure.
-
-    Cost: the cost of `Session.widened_by`.
-    """
-    status = service.remaining.why
-    annotator = service.session.widened_by()
-    if annotator is None:
-        return status
-    name = shlex.quote(service.collection.name)
-    return (
-        f"{status}; {printable(annotator)}'s answers made it less sure: sortnet annotators {name}"
-    )
+    """Tell the distance to the goal."""
+    return service.remaining.why
 
 
 def answers_in_words(service: LabellingService) -> str:

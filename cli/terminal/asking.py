@@ -170,7 +170,7 @@ class Asking:
             self.quit = self.ask(front, leases[0]) == QUIT
             if self.quit:
                 break
-            self.service.update()
+            self.service.catch_up()
             if self._is_at_goal() and not is_goal_announced:
                 is_goal_announced = True
                 if not front.wants_more(self.service.remaining.why):

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from cli.console import progress, say
-from cli.judges.estimates import SAMPLE, show_estimate, show_prompt
+from cli.judges.estimates import SAMPLE, show_estimate, show_first_estimate, show_prompt
 from cli.judges.judge_options import judge_from_options
 from cli.terminal.asking import Asker, Asking
 from cli.terminal.signals import ended_by_signals
@@ -176,7 +176,9 @@ def show_prompt_or_estimate(
     with closing(LabellingService(first_criterion, goal=until)) as service, progress() as status:
         status("fitting the answers so far")
         service.settle()
-        remaining = service.remaining
+        is_unasked = not service.session.n_votes
+        n_questions = service.questions_expected
+        likely_range = service.remaining.likely_range
         examples = example_questions(service, n_examples)
     if options["show_prompt"]:
         show_prompt(Prompt(model.prompt), examples[0], as_json=as_json)
@@ -184,6 +186,9 @@ def show_prompt_or_estimate(
     if number is not None:
         show_estimate(model, number, examples, as_json=as_json)
         return
-    if remaining.questions is None:
+    if n_questions is None:
         raise SortNetError("--estimate: the number of questions left is not known: give --number")
-    show_estimate(model, remaining.questions, examples, remaining.likely_range, as_json=as_json)
+    if is_unasked:
+        show_first_estimate(model, n_questions, examples, as_json=as_json)
+        return
+    show_estimate(model, n_questions, examples, likely_range, as_json=as_json)

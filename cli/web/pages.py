@@ -94,7 +94,7 @@ class Pages:
             goal is reached; and `why`, the reason that the page shows if it has no questions.
         """
         # `is_fitted` is read first: in the other order, a first fit that ends in between would make
-        # a forecast from before the fit look valid.
+        # the distance from before the fit look valid.
         is_fitted = all(service.is_fitted for service in self.services)
         remaining = [service.remaining for service in self.services]
         is_goal_reached = is_fitted and all(criterion.stop for criterion in remaining)

@@ -19,7 +19,6 @@ from cli.web.guard import Guard, Names
 from cli.web.pages import Pages, People, pages_of
 from cli.web.server import keep_up_to_date, make_server
 from sortnet.errors import SortNetError
-from sortnet.preference.fit_process import FitProcess
 from store import Collection, Store
 from store.collections.server_claim import ServerClaim
 
@@ -142,12 +141,10 @@ def _site(stack: ExitStack, collection: Collection, options: ServerOptions) -> t
     The annotators in the options get links.
 
     Args:
-        stack: closes the pages and their fit process when the stack is closed.
+        stack: closes the pages when the stack is closed.
     """
-    fit_process = stack.enter_context(closing(FitProcess()))
     pages = pages_of(
         collection,
-        call=fit_process,
         together=options.together,
         lease_seconds=options.lease,
         record=True,

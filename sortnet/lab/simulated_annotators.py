@@ -24,15 +24,14 @@ from sortnet.lab.asking_sorts import (
     setwise_heapsort,
 )
 from sortnet.lab.summaries import group_means
+from sortnet.preference.answers import Answers
 from sortnet.preference.base import MOST_ITEMS, Judgement
 from sortnet.preference.design import design
 from sortnet.preference.goal import WRONG, Goal
-from sortnet.preference.history import History
+from sortnet.preference.hyperparameters import choose
 from sortnet.preference.judgement_table import Judgements
-from sortnet.preference.laplace import fit
-from sortnet.preference.session import Session
-from sortnet.preference.strategies import STRATEGIES
-from sortnet.preference.vote_arrays import Votes
+from sortnet.preference.model import Annotators, Columns, Prior, fit
+from sortnet.preference.session import STRATEGIES, Session
 from sortnet.threads import one_blas_thread
 
 if TYPE_CHECKING:
@@ -305,7 +304,7 @@ def _run(
         if len(judgements) not in budgets:
             continue
         # For a fair comparison the same model is fitted to the answers of each strategy.
-        scores = fit(features, _votes(judgements, n), 1).posterior.scores
+        scores = _scores(judgements, features)
         result = Result(
             strategy,
             repetition,
@@ -370,11 +369,13 @@ def _answer(items: tuple[int, ...], scores: F64, rng: np.random.Generator) -> Ju
     return Judgement(ANNOTATOR, left, right, "best", further=tuple(further), best=best, worst=worst)
 
 
-def _votes(judgements: Sequence[Judgement], n: int) -> Votes:
-    """Convert answers about n items to votes of one annotator."""
-    history = History(n)
-    history.add(Judgements.of(judgements))
-    return history.votes(len(judgements))
+def _scores(judgements: Sequence[Judgement], features: F64) -> F64:
+    """Fit the scores of items to all answers, as if by one annotator."""
+    table = Judgements.of(judgements)
+    answers = Answers.of_table(table, np.arange(len(table)))
+    annotators = Annotators.average(1)
+    prior, annotators, _ = choose(answers, Prior(Columns(features)), None, annotators, seed=0)
+    return fit(answers, prior, annotators, seed=0).scores
 
 
 def _next_items(

@@ -2,38 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sortnet.core import F64, I64, Bool
-from sortnet.core.pairs import packed
+from sortnet.core import F64, I64
 from sortnet.preference.base import TARGETS, Judgement
 from sortnet.preference.judgement_table import Judgements
 from sortnet.preference.shared_votes import SharedVotes
 
 ENOUGH_SHARED = 20  # a share of fewer pairs or answers says nothing
-_MOST_TRIPLES = 200_000  # triples that are checked for cycles
-_MOST_PATHS = 20_000_000  # paths that are looked at; a path is two pairs with an item in common
-_PATHS_AT_ONCE = 1_000_000
 
 
 @dataclass(frozen=True)
 class Agreement:
-    """The agreement of annotators with each other, with themselves, and with any order.
+    """The agreement of annotators with each other and with themselves.
 
     Attributes:
         krippendorff_alpha: Krippendorff's nominal alpha over the pairs that two or more annotators
             answered; 1 is perfect, 0 is chance. None if there are no such pairs, or if all answers
             are the same.
         shared_pairs: number of pairs that two or more annotators answered.
-        cycles: share of cyclic triples among the triples of items whose three pairs are decided;
-            None without such triples.
-        triples: number of triples that were checked for cycles.
         consistency: share of repeated answers that are the same as the annotator's first answer,
             ties left out; None without repeated answers.
         repeats: number of repeated answers.
@@ -41,8 +32,6 @@ class Agreement:
 
     krippendorff_alpha: float | None
     shared_pairs: int
-    cycles: float | None
-    triples: int
     consistency: float | None
     repeats: int
 
@@ -53,11 +42,9 @@ def agreement(judgements: Iterable[Judgement]) -> Agreement:
     Krippendorff's alpha is over all pairs, the hold-out included. It is lower than over random
     pairs alone, because annotators disagree more on pairs of close items, which sessions ask about.
     Each pair counts in both orders of its items, because neither item is the first by nature. The
-    pairs that follow from an answer about a set count for one answer together. Cycles are looked
-    for in answers about pairs only, because one answer about a set contains no cycle.
+    pairs that follow from an answer about a set count for one answer together.
 
-    Cost: a sort of the judgements, and a look at 200,000 triples and at 20,000,000 paths of two
-    pairs at most.
+    Cost: a sort of the judgements.
 
     >>> judgements = [Judgement("ana", 0, 1, "left"), Judgement("ben", 1, 0, "right")]
     >>> agreement(judgements).shared_pairs
@@ -66,13 +53,10 @@ def agreement(judgements: Iterable[Judgement]) -> Agreement:
     table = Judgements.of(judgements)
     votes = SharedVotes.of(table, sets=True)
     n_annotators = np.bincount(votes.pair[votes.first])
-    n_cyclic, n_triples = _count_cycles(SharedVotes.of(table))
     consistency, n_repeats = _consistency(votes)
     return Agreement(
         krippendorff_alpha=_alpha_of_pairs(votes),
         shared_pairs=int((n_annotators > 1).sum()),
-        cycles=n_cyclic / n_triples if n_triples else None,
-        triples=n_triples,
         consistency=consistency,
         repeats=round(n_repeats),
     )
@@ -255,178 +239,3 @@ def first_better(judgement: Judgement) -> float:
     """Return 1 if a judgement on a pair prefers the lower item number, 0 if not, ½ for a tie."""
     target = TARGETS[judgement.answer]
     return target if judgement.left < judgement.right else 1 - target
-
-
-def _count_cycles(votes: SharedVotes) -> tuple[int, int]:
-    """Count cyclic triples of items; the majority of the answers decides each pair.
-
-    Returns:
-        The number of cyclic triples, and the number of all triples that were checked.
-    """
-    majorities = _majorities(votes)
-    low_wins = majorities.low_wins
-    n_cyclic = 0
-    n_triples = 0
-    for ab, bc, ac in triples_of(majorities.low, majorities.high, _MOST_TRIPLES):
-        n_cyclic += int(cyclic(low_wins[ab], low_wins[bc], low_wins[ac]).sum())
-        n_triples += len(ab)
-    return n_cyclic, n_triples
-
-
-def cyclic(ab: Bool, bc: Bool, ac: Bool) -> Bool:
-    """Whether a, b and c are preferred in a circle: a to b, b to c and c to a, or the reverse.
-
-    Args:
-        ab, bc, ac: (t,) whether the first item of the pair is preferred, in each triple.
-    """
-    is_chain = ab == bc  # a, b and c are preferred in this order, or in the reverse order
-    is_cyclic: Bool = is_chain & (bc != ac)
-    return is_cyclic
-
-
-def triples_of(low: I64, high: I64, most: int) -> Iterator[tuple[I64, I64, I64]]:
-    """Find triples of items a < b < c whose three pairs are all in a list of pairs.
-
-    A path is two pairs (a, b) and (b, c). A path is a triple if the pair (a, c) is in the list,
-    too. Paths are numbered in the order of their pairs (a, b), then of their pairs (b, c).
-
-    Args:
-        low, high: (p,) the items of each pair, the lower number first. Pairs with the same low item
-            must follow each other.
-        most: the largest number of triples.
-
-    Yields:
-        For a block of triples, the indices of the pairs (a, b), (b, c) and (a, c).
-
-    Cost: a look at each path, up to 20,000,000 paths.
-    """
-    # The pair (a, c) is looked up by its key: both item numbers, packed into one number.
-    keys = packed(low, high)
-    by_key = np.argsort(keys)
-    n_left = most
-    for ab, bc in _paths(low, high):
-        ac = _find_keys(packed(low[ab], high[bc]), keys, by_key)
-        triples = np.flatnonzero(ac >= 0)[:n_left]
-        yield ab[triples], bc[triples], ac[triples]
-        n_left -= len(triples)
-        if not n_left:
-            return
-
-
-def _find_keys(wanted: I64, keys: I64, by_key: I64) -> I64:
-    """Find the index of each wanted key in an array of keys; -1 for a key that is not there.
-
-    Args:
-        wanted: (m,) the wanted keys.
-        keys: (p,) the keys to search, at least one.
-        by_key: (p,) the indices that sort the keys.
-    """
-    rank = np.searchsorted(keys, wanted, sorter=by_key)
-    index = by_key[np.minimum(rank, len(keys) - 1)]  # a key above all keys has the rank p
-    return np.where(keys[index] == wanted, index, -1)
-
-
-def _paths(low: I64, high: I64) -> Iterator[tuple[I64, I64]]:
-    """Find the paths in a list of pairs: two pairs (a, b) and (b, c), with items a < b < c.
-
-    The order of the paths and the arguments are those of `triples_of`.
-
-    Yields:
-        For a block of about a million paths, the indices of the pairs (a, b) and (b, c).
-    """
-    n_next, first_next = _next_pairs(low, high)
-    for begin, end in _blocks_of_pairs(n_next):
-        n_paths = n_next[begin:end]
-        ab = np.repeat(np.arange(begin, end), n_paths)
-        # The paths that begin with the same pair (a, b) follow each other. They are numbered by k
-        # from 0, and path k continues with the k-th of the pairs (b, c).
-        first_path_of_pair = np.cumsum(n_paths) - n_paths
-        k = np.arange(len(ab)) - np.repeat(first_path_of_pair, n_paths)
-        yield ab, first_next[ab] + k
-
-
-def _blocks_of_pairs(n_paths: I64) -> Iterator[tuple[int, int]]:
-    """Divide a list of pairs into blocks, so that about a million paths begin in each block.
-
-    A path is two pairs (a, b) and (b, c) with an item in common; it begins with the first pair.
-
-    Pairs after the first 20,000,000 paths are left out.
-
-    Args:
-        n_paths: (p,) the number of paths that begin with each pair.
-
-    Yields:
-        For each block, the index of its first pair, and the index after its last pair.
-    """
-    n_followed = min(int(n_paths.sum()), _MOST_PATHS)
-    first_path_of_block = [*range(0, n_followed, _PATHS_AT_ONCE), n_followed]
-    # Path k, counted from 0, begins with the first pair whose running count of paths is above k.
-    running_count = np.cumsum(n_paths)
-    first_pair_of_block = np.searchsorted(running_count, first_path_of_block, side="right")
-    return pairwise(first_pair_of_block.tolist())
-
-
-def _next_pairs(low: I64, high: I64) -> tuple[I64, I64]:
-    """Find for each pair (a, b) the pairs (b, c), which follow each other in the list.
-
-    Args:
-        low, high: (p,) the items of each pair, see `triples_of`.
-
-    Returns:
-        (p,) the number of pairs (b, c), and (p,) the index of the first such pair, which means
-        nothing if the number is 0.
-    """
-    # The items are numbered again without gaps, so that arrays can have a value for each item.
-    items, numbers = np.unique(np.concatenate((low, high)), return_inverse=True)
-    low_number, high_number = np.split(numbers, 2)
-    # For each item, the number of pairs that begin with it, and the index of the first such pair.
-    n_pairs_from = np.bincount(low_number, minlength=len(items))
-    first_pair_from = np.zeros(len(items), np.int64)
-    # The indices are written from last to first, so that the first index of an item remains.
-    first_pair_from[low_number[::-1]] = np.arange(len(low))[::-1]
-    return n_pairs_from[high_number], first_pair_from[high_number]
-
-
-class _Majorities(NamedTuple):
-    """The pairs for which a majority of the answers prefers the same item.
-
-    Attributes:
-        low, high: (p,) the items of each pair, the lower number first. Pairs with the same low item
-            follow each other, as `triples_of` needs it.
-        low_wins: (p,) whether the majority prefers the item with the lower number.
-    """
-
-    low: I64
-    high: I64
-    low_wins: Bool
-
-
-def _majorities(votes: SharedVotes) -> _Majorities:
-    """List the pairs of which most answers prefer the same item, the oldest pair first.
-
-    But pairs with the same lower item follow the oldest of these pairs directly.
-    """
-    n_low, n_high, _ = counted(votes.pair, votes.better).T
-    balance = n_low - n_high  # above 0 if most answers prefer the item with the lower number
-    decided_pairs = np.flatnonzero(balance)
-    low = votes.low[votes.starts[decided_pairs]]
-    oldest_row = votes.oldest()[decided_pairs]
-    pairs = decided_pairs[_order_by_age(low, oldest_row)]
-    starts = votes.starts[pairs]
-    return _Majorities(votes.low[starts], votes.high[starts], low_wins=balance[pairs] > 0)
-
-
-def _order_by_age(low: I64, oldest_row: I64) -> I64:
-    """Order pairs so that pairs with the same lower item follow each other, the oldest first.
-
-    Args:
-        low: (p,) the lower item of each pair.
-        oldest_row: (p,) the row of the oldest answer to each pair.
-
-    Returns:
-        (p,) the indices of the pairs in this order. The lower item with the oldest answer is first.
-    """
-    low_items, number_of_low = np.unique(low, return_inverse=True)
-    oldest_row_of_low = np.full(len(low_items), oldest_row.max(initial=0))
-    np.minimum.at(oldest_row_of_low, number_of_low, oldest_row)
-    return np.lexsort((oldest_row, oldest_row_of_low[number_of_low]))

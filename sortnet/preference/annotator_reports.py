@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -11,14 +11,14 @@ from scipy.special import betaincinv, ndtr, ndtri
 
 from sortnet.core import F64, I64, Bool
 from sortnet.preference.annotator_agreement import counted
+from sortnet.preference.answers import Answers
 from sortnet.preference.base import ANSWERS, Judgement
+from sortnet.preference.hyperparameters import measured_annotator
 from sortnet.preference.intervals import LEVEL
 from sortnet.preference.judgement_table import Judgements
-from sortnet.preference.posterior import Posterior
-from sortnet.preference.reliability import Annotators, AnswerGaps, reliabilities
+from sortnet.preference.model import Posterior
 from sortnet.preference.shared_votes import SharedVotes
 from sortnet.preference.study import Study
-from sortnet.preference.vote_arrays import Votes
 
 FEW = 20  # with fewer answers there is no verdict on an annotator
 TOO_FAST = 0.7  # seconds: whoever answers half of the questions faster can hardly have read them
@@ -346,7 +346,7 @@ def _probabilities(
     if np.isnan(p).all():
         return ""
     kind = study.probabilities.get(name, "share")
-    if kind == "measurement" and number is not None and posterior.annotators.scale[number] == 0:
+    if kind == "measurement" and number is not None and posterior.annotators.in_words[number]:
         return "words"  # the fit found that the measurements say nothing
     return kind
 
@@ -409,44 +409,11 @@ def _reliability_and_bias(
     """
     if not len(rows):
         return None, None
-    annotators = posterior.annotators
-    if number is None:
-        newest_rows = rows[-_MOST_ANSWERS:]
-        annotators = _estimate_annotator(posterior, _votes_of_one(table, newest_rows))
-        number = 0
-    reliability = _with_normal_interval(
-        annotators.reliability[number], annotators.reliability_sd[number]
-    )
-    side_bias = _with_normal_interval(annotators.side[number], annotators.side_sd[number])
+    answers = Answers.of_table(table, rows[-_MOST_ANSWERS:])
+    measured = measured_annotator(answers, posterior, number)
+    reliability = Measured(measured.value, measured.low, measured.high)
+    side_bias = _with_normal_interval(measured.bias, measured.bias_sd)
     return reliability, side_bias
-
-
-def _estimate_annotator(posterior: Posterior, votes: Votes) -> Annotators:
-    """Estimate an annotator's reliability and side bias, given the posterior of the scores.
-
-    Args:
-        posterior: posterior of the scores, which lacks the annotator.
-        votes: votes of the annotator, who has number 0.
-
-    Returns:
-        The parameters of one annotator.
-    """
-    mean, variance = posterior.difference(votes.left, votes.right)
-    gaps = AnswerGaps.of_person(mean, variance)
-    return reliabilities(Annotators.average(1), gaps, votes, posterior.tie, posterior.ties)
-
-
-def _votes_of_one(table: Judgements, rows: I64) -> Votes:
-    """Convert the answers in the given rows to votes of one annotator, who has number 0."""
-    is_set = table.is_set[rows]
-    pair_rows = rows[~is_set]
-    votes_of_pairs = Votes.of_one(
-        table.left[pair_rows], table.right[pair_rows], table.targets(pair_rows)
-    )
-    if not is_set.any():
-        return votes_of_pairs
-    votes = votes_of_pairs.with_sets(table, rows[is_set])
-    return replace(votes, annotator=np.zeros(len(votes), np.int64))
 
 
 def _with_normal_interval(mean: float, sd: float) -> Measured:

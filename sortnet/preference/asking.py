@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
+from itertools import combinations
 from typing import NamedTuple, TypeAlias
 from zlib import crc32
 
@@ -10,13 +11,12 @@ import numpy as np
 
 from sortnet.core.pairs import key_of
 from sortnet.preference.askable_pairs import AskablePairs
-from sortnet.preference.base import HOLDOUT, Judgement, Pair, Question, unordered_pair
+from sortnet.preference.base import HOLDOUT, Judgement, Pair, Question
 from sortnet.preference.fitting import SessionFitting
+from sortnet.preference.goal import Goal
 from sortnet.preference.groups import Groups
 from sortnet.preference.history import History
-from sortnet.preference.judgement_table import UNDO, Judgements
-from sortnet.preference.set_choice import are_free, grown_set, random_set
-from sortnet.preference.strategies import Free, MergePass, Strategy, View, random_pair
+from sortnet.preference.rule import Beliefs, Free, openness
 from sortnet.preference.study import Study
 
 _SHARED = 0.5  # share of hold-out questions about pairs that another annotator has answered
@@ -64,7 +64,8 @@ class SessionAsking:
         groups: the groups of the items.
         pairs: the pairs that may be asked.
         study: has the gold pairs, the share of gold questions, and the overlap.
-        strategies: strategies that are tried in turn, until one returns a pair.
+        goal: the goal of the session.
+        strategy: `default`, or `random` for random pairs.
         seed: seed of all random choices.
         holdout: share of hold-out questions.
         repeats: share of repeated questions.
@@ -77,22 +78,23 @@ class SessionAsking:
         groups: Groups,
         pairs: AskablePairs,
         study: Study,
-        strategies: tuple[Strategy, ...],
+        goal: Goal,
         *,
+        strategy: str,
         seed: int,
         holdout: float,
         repeats: float,
     ) -> None:
-        """Start without a merge sort, and compute which choosers are tried for a question."""
+        """Compute which choosers are tried for a question."""
         self._history = history
         self._fitting = fitting
         self._groups = groups
         self._pairs = pairs
         self._study = study
-        self._strategies = strategies
+        self._goal = goal
+        self._strategy = strategy
         self._seed = seed
         self._n_asked = 0
-        self._merge: MergePass | None = None  # None: to be built when a strategy needs it
         self._shares = self._table_of_shares(holdout, repeats, study.gold_rate)
 
     def _table_of_shares(
@@ -150,14 +152,6 @@ class SessionAsking:
                     return question
         return None
 
-    def record(self, new: Judgements) -> None:
-        """Let the merge sort continue with new events, which are in the history already."""
-        if (new.answer == UNDO).any():
-            self._merge = None  # a merge sort cannot take back a comparison
-        elif self._merge is not None:
-            for judgement in new:
-                _answer_merge(self._merge, judgement)
-
     def free(self, annotator: str, taken: Collection[Pair]) -> Free:
         """Return a function that tells whether two items may be asked of this annotator now."""
         answered_pairs = self._history.pairs_of(annotator)
@@ -177,7 +171,7 @@ class SessionAsking:
         """
 
         def is_askable(i: int, j: int) -> bool:
-            pair = unordered_pair(i, j)
+            pair = (i, j) if i < j else (j, i)
             return pair not in request.taken and pair in self._pairs
 
         return is_askable
@@ -197,52 +191,58 @@ class SessionAsking:
         """
         return all(pair not in taken and pair in self._pairs for pair in judgement.pairs)
 
-    def view(self, annotator: str, free: Free, taken: Collection[Pair] = ()) -> View:
-        """Make the input of a strategy that chooses a pair for this annotator.
-
-        Args:
-            annotator: the name of the annotator.
-            free: tells whether a pair may be asked of the annotator now.
-            taken: pairs that are being asked now.
-        """
-        taken_items = np.array(sorted(taken), np.int64).ravel()
-        pending = np.bincount(taken_items, minlength=self._history.n_items)
-        order, among_top = self._fitting.order
-        return View(
-            posterior=self._fitting.fits.choosing.posterior,
-            order=order,
-            among_top=among_top,
-            seen=self._history.seen_usable + pending,
-            pending=pending,
-            component=self._history.components(),
-            merge=self._merge_pass,
-            free=free,
-            groups=self._groups,
-            every=self._pairs.every,
-            listed=self._pairs.listed,
-            measuring=self._fitting.measuring(annotator),
+    def _beliefs(self, request: _Request) -> Beliefs:
+        """Collect what the rule chooses from; open questions count as if they were answered."""
+        posterior = self._fitting.fits.choosing
+        beliefs = Beliefs.of(
+            posterior,
+            self._groups,
+            openness(posterior, self._groups, self._goal.top, request.set_size),
+            self._history.seen_usable,
+            self._fitting.scale_of(request.annotator),
+            request.rng,
         )
+        for items in [*self._fitting.unfitted(), *sorted(request.taken)]:
+            beliefs.expect_answer(items)
+        return beliefs
 
     def _choose_informative(self, request: _Request) -> Question | None:
-        """Choose a pair by the session's strategies, and add items if the question is about a set.
+        """Choose the pair whose answer does most for the goal, and add items for a larger set."""
+        if self._strategy == "random":
+            return self._choose_uniform(request)
+        beliefs = self._beliefs(request)
+        pair = beliefs.best_pair(self._pairs, request.free, request.rng)
+        if pair is None:
+            return None
+        askable = self._askable(request)
+        items = beliefs.grown(pair, request.set_size, request.free, askable, request.rng)
+        return self._shuffled_question(request.annotator, items, "informative")
 
-        Random pairs are called `uniform` in the question, because `random` is the name of the
-        hold-out.
+    def _choose_uniform(self, request: _Request) -> Question | None:
+        """Choose a random question, for comparison; random questions are called `uniform`."""
+        items = self._random_items(request)
+        if items is None:
+            return None
+        p_of_pair = 1 / self._pairs.count
+        return self._shuffled_question(request.annotator, items, "uniform", probability=p_of_pair)
+
+    def _random_items(self, request: _Request) -> tuple[int, ...] | None:
+        """Draw a free pair, and further items if the question is about more than two.
+
+        Items that the annotator has compared before fill up the set if no free items are left.
         """
-        annotator = request.annotator
-        view = self.view(annotator, request.free, request.taken)
-        for strategy in self._strategies:
-            pair = strategy(view, request.rng)
-            if pair is None:
-                continue
-            items = grown_set(view, pair, request.set_size, request.rng, self._askable(request))
-            if strategy is random_pair:
-                p_of_pair = 1 / self._pairs.count  # the same for all pairs
-                return self._shuffled_question(annotator, items, "uniform", probability=p_of_pair)
-            # The question names the function without its suffix, such as `merge` for `merge_pass`.
-            name = strategy.__name__.removesuffix("_pass").removesuffix("_pair")
-            return self._shuffled_question(annotator, items, name)
-        return None
+        pair = self._pairs.drawn(request.free, request.rng)
+        if pair is None or request.set_size == 2:
+            return pair
+        items: tuple[int, ...] = pair
+        members = self._groups.members[self._groups.of[pair[0]]]
+        shuffled = request.rng.permutation(members).tolist()
+        for may_be_together in (request.free, self._askable(request)):
+            for item in shuffled:
+                is_new = len(items) < request.set_size and item not in items
+                if is_new and all(may_be_together(item, other) for other in items):
+                    items = (*items, item)
+        return items
 
     def _choose_holdout(self, request: _Request) -> Question | None:
         """Choose random items for the hold-out.
@@ -263,13 +263,11 @@ class SessionAsking:
             items = shared[rng.integers(len(shared))]
             p_of_items = p_shared / len(shared)
             return self._shuffled_question(annotator, items, HOLDOUT, probability=p_of_items)
-        view = self.view(annotator, request.free)
-        any_pair = random_pair(view, rng)
-        if any_pair is None:
+        any_items = self._random_items(request)
+        if any_items is None:
             return None
         p_of_pair = (1 - p_shared) / self._pairs.count
-        items = random_set(view, any_pair, request.set_size, rng, self._askable(request))
-        return self._shuffled_question(annotator, items, HOLDOUT, probability=p_of_pair)
+        return self._shuffled_question(annotator, any_items, HOLDOUT, probability=p_of_pair)
 
     def _choose_repeat(self, request: _Request) -> Question | None:
         """Repeat a question that this annotator answered before, each item in another place.
@@ -302,9 +300,9 @@ class SessionAsking:
         gold_pair = gold_pairs[request.rng.integers(len(gold_pairs))]
         items: tuple[int, ...] = gold_pair
         if request.set_size > 2:
-            view = self.view(request.annotator, request.free, request.taken)
             askable = self._askable(request)
-            items = grown_set(view, gold_pair, request.set_size, request.rng, askable)
+            beliefs = self._beliefs(request)
+            items = beliefs.grown(gold_pair, request.set_size, request.free, askable, request.rng)
         p_of_pair = 1 / len(gold_pairs)
         return self._shuffled_question(request.annotator, items, "gold", probability=p_of_pair)
 
@@ -342,7 +340,7 @@ class SessionAsking:
         The question records how many events were fitted when it was chosen.
         """
         left, right, *further = items
-        n_fitted = self._fitting.fitted_at
+        n_fitted = self._fitting.fits.at
         return Question(left, right, strategy, float(probability), n_fitted, tuple(further))
 
     def _shuffled(self, annotator: str, items: Sequence[int]) -> list[int]:
@@ -359,32 +357,7 @@ class SessionAsking:
         number_of_name = crc32(annotator.encode())
         return np.random.default_rng((self._seed, number_of_name, *numbers))
 
-    def _merge_pass(self) -> MergePass:
-        """Return the current merge sort; after an undo it is built again from the answers."""
-        if self._merge is None:
-            shuffled_items = np.random.default_rng(self._seed).permutation(self._history.n_items)
-            group_of_item = self._groups.of[shuffled_items]
-            items_by_group = (
-                shuffled_items[group_of_item == group].tolist()
-                for group in range(len(self._groups))
-            )
-            self._merge = MergePass(*items_by_group)
-            for judgement in self._history.alive():
-                _answer_merge(self._merge, judgement)
-        return self._merge
 
-
-def _answer_merge(merge: MergePass, judgement: Judgement) -> None:
-    """Tell a merge sort the result of each comparison in a judgement.
-
-    A merge sort needs an order of every pair. So after a tie, a skip or "can't say" the item with
-    the lower number goes first.
-    """
-    if judgement.strategy == HOLDOUT or judgement.answer == "undo":
-        return
-    better_item_of = {
-        unordered_pair(better, worse): better for better, worse in judgement.comparisons()
-    }
-    for pair in judgement.pairs:
-        first = better_item_of.get(pair, min(pair))
-        merge.answer(*pair, first)
+def are_free(items: Sequence[int], free: Free) -> bool:
+    """Whether every pair of the items may be asked."""
+    return all(free(i, j) for i, j in combinations(items, 2))

@@ -57,7 +57,7 @@ def by_pair(answers: Iterable[T]) -> dict[Pair, list[T]]:
 
     The pairs are in the order of their first answers.
 
-    >>> questions = Question(3, 1, "bald", 1.0), Question(1, 3, "repeat", 1.0)
+    >>> questions = Question(3, 1, "informative", 1.0), Question(1, 3, "repeat", 1.0)
     >>> {pair: len(questions) for pair, questions in by_pair(questions).items()}
     {(1, 3): 2}
     """
@@ -82,7 +82,7 @@ class Question:
 
     Attributes:
         left, right: the items in the first two places, numbered from 0.
-        strategy: strategy that chose the items: `merge`, `connect`, `bald`, `random`, `repeat`, ...
+        strategy: strategy that chose the items: `informative`, `random`, `repeat`, ...
         probability: probability with which the strategy, once it is used, chooses these items; 1
             without a choice.
         model: number of events that the model was fitted to when the question was chosen.
@@ -119,9 +119,9 @@ class Question:
     def turned(self) -> Question:
         """The same question with the items in reverse order.
 
-        >>> Question(3, 1, "bald", 1.0).turned.left
+        >>> Question(3, 1, "informative", 1.0).turned.left
         1
-        >>> Question(3, 1, "bald", 1.0, further=(4,)).turned.items
+        >>> Question(3, 1, "informative", 1.0, further=(4,)).turned.items
         (4, 1, 3)
         """
         left, right, *further = reversed(self.items)
@@ -141,7 +141,7 @@ class Question:
         Raises:
             JudgementError: on a place that the question does not have, or if `best` is `worst`.
 
-        >>> Question(3, 1, "bald", 1.0, further=(4,)).answered_by_place("ana", 2, 0).best
+        >>> Question(3, 1, "informative", 1.0, further=(4,)).answered_by_place("ana", 2, 0).best
         4
         """
         for place in (best, worst):
@@ -158,8 +158,8 @@ class Question:
             answer: the answer.
             facts: further fields of the judgement, such as milliseconds.
 
-        >>> Question(3, 1, "bald", 1.0).answered("ana", "left").strategy
-        'bald'
+        >>> Question(3, 1, "informative", 1.0).answered("ana", "left").strategy
+        'informative'
         """
         fields_of_question = vars(self)
         return Judgement(annotator, answer=answer, **fields_of_question, **facts)

@@ -8,7 +8,7 @@ import numpy as np
 
 from sortnet.core import F64, I64
 from sortnet.preference.groups import Groups
-from sortnet.preference.posterior import Draws, Posterior
+from sortnet.preference.model import Draws, Posterior
 
 WRONG = 0.1  # the share that may be wrong, unless the user sets another
 SURE = 0.9  # wanted probability that at most the allowed share of the top items is wrong

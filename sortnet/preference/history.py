@@ -2,36 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
-from dataclasses import replace
+from collections.abc import Iterator, Mapping
 from itertools import islice
 from typing import NamedTuple
 
 import numpy as np
 from scipy import sparse
 from scipy.sparse.csgraph import connected_components
-from scipy.special import ndtri
 
 from sortnet.core import I64, Bool
 from sortnet.core.pairs import key_of, pair_of, unordered
 from sortnet.errors import JudgementError
 from sortnet.preference.annotator_log import AnnotatorLog
+from sortnet.preference.answers import Answers
 from sortnet.preference.base import (
     ANSWERS,
     HOLDOUT,
     Judgement,
-    Pair,
     Probabilities,
     pairs_among,
     undo_by_another_annotator,
     undo_of_unknown_judgement,
 )
-from sortnet.preference.judgement_table import ABOUT_ORDER, TARGET, UNDO, Judgements
-from sortnet.preference.likelihood import MOST_PROBIT
+from sortnet.preference.comparisons import Comparisons
+from sortnet.preference.judgement_table import ABOUT_ORDER, UNDO, Judgements
 from sortnet.preference.shared_votes import SharedVotes
-from sortnet.preference.vote_arrays import Votes
 
-_FEW_JOINS = 64  # up to this number, new pairs join components one by one
 _LAST = 20  # the last 20 answers show whether an annotator's next answer is a measurement
 _SKIP = ANSWERS.index("skip")
 
@@ -68,9 +64,6 @@ class History:
         self._logs: dict[str, AnnotatorLog] = {}  # by name, made when first used
         # {items of a question: votes}; None: not counted yet
         self._holdout: dict[tuple[int, ...], int] | None = None
-        # The component of each item. None after an undo, until it is recomputed.
-        self._component: I64 | None = np.arange(n_items)
-        self._unjoined: list[Pair] = []  # answered pairs that `_component` does not join yet
 
     @property
     def annotators(self) -> dict[str, int]:
@@ -94,12 +87,8 @@ class History:
             self.events.cut(start)
             raise
         new_rows = np.arange(start, len(self.events))
-        usable_rows = self._update_counts(new_rows, by=1)
-        self._remember_unjoined_pairs(usable_rows)
-        if len(undone_rows):
-            undone_usable_rows = self._update_counts(undone_rows, by=-1)
-            if len(undone_usable_rows):
-                self._component = None
+        self._update_counts(new_rows, by=1)
+        self._update_counts(undone_rows, by=-1)
         # Logs and hold-out counts exist only if they have been needed before.
         for name in self._logs.keys() & new.annotators.keys():
             self._update_log(self._logs[name], new_rows[new.by(name)])
@@ -211,54 +200,70 @@ class History:
         )
         return [*islice(new_questions, 100)]
 
-    def holdout_sets(self) -> Judgements:
-        """Return the hold-out answers that name the best item of a set and are not undone."""
-        rows = np.flatnonzero(self.events.live & (self.events.best >= 0))
-        return self.events.where(rows[~self._is_usable(rows)])
-
-    def alive(self) -> Iterator[Judgement]:
-        """Yield the judgements that are not undone, oldest first, without the undos."""
-        return iter(self.events.where(self.events.live & (self.events.answer != UNDO)))
-
-    def votes(self, upto: int, *, after: int = 0, holdout: bool = True) -> Votes:
-        """Return the votes as they were after the first `upto` events, oldest first.
-
-        Votes that one of these events undoes are left out.
+    def answers(self, upto: int, *, holdout: bool = True) -> Answers:
+        """Return the answers about the order as they were after the first `upto` events.
 
         Args:
             upto: number of events.
-            after: number of first events whose votes are left out.
-            holdout: whether votes of the hold-out are included.
+            holdout: whether answers of the hold-out are included.
         """
-        rows = np.arange(after, upto)
+        rows = np.arange(upto)
         is_wanted = self._is_vote(rows) if holdout else self._is_usable(rows)
         is_live = self.events.are_live_after(upto, rows)
-        return self._votes(rows[is_wanted & is_live])
+        return self._answers(rows[is_wanted & is_live])
 
-    def soft_votes(self) -> Votes:
-        """Return all votes that are not undone; every probability counts as a share of votes.
-
-        So a measurement of 0.7 counts as 7 of 10 votes for the left item.
-        """
-        return self._votes(np.flatnonzero(self.events.is_answer), soft=True)
-
-    def decided(self, *, holdout: bool) -> Votes:
-        """Return the votes about pairs that are neither undone nor ties.
+    def checking_answers(self, *, holdout: bool) -> Answers:
+        """Return the choices of a best item, without ties and undone answers.
 
         Args:
-            holdout: whether only votes of the hold-out are returned.
+            holdout: whether only answers of the hold-out are returned.
         """
-        vote_rows = np.flatnonzero(self.events.is_vote)
-        is_tie = TARGET[self.events.answer[vote_rows]] == 0.5
-        decided_rows = vote_rows[~is_tie]
+        rows = np.flatnonzero(self.events.is_answer)
         if holdout:
-            decided_rows = decided_rows[~self._is_usable(decided_rows)]
-        return self._votes(decided_rows)
+            rows = rows[~self._is_usable(rows)]
+        answers = self._answers(rows)
+        is_decided = (answers.direction > 0) & (answers.share.max(axis=1, initial=0.0) > 0.5)
+        return answers.where(is_decided)
 
-    def not_by(self, annotators: Collection[str], upto: int) -> I64:
-        """Return the rows of the first `upto` events that are by none of the annotators."""
-        numbers = [self.annotators.get(name, -1) for name in annotators]
-        return np.flatnonzero(~np.isin(self.events.annotator[:upto], numbers))
+    def comparisons(self) -> Comparisons:
+        """Return the comparisons of two items that follow from all answers.
+
+        Every probability counts as a share of votes, also a measurement. The item with the lower
+        number is on the left in a comparison from an answer about a set.
+        """
+        rows = np.flatnonzero(self.events.is_answer)
+        pair_rows = rows[~self.events.is_set[rows]]
+        is_ignored = self._is_by_annotators_with("ignored", pair_rows)
+        target = np.where(is_ignored, self.events.words(pair_rows), self.events.targets(pair_rows))
+        of_sets = np.array(
+            [row for k in rows[self.events.is_set[rows]].tolist() for row in self._of_set(k)]
+        ).reshape(-1, 5)
+        items = of_sets[:, :2].astype(np.int64)
+        return Comparisons(
+            left=np.append(self.events.left[pair_rows], items[:, 0]),
+            right=np.append(self.events.right[pair_rows], items[:, 1]),
+            target=np.append(target, of_sets[:, 2]),
+            annotator=np.append(self.events.annotator[pair_rows], of_sets[:, 3].astype(np.int64)),
+            weight=np.append(np.ones(len(pair_rows)), of_sets[:, 4]),
+        )
+
+    def _of_set(self, row: int) -> list[tuple[int, int, float, int, float]]:
+        """List the comparisons of one answer about a set: the columns of `Comparisons`."""
+        judgement = self.events[row]
+        annotator = int(self.events.annotator[row])
+        if judgement.answer == "same":
+            targets = dict.fromkeys(judgement.pairs, 0.5)
+        else:
+            targets = {
+                (min(better, worse), max(better, worse)): float(better < worse)
+                for better, worse in judgement.comparisons()
+            }
+        weight = (len(judgement.items) - 1) / len(targets)
+        return [(low, high, target, annotator, weight) for (low, high), target in targets.items()]
+
+    def usable(self, rows: I64) -> I64:
+        """Select the rows of answers that are not undone and may choose questions."""
+        return rows[self._is_usable(rows) & self.events.live[rows]]
 
     def answered_by_few(self, people: int) -> list[tuple[int, ...]]:
         """List the questions that at least one person, but fewer people than wanted, answered.
@@ -324,38 +329,15 @@ class History:
             if items not in holdout_questions
         ]
 
-    def components(self) -> I64:
-        """Number the connected components of the graph of answers without the hold-out.
-
-        The pairs that were answered since the last call are joined one by one. After an undo, or if
-        there are more than 64 such pairs, all components are recomputed.
-
-        Returns:
-            (n,) the number of each item's component.
-
-        Cost: a look at n numbers for each answer since the last call; if all components are
-        recomputed, a pass over all answers.
-        """
-        if self._component is None or len(self._unjoined) > _FEW_JOINS:
-            self._component = self._components(self.votes(len(self.events), holdout=False))
-        else:
-            for pair in self._unjoined:
-                self._component = _joined(self._component, *pair)
-        self._unjoined = []
-        return self._component
-
     def all_components(self) -> I64:
         """Number the connected components of the graph of all answers.
 
         Returns:
             (n,) the number of each item's component.
         """
-        return self._components(self.votes(len(self.events)))
-
-    def _components(self, votes: Votes) -> I64:
-        """Number the connected components of the graph in which each vote joins two items."""
-        edges = np.ones(len(votes)), (votes.left, votes.right)
-        graph = sparse.coo_array(edges, shape=(self.n_items, self.n_items))
+        edges = self.answers(len(self.events)).edges
+        joins = np.ones(len(edges.i)), (edges.i, edges.j)
+        graph = sparse.coo_array(joins, shape=(self.n_items, self.n_items))
         component: I64 = connected_components(graph, directed=False)[1].astype(np.int64)
         return component
 
@@ -420,25 +402,12 @@ class History:
         is_by_same: Bool = annotator[undos.undo_rows] == annotator[undos.undone_rows]
         return is_by_same
 
-    def _remember_unjoined_pairs(self, usable_rows: I64) -> None:
-        """Remember the pairs of new votes, so that `components` can join the items later.
-
-        At most 65 pairs are remembered. With more than 64 pairs, `components` does not read them,
-        but recomputes all components from the votes.
-        """
-        n_to_join = max(_FEW_JOINS + 1 - len(self._unjoined), 0)
-        new_pairs = self._pairs_of(usable_rows[:n_to_join]).pair
-        self._unjoined += map(pair_of, new_pairs.tolist())
-
-    def _update_counts(self, rows: I64, *, by: int) -> I64:
+    def _update_counts(self, rows: I64, *, by: int) -> None:
         """Add the votes in the given rows to the counts, or subtract them.
 
         Args:
             rows: rows of the events.
             by: 1 to add, -1 to subtract.
-
-        Returns:
-            The rows of the votes outside the hold-out.
         """
         if len(self.annotators) > len(self._answered):
             # New annotators get a count of 0. The spare counts make this step seldom necessary.
@@ -450,7 +419,6 @@ class History:
         np.add.at(self._answered, self.events.annotator[vote_rows], by)
         self._update_counts_of_items(self.seen, vote_rows, by)
         self._update_counts_of_items(self.seen_usable, usable_rows, by)
-        return usable_rows
 
     def _update_counts_of_items(self, counts: I64, rows: I64, by: int) -> None:
         """Add a number, `by`, to the count of each item that the given rows are about."""
@@ -531,47 +499,9 @@ class History:
             pairs_of_row.tolist() for pairs_of_row in np.split(pairs.pair, starts_of_later_rows)
         ]
 
-    def _votes(self, rows: I64, *, soft: bool = False) -> Votes:
-        """Make votes of the given rows: first answers about pairs, then answers about sets.
-
-        Args:
-            rows: rows of the events, all of which are votes.
-            soft: whether measurements count as shares of votes.
-        """
-        is_set = self.events.is_set[rows]
-        votes = self._votes_of_pairs(rows[~is_set], soft=soft)
-        return votes.with_sets(self.events, rows[is_set]) if is_set.any() else votes
-
-    def _votes_of_pairs(self, rows: I64, *, soft: bool) -> Votes:
-        """Make votes of the given rows, all of which are answers about pairs.
-
-        What a probability p counts as depends on the annotator. A share of votes is the target
-        itself. A measurement is stored as probit(p), beside the target of the word `left` or
-        `right`. If p is ignored, only the word counts.
-
-        Args:
-            rows: rows of the events.
-            soft: whether measurements count as shares of votes.
-        """
-        events = self.events
-        annotator = events.annotator[rows]
-        share = events.targets(rows)
-        if not self._probabilities:
-            return Votes(events.left[rows], events.right[rows], share, annotator)
-        p = events.p[rows]
-        word = events.words(rows)
-        is_ignored = self._is_by_annotators_with("ignored", rows)
-        is_measured = np.zeros(len(rows), np.bool_)
-        if not soft:
-            is_measured = self._is_by_annotators_with("measurement", rows) & ~np.isnan(p)
-        target = np.where(is_ignored | is_measured, word, share)
-        votes = Votes(events.left[rows], events.right[rows], target, annotator)
-        has_probit = is_measured & (word != 0.5)  # a tie counts as a word, even if it has a p
-        if not has_probit.any():
-            return votes
-        with np.errstate(divide="ignore"):  # the probits of 0 and 1 are infinite
-            probit = np.clip(ndtri(p), -MOST_PROBIT, MOST_PROBIT)
-        return replace(votes, probit=np.where(has_probit, probit, np.nan))
+    def _answers(self, rows: I64) -> Answers:
+        """Convert the answers in the given rows."""
+        return Answers.of_table(self.events, rows, probabilities=self._probabilities)
 
     def _is_by_annotators_with(self, kind: Probabilities, rows: I64) -> Bool:
         """Whether each row is by an annotator whose probabilities are of the given kind."""
@@ -683,15 +613,3 @@ class _PairsOfRows(NamedTuple):
 
     place: I64
     pair: I64
-
-
-def _joined(component: I64, i: int, j: int) -> I64:
-    """Join the components of items i and j, which an answer compares.
-
-    The given array is not changed, because a caller may still use it.
-    """
-    component_of_i = component[i]
-    component_of_j = component[j]
-    if component_of_i == component_of_j:
-        return component
-    return np.where(component == component_of_j, component_of_i, component)

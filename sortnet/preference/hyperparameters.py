@@ -7,21 +7,25 @@ a chain of unanimous answers has its greatest evidence at a variance near 0.
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 
 from sortnet.core import F64, Bool
 from sortnet.preference.answers import Answers
 from sortnet.preference.model import (
+    BIAS_SD,
     SHARPNESS,
     Annotators,
     Columns,
     Draws,
     Mode,
+    Posterior,
     Prior,
     bias_curve,
     choice_odds,
     find_mode,
+    likelihood,
     measurement_errors,
 )
 
@@ -318,3 +322,41 @@ def _gain_of_words(
         draws = mode.drawn(_DRAWS, np.random.default_rng(number))
         log_p.append(_log_p_of_rows(words, draws, 1.0, 0.0, 1.0, prior.tie))
     return log_p[0] - log_p[1]
+
+
+class MeasuredAnnotator(NamedTuple):
+    """The reliability of one annotator with its 90 % interval, and the bias to the first place."""
+
+    value: float
+    low: float
+    high: float
+    bias: float
+    bias_sd: float
+
+
+def measured_annotator(
+    answers: Answers, posterior: Posterior, number: int | None
+) -> MeasuredAnnotator:
+    """Measure one annotator by the posterior.
+
+    Args:
+        answers: the answers of the annotator.
+        posterior: the posterior of the scores.
+        number: the number of the annotator, if the posterior knows the annotator. If None, the
+            posterior was fitted without these answers, and the reliability is found by them.
+    """
+    own = replace(answers, annotator=np.zeros(len(answers), np.int64))
+    one = Annotators.average(1)
+    if number is None:
+        columns = _reliability_by(own, posterior.draws[:_DRAWS], one, posterior.prior.tie)
+        one = Annotators(**(vars(one) | columns))
+    else:
+        one = Annotators(**{name: column[[number]] for name, column in
+                            vars(posterior.annotators).items()})  # fmt: skip
+    at = likelihood(own, posterior.scores, one, posterior.prior.tie)
+    slope, stiffness = bias_curve(own, at, 1)
+    precision = float(stiffness[0]) + BIAS_SD**-2
+    bias = float(one.bias[0]) + (float(slope[0]) - float(one.bias[0]) * BIAS_SD**-2) / precision
+    return MeasuredAnnotator(
+        float(one.reliability[0]), float(one.low[0]), float(one.high[0]), bias, precision**-0.5
+    )

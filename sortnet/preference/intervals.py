@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from sortnet.core import F64, I32, I64
 from sortnet.preference.goal import among_top
 from sortnet.preference.groups import Groups
-from sortnet.preference.posterior import Posterior
+from sortnet.preference.model import Posterior
 
 LEVEL = 0.9  # probability that a rank is in its interval
 _COLUMNS = 4096  # columns in a block whose intervals are computed together

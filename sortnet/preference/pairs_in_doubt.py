@@ -10,7 +10,7 @@ from scipy.special import ndtr
 from sortnet.preference.annotator_agreement import disagreement
 from sortnet.preference.base import Judgement, Pair
 from sortnet.preference.judgement_table import Judgements
-from sortnet.preference.posterior import Posterior
+from sortnet.preference.model import Posterior
 from sortnet.preference.shared_votes import SharedVotes
 
 

@@ -8,17 +8,15 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sortnet.core import I64
+from sortnet.core import F64, I64
+from sortnet.preference.answers import Answers
 from sortnet.preference.askable_pairs import AskablePairs
-from sortnet.preference.fitted_model import milestone
 from sortnet.preference.fitting import SessionFitting
-from sortnet.preference.forecast import Forecast, forecast
 from sortnet.preference.goal import Goal
 from sortnet.preference.groups import Groups, GroupStanding, parts_apart
 from sortnet.preference.history import History
 from sortnet.preference.intervals import Ranking, rank_items
-from sortnet.preference.posterior import Posterior
-from sortnet.preference.set_choice import predict_best, worth_in_pairs
+from sortnet.preference.model import SHARPNESS, Posterior, choice_odds
 from sortnet.preference.stopping import (
     ENOUGH_CHECKS,
     NO_HOLDOUT,
@@ -35,9 +33,9 @@ from sortnet.preference.stopping import (
 )
 from sortnet.preference.study import Study
 
-# A session may need more answers than forecast. Then it makes a new forecast each time the number
-# of events has grown by this factor.
-_GROWTH_TO_RENEW = 1.05
+_QUESTIONS_PER_CHECK = 10  # one question in ten is of the hold-out
+_DRAWS = 64
+_LEFT_OUT = 0.2  # share of the answers that check the model if there is no hold-out
 
 
 class _SessionState(NamedTuple):
@@ -46,7 +44,6 @@ class _SessionState(NamedTuple):
     Attributes:
         posterior: the posterior of the scores, from the last fit.
         check: the check of the model by unseen answers.
-        last_forecast: the last forecast; None before the first.
         n_votes: the number of votes so far.
         n_free: the number of questions that can still be asked.
         n_answers: (n,) the number of answers about each item.
@@ -57,7 +54,6 @@ class _SessionState(NamedTuple):
 
     posterior: Posterior
     check: Check
-    last_forecast: Forecast | None
     n_votes: int
     n_free: int
     n_answers: I64
@@ -77,7 +73,6 @@ class SessionRanking:
         study: has the gold pairs.
         goal: the goal of the session.
         lock: guards the history and the fits.
-        holdout: share of hold-out questions.
         set_size: number of items of a question outside the hold-out.
         seed: seed of all random choices.
     """
@@ -92,11 +87,10 @@ class SessionRanking:
         goal: Goal,
         lock: threading.RLock,
         *,
-        holdout: float,
         set_size: int,
         seed: int,
     ) -> None:
-        """Start without a forecast."""
+        """Start without a check of the model."""
         self._history = history
         self._fitting = fitting
         self._groups = groups
@@ -104,12 +98,8 @@ class SessionRanking:
         self._study = study
         self._goal = goal
         self._lock = lock
-        self._holdout = holdout
         self._set_size = set_size
         self._seed = seed
-        self._forecasting = threading.Lock()  # held while a thread makes a forecast
-        self._forecast: Forecast | None = None
-        self._n_fitted_at_forecast = -1  # number of events that were fitted before the forecast
 
     def items_in_order(self, top: int | None = None) -> Ranking:
         """Rank all items, with an interval for each rank.
@@ -119,28 +109,38 @@ class SessionRanking:
                 probabilities are added. If None, k is the number of top items in the goal.
         """
         with self._lock:
-            posterior = self._fitting.fits.all.posterior
+            posterior = self._fitting.fits.all
             n_answers = self._history.seen.copy()
         # The lock is not held from here on, so that no question waits for the ranking.
         k = self._goal.top if top is None else top
         return rank_items(posterior, n_answers, self._groups, top=k)
 
     def remaining(self) -> Remaining:
-        """Measure the distance from the goal, by the last fit and the last forecast."""
+        """Measure the distance from the goal, by the last fit."""
         state = self._state()
         # The lock is not held from here on, so that no question waits for the computations.
         distance = progress(state.posterior, self._groups, self._goal, seed=self._seed)
-        n_left_by_forecast = questions_left(state.last_forecast, state.n_votes, state.n_free)
-        stop, why = whether_to_stop(
-            distance, self._goal, state.n_free, state.check, n_left_by_forecast
-        )
+        if distance.reached:
+            wanted = max(ENOUGH_CHECKS - state.check.n, 0) * _QUESTIONS_PER_CHECK
+            to_check = min(wanted, state.n_free)
+            expected = Left(to_check, to_check, to_check, suffices=wanted <= state.n_free)
+        else:
+            expected = questions_left(
+                state.posterior,
+                self._groups,
+                self._goal,
+                state.n_votes,
+                state.n_free,
+                seed=self._seed,
+            )
+        stop, why = whether_to_stop(distance, self._goal, state.n_free, state.check, expected)
         if stop:
             n_left = Left(0, 0, 0)
         elif _is_contradicted(distance, state.check):
             # More answers are needed until the check is passed, but their number is not known.
             n_left = Left(None, None, None)
         else:
-            n_left = n_left_by_forecast
+            n_left = expected
         standings = self._standings_of_groups(state)
         return Remaining(
             questions=n_left.questions,
@@ -166,12 +166,12 @@ class SessionRanking:
 
     def _state(self) -> _SessionState:
         """Hold the lock, and copy the parts of the session's state that `remaining` needs."""
+        check = self._check_holdout()  # before the lock: it may need a fit
         with self._lock:
             n_models = len(self._fitting.models())
             return _SessionState(
-                posterior=self._fitting.fits.all.posterior,
-                check=self._check_holdout(),
-                last_forecast=self._forecast,
+                posterior=self._fitting.fits.all,
+                check=check,
                 n_votes=self._history.n_votes,
                 n_free=self._n_free_questions(),
                 n_answers=self._history.seen.copy(),
@@ -217,78 +217,37 @@ class SessionRanking:
         n_pairs_per_question = comb(self._set_size, 2)
         return ceil(n_free_pairs / n_pairs_per_question)
 
-    @property
-    def forecast_due(self) -> bool:
-        """Whether a new forecast should be made from the last fit.
-
-        The first forecast is due at once. Then a forecast is due each time there are about a
-        quarter more events; `milestone` rounds a number of events down to such a step. If there are
-        already as many answers as forecast, a forecast is due each time there are 5 % more events.
-        """
-        with self._lock:
-            if self._forecast is None:
-                return True
-            n_fitted = self._fitting.fitted_at
-            n_fitted_before = self._n_fitted_at_forecast
-            if milestone(n_fitted) != milestone(n_fitted_before):
-                return True
-            n_expected = self._forecast.middle  # answers with which the session should have stopped
-            is_overdue = n_expected is not None and self._history.n_votes >= n_expected
-            return is_overdue and n_fitted > _GROWTH_TO_RENEW * n_fitted_before
-
-    def renew_forecast(self) -> None:
-        """Forecast how many questions are left, if a forecast is due.
-
-        See `Session.renew_forecast`.
-        """
-        with self._forecasting:
-            if not self.forecast_due:
-                return
-            with self._lock:
-                posterior = self._fitting.fits.all.posterior
-                n_fitted = self._fitting.fitted_at
-                answered = self._history.n_votes
-                check = self._check_holdout()
-                measuring = self._fitting.typical_measuring()
-            # The check of the model needs 8 hold-out answers. The check of a session without
-            # hold-out uses all answers, so it needs no more answers.
-            checks_left = 0 if check.left_out else max(ENOUGH_CHECKS - check.n, 0)
-            new_forecast = forecast(
-                posterior,
-                self._groups,
-                self._goal,
-                answered=answered,
-                checks_left=checks_left,
-                holdout=self._holdout,
-                worth=worth_in_pairs(self._set_size),
-                measuring=measuring,
-                seed=self._seed,
-            )
-            with self._lock:
-                self._forecast = new_forecast
-                self._n_fitted_at_forecast = n_fitted
-
     def _check_holdout(self) -> Check:
-        """Check the model by answers that it was not fitted to; the lock must be held.
+        """Check the model by answers that it was not fitted to.
 
-        The answers are the hold-out. If a session has at least 30 answers but no hold-out, each
-        answer is predicted from all other answers instead.
+        The answers are the hold-out. If a session has at least 30 answers but no hold-out, a fifth
+        of the answers is left out of a fit instead.
         """
-        votes = self._history.decided(holdout=True)
-        answers_about_sets = self._history.holdout_sets()
-        posterior = self._fitting.fits.choosing.posterior  # the fit without the hold-out
-        p_of_best, is_best = predict_best(posterior, answers_about_sets)
-        has_holdout = len(votes) > 0 or len(answers_about_sets) > 0
-        left_out = not has_holdout and self._history.n_votes >= NO_HOLDOUT
+        fits = self._fitting.fits
+        with self._lock:
+            answers = self._history.checking_answers(holdout=True)
+            n_votes = self._history.n_votes
+        posterior = fits.choosing
+        left_out = not len(answers) and n_votes >= NO_HOLDOUT
         if left_out:
-            votes = self._history.decided(holdout=False)
-            posterior = self._fitting.fits.all.posterior
-        marked_votes = votes.marked(self._fitting.models())
-        p_left = posterior.predicted(marked_votes, left_out=left_out)
-        is_right = (p_left > 0.5) == (votes.target > 0.5)
-        p_of_expected_answer = np.concatenate((np.maximum(p_left, 1 - p_left), p_of_best))
-        is_expected = np.concatenate((is_right, is_best))
-        return holdout_check(p_of_expected_answer, is_expected, left_out=left_out)
+            posterior, answers = self._fitting.without_a_part(_LEFT_OUT)
+        p = _p_of_best(posterior, answers)
+        is_right = p.argmax(axis=1) == answers.share.argmax(axis=1)
+        return holdout_check(p.max(axis=1), is_right, left_out=left_out)
+
+
+def _p_of_best(posterior: Posterior, answers: Answers) -> F64:
+    """Predict the probability that each place is named best, (m, k), 0 in an empty place."""
+    annotators = posterior.annotators.padded(int(answers.annotator.max(initial=-1)) + 1)
+    c = annotators.reliability[answers.annotator]
+    bias = annotators.bias[answers.annotator]
+    is_empty = answers.items < 0
+    p = np.zeros(answers.items.shape)
+    draws = posterior.draws[:_DRAWS]
+    for scores in draws:
+        z = SHARPNESS * c[:, None] * scores[answers.items] + bias[:, None] * answers.place
+        p += choice_odds(z, is_empty, 0.0).expected
+    return p / len(draws)
 
 
 def _is_contradicted(distance: Progress, check: Check) -> bool:

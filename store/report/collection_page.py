@@ -247,7 +247,6 @@ def _reliability(facts: dict[str, Any]) -> Iterator[str]:
         if sentence:
             yield _sentence(sentence)
     yield _holdout_sentence(remaining)
-    yield facts["cycles"]["said"]
     yield from _agreement_sentences(facts["agreement"])
     yield (
         "Intervals are of the model that was fitted: they cover the noise of answers, reliability "

@@ -10,7 +10,7 @@ from sqlalchemy import insert, select
 
 import sortnet
 from sortnet.errors import StoreError
-from sortnet.preference.fitted_model import milestone
+from sortnet.preference.fitting import milestone
 from sortnet.preference.goal import Goal
 from sortnet.preference.stopping import Remaining
 from store.collections.collection import Collection
