@@ -20,7 +20,6 @@ from sortnet.preference import Judgement
 from sortnet.preference.annotator_agreement import agreement
 from sortnet.preference.base import unordered_pair
 from sortnet.preference.judgement_table import Judgements
-from sortnet.preference.set_answers import ALIKE, CHOICES
 from sortnet.preference.shared_votes import SharedVotes, set_comparisons
 from sortnet.preference.study import Decision, Study, study_of
 from sortnet.rankers.load_ranker import load_ranker
@@ -154,18 +153,12 @@ def test_the_comparisons_of_an_answer_weigh_together_as_its_bits(tmp_path):
         session = new_session(collection, collection.items())
         session.replay(collection.judgements())
         votes, (of_annotator,) = session.weighted()[0], session.weighted()[1].values()
-    # One of 12 answers has 3.58 bits, over 5 comparisons.
+    # An answer about 4 items weighs 3, over 5 comparisons.
     assert votes.weight is not None and len(votes) == 5 * 60
-    assert votes.weight == pytest.approx(np.log2(12) / 5)
+    assert votes.weight == pytest.approx(3 / 5)
     judged = np.concatenate([part.judged.weight for part in (data.train, data.vali)])
-    times = judged / (of_annotator * np.log2(12) / 5)  # a pair that is in several sets weighs more
+    times = judged / (of_annotator * 3 / 5)  # a pair that is in several sets weighs more
     assert times == pytest.approx(np.round(times)) and times.min() == pytest.approx(1)
-    assert {round(layout.weight * len(layout.comparisons), 6) for layout in CHOICES} == {
-        round(float(np.log2(k * n)), 6) for k in range(3, 7) for n in (1, k - 1)
-    }
-    assert [layout.weight * len(layout.comparisons) for layout in ALIKE] == pytest.approx(
-        [2, 3, 4, 5]
-    )
 
 
 def random_answers(seed: int, m: int = 150) -> list[Judgement]:

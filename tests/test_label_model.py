@@ -27,7 +27,6 @@ from sortnet.judges.model_answers import parse_reply
 from sortnet.judges.prices import Price
 from sortnet.judges.prompts import Prompt
 from sortnet.judges.verdicts import Fault
-from sortnet.preference.likelihood import genuine
 from store import open_store
 
 KEY = "s3cret-of-a-server"
@@ -428,14 +427,6 @@ def test_an_answer_is_read_or_a_fault():
                 b'{"choices": [{"message": 3}]}'):  # fmt: skip
         with pytest.raises(Fault):
             parse_reply(raw)
-
-
-def test_a_soft_answer_counts_as_its_share_of_both_words():
-    z, tie = np.array([-1.0, 0.3, 2.0]), 0.2
-    soft = genuine(z, np.full(3, 0.7), tie)
-    left, right = genuine(z, np.ones(3), tie), genuine(z, np.zeros(3), tie)
-    for k in range(3):
-        np.testing.assert_allclose(soft[k], 0.7 * left[k] + 0.3 * right[k])
 
 
 def test_spending_is_counted_told_with_its_rate_and_ends():

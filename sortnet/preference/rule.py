@@ -27,7 +27,6 @@ Free: TypeAlias = Callable[[int, int], bool]  # tells whether two items may be a
 
 MOST_OPEN = 400  # of many items, the rule looks at these only
 _PAIRS = 1500  # pairs that are compared for a question
-_TRIED = 400  # best pairs that are tried until one is free
 _NEAR, _RANDOM, _UNSEEN = 16, 8, 8  # candidates for a further item of a set
 _DRAWS = 64  # draws by which sets are compared
 _LEAST_OPEN = 1e-4  # openness of an item whose place is known for certain
@@ -90,7 +89,7 @@ class Beliefs:
         rng: np.random.Generator,
     ) -> Beliefs:
         """Collect the beliefs about all items; of many items, about the 400 most open ones."""
-        items = np.concatenate(groups.members)
+        items = np.sort(np.concatenate(groups.members))
         C = posterior.covariance
         if C is None:
             variance = posterior.draws.var(axis=0)
@@ -153,30 +152,33 @@ class Beliefs:
     ) -> tuple[int, int] | None:
         """Return the pair of items whose answer is worth most; None if no pair is free.
 
-        A pair has an item without an answer as long as there is one.
+        A pair has an item without an answer as long as such a pair is free.
         """
-        i, j = self._drawn_pairs(pairs, rng)
-        best_first = np.argsort(-self.worth(i, j))[:_TRIED]
-        for i_best, j_best in zip(i[best_first], j[best_first], strict=True):
-            pair = int(self.items[i_best]), int(self.items[j_best])
-            if free(*pair):
-                return pair
+        every = np.arange(len(self.items))
+        # All pairs of an item without an answer may be taken. Then the other items have their turn.
+        for first_items in (every[self.n_seen == 0], every):
+            i, j = self._drawn_pairs(pairs, first_items, rng)
+            best_first = np.argsort(-self.worth(i, j))
+            for i_best, j_best in zip(i[best_first], j[best_first], strict=True):
+                pair = int(self.items[i_best]), int(self.items[j_best])
+                if free(*pair):
+                    return pair
         return _any_free_pair(pairs, free, rng)
 
-    def _drawn_pairs(self, pairs: AskablePairs, rng: np.random.Generator) -> tuple[I64, I64]:
-        """Draw pairs of indexes within groups, or from the pairs that the user listed."""
-        m = len(self.items)
-        unseen = np.flatnonzero(self.n_seen == 0)
+    def _drawn_pairs(
+        self, pairs: AskablePairs, first_items: I64, rng: np.random.Generator
+    ) -> tuple[I64, I64]:
+        """Draw pairs of indexes with one of these items, from groups or from the user's list."""
         if pairs.listed and pairs.every is not None:
-            i, j = (np.searchsorted(self.items, side) for side in pairs.every)
-            is_known = (np.minimum(i, m - 1) < m) & np.isin(pairs.every[0], self.items)
-            is_known &= np.isin(pairs.every[1], self.items)
-            i, j = i[is_known], j[is_known]
-            has_unseen = (self.n_seen[i] == 0) | (self.n_seen[j] == 0)
-            rows = np.flatnonzero(has_unseen) if has_unseen.any() else np.arange(len(i))
-            rows = rng.permutation(rows)[:_PAIRS]
-            return i[rows], j[rows]
-        i = rng.choice(unseen, _PAIRS) if len(unseen) else rng.integers(m, size=_PAIRS)
+            first, second = pairs.every
+            rows = np.flatnonzero(np.isin(first, self.items) & np.isin(second, self.items))
+            i, j = (np.searchsorted(self.items, side[rows]) for side in (first, second))
+            has_one = np.isin(i, first_items) | np.isin(j, first_items)
+            drawn = rng.permutation(np.flatnonzero(has_one))[:_PAIRS]
+            return i[drawn], j[drawn]
+        if not len(first_items):
+            return first_items, first_items
+        i = rng.choice(first_items, _PAIRS)
         by_group = np.argsort(self.group, kind="stable")
         start = np.searchsorted(self.group[by_group], self.group[i])
         end = np.searchsorted(self.group[by_group], self.group[i], side="right")
