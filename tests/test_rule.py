@@ -1,0 +1,280 @@
+"""The rule that chooses questions, and the number of questions that are left."""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sortnet.preference import Judgement
+from sortnet.preference.askable_pairs import AskablePairs
+from sortnet.preference.goal import Goal
+from sortnet.preference.groups import Groups
+from sortnet.preference.model import SHARPNESS, Annotators, Columns, Posterior, Prior
+from sortnet.preference.rule import Beliefs, openness
+from sortnet.preference.session import Session
+from sortnet.preference.stopping import holdout_check, questions_left
+
+
+def gaussian(seed: int, n: int = 5, k: int = 300) -> Posterior:
+    """A posterior with a random mean and a random covariance."""
+    rng = np.random.default_rng(seed)
+    A = rng.standard_normal((n, n))
+    C = A @ A.T / n + 0.1 * np.eye(n)
+    mean = rng.standard_normal(n)
+    draws = rng.multivariate_normal(mean, C, k)
+    return Posterior(mean, C, draws, Annotators.average(0), Prior(Columns(np.empty((n, 0)))))
+
+
+def beliefs_of(posterior, groups=None, *, n_seen=None, scale=0.0, top=0, set_size=2):
+    n = posterior.n_items
+    groups = groups or Groups(None, n)
+    seen = np.ones(n, np.int64) if n_seen is None else np.array(n_seen)
+    is_open = openness(posterior, groups, top, set_size)
+    return Beliefs.of(posterior, groups, is_open, seen, scale, np.random.default_rng(0))
+
+
+def after_answer(C, i, j, noise):
+    """The covariance after an answer, by the inverse of the precision."""
+    x = np.zeros(len(C))
+    x[i], x[j] = 1, -1
+    return np.linalg.inv(np.linalg.inv(C) + np.outer(x, x) / noise)
+
+
+def anything(i, j):
+    return True
+
+
+@settings(deadline=None)
+@given(st.integers(0, 999), st.sampled_from([0.0, 0.4]), st.sampled_from([0, 2]))
+def test_the_worth_of_an_answer_is_the_fall_of_the_weighted_variance(seed, scale, top):
+    posterior = gaussian(seed)
+    beliefs = beliefs_of(posterior, scale=scale, top=top)
+    C = posterior.covariance
+    i, j = np.array([*combinations(range(5), 2)]).T
+    _, variance = posterior.difference(i, j)
+    noise = beliefs.noise(i, j, variance)
+    falls = [
+        beliefs.open @ np.diag(C - after_answer(C, *pair))
+        for pair in zip(i, j, noise, strict=True)
+    ]
+    assert beliefs.worth(i, j) == pytest.approx(falls)
+    pair = beliefs.best_pair(AskablePairs(Groups(None, 5)), anything, np.random.default_rng(1))
+    assert {*pair} == {int(i[np.argmax(falls)]), int(j[np.argmax(falls)])}
+
+
+@given(st.floats(-2, 2), st.floats(0.05, 2))
+def test_the_noise_of_a_word_is_that_of_its_probability_by_numeric_integration(mean, variance):
+    C = np.array([[variance, 0.0], [0.0, 0.0]])
+    posterior = Posterior(
+        np.array([mean, 0.0]), C, np.zeros((64, 2)), Annotators.average(0),
+        Prior(Columns(np.empty((2, 0)))),
+    )  # fmt: skip
+    noise = beliefs_of(posterior).noise(np.array([0]), np.array([1]), np.array([variance]))[0]
+    s = np.linspace(mean - 8 * variance**0.5, mean + 8 * variance**0.5, 4001)
+    density = np.exp(-((s - mean) ** 2) / (2 * variance))
+    p = density @ (1 / (1 + np.exp(-SHARPNESS * s))) / density.sum()
+    assert noise == pytest.approx(1 / (SHARPNESS**2 * p * (1 - p)), rel=0.08)
+
+
+def test_openness_is_that_of_the_membership_in_each_group():
+    posterior = gaussian(3, n=6)
+    assert openness(posterior, Groups(None, 6), 0, 2).tolist() == [1.0] * 6
+    groups = Groups([0, 1, 0, 1, 0, 1], 6)
+    found = openness(posterior, groups, 1, 2)
+    of_sets = openness(posterior, groups, 1, 4)
+    for members in groups.members:
+        for item in members:
+            q = np.mean(posterior.draws[:, members].argmax(axis=1) == [*members].index(item))
+            assert found[item] == pytest.approx(q * (1 - q), abs=2e-4)
+            assert of_sets[item] == pytest.approx(q * (1 - q) + 0.1 * q, abs=2e-4)
+
+
+def test_an_open_question_counts_as_an_answer():
+    posterior = gaussian(5)
+    beliefs = beliefs_of(posterior)
+    before = beliefs.covariance.copy()
+    _, variance = posterior.difference(np.array([0]), np.array([3]))
+    noise = beliefs.noise(np.array([0]), np.array([3]), variance)[0]
+    beliefs.expect_answer([0, 3])
+    assert beliefs.covariance == pytest.approx(after_answer(before, 0, 3, noise))
+    assert beliefs.n_seen.tolist() == [2, 1, 1, 2, 1]
+    # A set lowers every variance, and by less than all of its pairs would.
+    fours, sixes = beliefs_of(posterior), beliefs_of(posterior)
+    fours.expect_answer([0, 1, 2, 3])
+    for pair in combinations(range(4), 2):
+        sixes.expect_answer(pair)
+    falls = np.diag(before) - np.diag(fours.covariance)
+    assert (falls > 0).all()
+    assert (falls < np.diag(before) - np.diag(sixes.covariance)).all()
+
+
+@pytest.mark.parametrize("set_size", [2, 4])
+@pytest.mark.parametrize("goal", [Goal(), Goal(top=3)])
+def test_items_without_an_answer_come_first(goal, set_size):
+    session = Session(None, 25, seed=2, goal=goal, set_size=set_size, holdout=0, repeats=0)
+    seen: set[int] = set()
+    while len(seen) < 25:
+        (q,) = session.ask("ana")
+        assert {*q.items} - seen
+        seen.update(q.items)
+        items = sorted(q.items)
+        if len(items) == 2:
+            session.tell(q.answered("ana", "left" if q.left < q.right else "right"))
+        else:
+            session.tell(q.answered("ana", "best", best=items[0], worst=items[-1]))
+    # Questions that are open count as answers.
+    fresh = Session(None, 24, seed=2, goal=goal, set_size=set_size, holdout=0, repeats=0)
+    asked = fresh.ask("ana", 24 // set_size * 2)
+    assert {item for question in asked for item in question.items} == {*range(24)}
+
+
+@pytest.mark.parametrize("groups", ["aabbbbc", "aabbbbbb"])
+def test_an_item_that_cannot_be_asked_about_leaves_the_rule_to_the_others(groups):
+    """A lone item, or a pair that was skipped, stays without an answer for ever."""
+    n = len(groups)
+    session = Session(None, n, seed=1, groups=groups, holdout=0, repeats=0)
+    session.tell(Judgement("ana", 0, 1, "skip"))
+    for pair in combinations(range(2, 6), 2):
+        if pair != (4, 5):
+            session.tell(Judgement("ana", *pair, "left"))
+    if n == 8:
+        session.tell(Judgement("ana", 2, 6, "left"))
+        session.tell(Judgement("ana", 2, 7, "left"))
+    session.refit()
+    posterior = session._fitting.fits.choosing
+    beliefs = beliefs_of(posterior, Groups(groups, n), n_seen=session._history.seen_usable)
+    free = session._asking.free("ana", set())
+    pairs = [pair for pair in combinations(range(n), 2) if free(*pair)]
+    worth = beliefs.worth(*np.array(pairs).T)
+    best = pairs[int(worth.argmax())]
+    for seed in range(5):
+        found = beliefs.best_pair(session._pairs, free, np.random.default_rng(seed))
+        assert tuple(sorted(found)) == best
+
+
+def test_a_listed_pair_is_chosen_by_its_worth_though_groups_are_mixed():
+    names = [0, 1, 2, 0, 1, 2, 0, 1, 2, 0]
+    posterior, groups = gaussian(7, n=10), Groups(names, 10)
+    among = [(0, 3), (3, 6), (6, 9), (1, 4), (4, 7), (2, 5), (5, 8)]
+    beliefs = beliefs_of(posterior, groups)
+    worth = [
+        beliefs.worth(np.array([i]), np.array([j]))[0]
+        for i, j in (np.searchsorted(beliefs.items, pair) for pair in among)
+    ]
+    found = beliefs.best_pair(
+        AskablePairs(groups, among=among), anything, np.random.default_rng(0)
+    )
+    assert found == among[int(np.argmax(worth))]
+    unseen = beliefs_of(posterior, groups, n_seen=[1, 1, 0, 1, 1, 1, 1, 1, 1, 1])
+    pairs = AskablePairs(groups, among=among)
+    assert unseen.best_pair(pairs, anything, np.random.default_rng(0)) == (2, 5)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_set_grows_from_its_pair_by_items_of_its_group_that_are_free(seed):
+    posterior, groups = gaussian(seed, n=12), Groups([0, 1] * 6, 12)
+    beliefs = beliefs_of(posterior, groups)
+    free = {(2, 8), (4, 8)}
+
+    def is_free(i, j):
+        return (min(i, j), max(i, j)) not in free
+
+    items = beliefs.grown((0, 2), 5, is_free, np.random.default_rng(0))
+    assert items[:2] == (0, 2)
+    assert len({*items}) == 5
+    assert all(item % 2 == 0 for item in items)
+    assert 8 not in items
+    assert beliefs.grown((0, 2), 6, lambda i, j: False, np.random.default_rng(0)) == (0, 2)
+    assert beliefs.grown((0, 2), 2, anything, np.random.default_rng(0)) == (0, 2)
+
+
+def test_the_information_of_a_set_is_that_of_a_sum_over_choices():
+    draws = np.array([[0.0, 1.0, 2.0], [2.0, 0.0, 1.0], [0.3, 0.2, 0.1]])
+    posterior = Posterior(
+        draws.mean(axis=0), np.eye(3), draws, Annotators.average(0),
+        Prior(Columns(np.empty((3, 0)))),
+    )  # fmt: skip
+    p = np.array([[np.exp(1.7 * s[k]) / np.exp(1.7 * s).sum() for k in range(3)] for s in draws])
+    expected = np.mean(np.sum(p * np.log2(p / p.mean(axis=0)), axis=1))
+    found = beliefs_of(posterior)._information(np.array([[0, 1, 2]]))
+    assert found[0] == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("set_size", [2, 3])
+def test_every_free_pair_is_found_at_the_end(set_size):
+    groups = "abababc"
+    session = Session(None, 7, seed=0, groups=groups, set_size=set_size, holdout=0, repeats=0)
+    asked = set()
+    while questions := session.ask("ana"):
+        asked.update(questions[0].pairs)
+        session.tell(questions[0].answered("ana", "tie" if len(questions[0].items) == 2 else "same"))
+    expected = {pair for pair in combinations(range(7), 2) if groups[pair[0]] == groups[pair[1]]}
+    assert asked == expected
+
+
+def left_after(m, *, n_free=10_000):
+    """The questions left after m answers of an honest annotator about random pairs."""
+    rng = np.random.default_rng(0)
+    truth = 1.5 * rng.standard_normal(20)
+    session = Session(None, 20, holdout=0)
+    for _ in range(m):
+        i, j = rng.permutation(20)[:2].tolist()
+        p = 1 / (1 + np.exp(-SHARPNESS * (truth[i] - truth[j])))
+        session.tell(Judgement("ana", i, j, "left" if rng.random() < p else "right"))
+    session.refit()
+    return questions_left(session.posterior, Groups(None, 20), Goal(), m, n_free, seed=0)
+
+
+def test_the_number_left_is_unknown_before_answers_then_falls_and_is_bounded():
+    before = left_after(0)
+    assert before[:3] == (None, None, None)
+    early, late = left_after(40), left_after(160)
+    assert early.questions > late.questions >= 1
+    for left in (early, late):
+        assert left.fewest <= left.questions <= left.most
+        # The range is around the median, and its end is at most 3 times its start.
+        assert left.most <= 3 * left.fewest + 3
+    few = left_after(40, n_free=5)
+    assert max(few[:3]) <= 5
+    assert not few.suffices
+    assert early.suffices
+
+
+def test_a_session_says_no_number_before_the_first_answer():
+    session = Session(None, 20, seed=0)
+    assert session.remaining().questions is None
+    assert session.remaining().range_left == ""
+
+
+@pytest.mark.parametrize(
+    ("n", "n_right", "passed"), [(7, 7, False), (8, 8, True), (40, 28, True), (40, 15, False)]
+)
+def test_the_check_passes_within_two_standard_errors_of_enough_answers(n, n_right, passed):
+    check = holdout_check(np.full(n, 0.8), np.arange(n) < n_right, left_out=False)
+    assert (check.n, check.right, check.expected) == (n, n_right / n, pytest.approx(0.8))
+    assert check.passed == passed
+
+
+def test_a_check_without_answers_is_not_passed():
+    check = holdout_check(np.empty(0), np.empty(0, bool), left_out=False)
+    assert (check.n, check.passed) == (0, False)
+    assert np.isnan(check.right)
+
+
+def test_the_check_of_a_session_counts_what_a_fit_without_the_hold_out_predicts():
+    session = Session(None, 8, seed=0, holdout=0)
+    for pair in combinations(range(8), 2):
+        session.tell(Judgement("ana", *pair, "left"))
+    held_out = [(0, 7, "left"), (1, 6, "left"), (7, 2, "right"), (3, 5, "right"), (0, 1, "tie")]
+    for left, right, answer in held_out:
+        session.tell(Judgement("ben", left, right, answer, strategy="random"))
+    remaining = session.remaining()
+    assert (remaining.holdout_n, remaining.holdout_right) == (4, 0.75)
+    assert 0.75 < remaining.holdout_expected < 1
+    session.undo("ben")
+    session.undo("ben")
+    assert session.remaining().holdout_right == 1.0
