@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from itertools import permutations
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

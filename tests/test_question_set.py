@@ -51,5 +51,3 @@ def test_busy_pairs_and_unanswered_repeats_are_not_asked():
 def test_no_more_are_given_than_there_are():
     few = Session(None, 4, seed=0)
     assert len(question_set(few, "m", 50, rng=np.random.default_rng(0))) == 6
-
-

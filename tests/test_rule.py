@@ -58,8 +58,7 @@ def test_the_worth_of_an_answer_is_the_fall_of_the_weighted_variance(seed, scale
     _, variance = posterior.difference(i, j)
     noise = beliefs.noise(i, j, variance)
     falls = [
-        beliefs.open @ np.diag(C - after_answer(C, *pair))
-        for pair in zip(i, j, noise, strict=True)
+        beliefs.open @ np.diag(C - after_answer(C, *pair)) for pair in zip(i, j, noise, strict=True)
     ]
     assert beliefs.worth(i, j) == pytest.approx(falls)
     pair = beliefs.best_pair(AskablePairs(Groups(None, 5)), anything, np.random.default_rng(1))
@@ -165,9 +164,7 @@ def test_a_listed_pair_is_chosen_by_its_worth_though_groups_are_mixed():
         beliefs.worth(np.array([i]), np.array([j]))[0]
         for i, j in (np.searchsorted(beliefs.items, pair) for pair in among)
     ]
-    found = beliefs.best_pair(
-        AskablePairs(groups, among=among), anything, np.random.default_rng(0)
-    )
+    found = beliefs.best_pair(AskablePairs(groups, among=among), anything, np.random.default_rng(0))
     assert found == among[int(np.argmax(worth))]
     unseen = beliefs_of(posterior, groups, n_seen=[1, 1, 0, 1, 1, 1, 1, 1, 1, 1])
     pairs = AskablePairs(groups, among=among)
@@ -211,7 +208,9 @@ def test_every_free_pair_is_found_at_the_end(set_size):
     asked = set()
     while questions := session.ask("ana"):
         asked.update(questions[0].pairs)
-        session.tell(questions[0].answered("ana", "tie" if len(questions[0].items) == 2 else "same"))
+        session.tell(
+            questions[0].answered("ana", "tie" if len(questions[0].items) == 2 else "same")
+        )
     expected = {pair for pair in combinations(range(7), 2) if groups[pair[0]] == groups[pair[1]]}
     assert asked == expected
 

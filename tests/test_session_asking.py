@@ -11,6 +11,8 @@ from sortnet.preference.study import Decision, study_of
 
 GOLD = (Decision("gold", item=2, other=5), Decision("gold", item=7, other=1))
 STUDY = study_of([*GOLD, Decision("gold-rate", amount=0.2), Decision("overlap", amount=2)])
+
+
 def asked(strategy: str, n_questions: int, *, seed: int = 4) -> list[tuple[str, Question]]:
     session = Session(None, 9, seed=seed, strategy=strategy, study=STUDY, holdout=0.2, repeats=0.2)
     questions = []
