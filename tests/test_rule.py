@@ -180,13 +180,21 @@ def test_a_set_grows_from_its_pair_by_items_of_its_group_that_are_free(seed):
     def is_free(i, j):
         return (min(i, j), max(i, j)) not in free
 
-    items = beliefs.grown((0, 2), 5, is_free, np.random.default_rng(0))
+    items = beliefs.grown((0, 2), 5, is_free, is_free, np.random.default_rng(0))
     assert items[:2] == (0, 2)
     assert len({*items}) == 5
     assert all(item % 2 == 0 for item in items)
     assert 8 not in items
-    assert beliefs.grown((0, 2), 6, lambda i, j: False, np.random.default_rng(0)) == (0, 2)
-    assert beliefs.grown((0, 2), 2, anything, np.random.default_rng(0)) == (0, 2)
+
+    def nothing(i, j):
+        return False
+
+    assert beliefs.grown((0, 2), 6, nothing, nothing, np.random.default_rng(0)) == (0, 2)
+    assert beliefs.grown((0, 2), 2, anything, anything, np.random.default_rng(0)) == (0, 2)
+    # Pairs that were compared before fill up a set, but only after the free ones.
+    filled = beliefs.grown((0, 2), 6, is_free, anything, np.random.default_rng(0))
+    assert {*filled} == {0, 2, 4, 6, 8, 10}
+    assert filled[-1] == 8
 
 
 def test_the_information_of_a_set_is_that_of_a_sum_over_choices():
