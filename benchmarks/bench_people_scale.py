@@ -264,7 +264,12 @@ def _write(collection: Collection, n: int, m: int) -> None:
         people = [row | {"name": name, "token": name} for name in names]
         keys = connection.execute(insert(AnnotatorRow).returning(AnnotatorRow.number), people)
         annotators = np.array(keys.scalars().all())
-    facts = {"collection": collection.number, "strategy": "informative", "probability": 1.0, "model": 0}
+    facts = {
+        "collection": collection.number,
+        "strategy": "informative",
+        "probability": 1.0,
+        "model": 0,
+    }
     for start in range(0, m, BLOCK):
         number = np.arange(start, min(start + BLOCK, m)) + 1
         left = rng.integers(n, size=len(number))

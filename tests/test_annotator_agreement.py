@@ -4,23 +4,18 @@ from __future__ import annotations
 
 from itertools import permutations
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from sortnet.preference import Judgement
 from sortnet.preference.annotator_agreement import agreement, krippendorff_alpha
-from sortnet.preference.annotator_reports import annotator_reports
-from sortnet.preference.laplace import fit
-from sortnet.preference.study import Study
-from sortnet.preference.vote_arrays import Votes
+from sortnet.preference.session import Session
 
 
 def report_of(said):
     """The report of the only annotator."""
-    posterior = fit(np.empty((10, 0)), Votes.of_one(*np.zeros((3, 0), np.int64)), 1).posterior
-    (report,) = annotator_reports({said[0].annotator: None}, said, posterior, Study())
+    (report,) = Session(None, 10).reports([said[0].annotator], said)
     return report
 
 

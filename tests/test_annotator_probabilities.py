@@ -77,7 +77,7 @@ def test_a_program_begins_with_measurements():
     assert probabilities() == {"program": "measurement"}
     with open_store("s.db") as store:
         session = LabellingService(store.collection("c")).session
-        assert session._history.votes(session.events).is_measured.all()
+        assert session._history.answers(session.events).is_measured.all()
 
 
 def test_who_has_answered_before_keeps_shares_until_told():

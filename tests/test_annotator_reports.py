@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from scipy.special import ndtr
+from scipy.special import expit, ndtr
 
 from sortnet.preference import Judgement
 from sortnet.preference.annotator_reports import (
@@ -14,12 +14,10 @@ from sortnet.preference.annotator_reports import (
     FEW,
     FINE,
     AnnotatorReport,
-    annotator_reports,
 )
-from sortnet.preference.laplace import fit
+from sortnet.preference.model import SHARPNESS
 from sortnet.preference.session import Session
 from sortnet.preference.study import Decision, Study, study_of
-from sortnet.preference.vote_arrays import Votes
 
 N = 16
 KINDS = {
@@ -49,18 +47,11 @@ def reported(
     judgements: list[Judgement], study: Study | None = None, *, seed: int = 0
 ) -> dict[str, AnnotatorReport]:
     """Reports after a fit without the excluded annotators."""
-    study = study or Study()
-    counted = [j for j in judgements if j.annotator not in study.excluded]
-    numbers = {name: k for k, name in enumerate(dict.fromkeys(j.annotator for j in counted))}
-    posterior = fit(np.empty((N, 0)), votes_of(counted, numbers), len(numbers), seed=seed).posterior
-    names = {j.annotator: numbers.get(j.annotator) for j in judgements}
-    return {r.name: r for r in annotator_reports(names, judgements, posterior, study)}
-
-
-def votes_of(judgements: list[Judgement], numbers: dict[str, int]) -> Votes:
-    rows = [(j.left, j.right, j.answer == "left", numbers[j.annotator]) for j in judgements]
-    left, right, target, annotator = np.array(rows).T
-    return Votes(left, right, target.astype(float), annotator)
+    session = Session(None, N, seed=seed, study=study)
+    session.replay(judgements)
+    session.refit()
+    names = [*dict.fromkeys(j.annotator for j in judgements)]
+    return {r.name: r for r in session.reports(names, judgements)}
 
 
 PEOPLE = {"ana": "good", "ben": "good", "cat": "good"}
@@ -123,8 +114,6 @@ def test_honest_annotators_are_not_named_whatever_their_reliability(seed):
     judgements = people(c, answers.astype(int), seed)
     reports = session_of(judgements).reports([f"p{k}" for k in range(16)], judgements)
     assert [r.verdict for r in reports if r.verdict not in FINE] == []
-    session = session_of(people(np.ones(4), np.full(4, 1000), seed))
-    assert not all(session.better_without(f"p{k}") for k in range(4))
     weaker = [r.verdict for r, k in zip(reports, c, strict=True) if k < 0.65 and r.answers > 1000]
     assert set(weaker) <= {BELOW_AVERAGE}
 
@@ -133,12 +122,11 @@ def test_honest_annotators_are_not_named_whatever_their_reliability(seed):
     ("kind", "verdict"),
     [("random", "answers at random"), ("inverted", "inverted"), ("left", "always left")],
 )
-def test_who_spoils_the_others_is_named_and_better_left_out(kind, verdict):
+def test_who_spoils_the_others_is_named(kind, verdict):
     judgements = people(np.ones(5), np.array([150, 100, 100, 100, 100]), 1, kind)
     session = session_of(judgements)
     report, *others = session.reports([f"p{k}" for k in range(5)], judgements)
     assert report.verdict == verdict and {r.verdict for r in others} <= set(FINE)
-    assert session.better_without("p0")
 
 
 def test_reliability_is_unknown_while_nobody_else_has_answered():
@@ -154,12 +142,14 @@ def test_reliability_is_unknown_while_others_answer_about_other_items_only():
     second = [
         replace(j, left=j.left + N_ITEMS, right=j.right + N_ITEMS, annotator="p1") for j in first
     ]
-    numbers, both = {"p0": 0, "p1": 1}, first + second
-    n, votes = 2 * N_ITEMS, votes_of(both, numbers)
-    posterior = fit(np.empty((n, 0)), votes, 2).posterior
-    for features in (False, True):  # by which the scores of all items are informed
-        found = annotator_reports(numbers, both, posterior, Study(), features=features)
-        assert [r.reliability is not None for r in found] == [features, features]
+    both = first + second
+    for features in (None, np.random.default_rng(0).standard_normal((2 * N_ITEMS, 1))):
+        session = Session(features, 2 * N_ITEMS, seed=0)
+        session.replay(both)
+        session.refit()
+        found = session.reports(["p0", "p1"], both)
+        # Features inform the scores of all items.
+        assert [r.reliability is not None for r in found] == [features is not None] * 2
 
 
 def test_intervals_of_reliability_cover_that_of_equal_annotators():
@@ -179,14 +169,16 @@ def test_few_answers_say_nothing():
 
 def test_expected_agreement_is_that_of_sampled_people():
     judgements = judged(PEOPLE, 200, 1)
-    numbers = {name: k for k, name in enumerate(PEOPLE)}
-    posterior = fit(np.empty((N, 0)), votes_of(judgements, numbers), 3, draws=4000).posterior
-    ana, *_ = annotator_reports(dict(numbers), judgements, posterior, Study())
+    session = Session(None, N, seed=0)
+    session.replay(judgements)
+    session.refit()
+    posterior = session.posterior
+    ana, *_ = session.reports([*PEOPLE], judgements)
     others = [j for j in judgements if j.annotator != "ana"]
     own = [j for j in judgements if j.annotator == "ana"]
     pairs = [a.pair for a in own for b in others if a.pair == b.pair]
     i, j = np.array(pairs).T
-    p = ndtr(posterior.draws[:, i] - posterior.draws[:, j])
+    p = expit(SHARPNESS * (posterior.draws[:, i] - posterior.draws[:, j]))
     assert ana.shared == len(pairs)
     assert ana.expected_agreement == pytest.approx(np.mean(p**2 + (1 - p) ** 2), abs=0.01)
     same = [
@@ -224,8 +216,9 @@ def test_undone_answers_count_for_nothing():
     judgements = judged({"ana": "good"}, 3, 0)
     undo = Judgement("ana", *judgements[0].pair, "undo", undoes=1, number=4)
     assert reported(judgements)["ana"].answers == 3
-    posterior = fit(np.empty((N, 0)), votes_of(judgements, {"ana": 0}), 1).posterior
-    (ana,) = annotator_reports({"ana": 0}, [*judgements, undo], posterior, Study())
+    session = Session(None, N, seed=0)
+    session.replay([*judgements, undo])
+    session.refit()
+    ana, nobody = session.reports(["ana", "zoe"])
     assert ana.answers == 2
-    (nobody,) = annotator_reports({"zoe": None}, judgements, posterior, Study())
     assert (nobody.answers, nobody.reliability, nobody.verdict) == (0, None, "no answers")

@@ -15,8 +15,7 @@ from sortnet.items import Columns, Items, merge, read_items, read_with_roles
 from sortnet.items.item_groups import lone_groups, note_on_lone_groups, read_pairs
 from sortnet.preference import Judgement
 from sortnet.preference.groups import Groups, parts_apart
-from sortnet.preference.session import Session
-from sortnet.preference.strategies import STRATEGIES
+from sortnet.preference.session import STRATEGIES, Session
 
 TABLE = "id,topic,prompt,text\na,x,Why?,one\nb,x,Why?,two\nc,y,How?,three\nd,y,How?,four\n"
 ANSWERS = ("left", "right", "tie", "skip", "cant-say")

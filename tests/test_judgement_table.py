@@ -18,14 +18,11 @@ from cli.web.admin_state import AdminState, _paces, _per_hour, pace
 from sortnet.errors import JudgementError
 from sortnet.preference import Judgement, Question
 from sortnet.preference.annotator_agreement import agreement, disputed, first_better
-from sortnet.preference.annotator_reports import annotator_reports
 from sortnet.preference.base import TARGETS
 from sortnet.preference.history import History
 from sortnet.preference.judgement_table import Judgements
-from sortnet.preference.laplace import fit
 from sortnet.preference.session import Session
 from sortnet.preference.study import Decision, Study, study_of
-from sortnet.preference.vote_arrays import Votes
 from store import open_store
 from store.service.labelling import LabellingService
 
@@ -273,7 +270,9 @@ def test_disputed_pairs_are_those_of_loops(seed: int) -> None:
 def test_reports_are_those_of_loops() -> None:
     said = events(5, m=500)
     study = study_of([Decision("gold", item=3, other=1), Decision("gold", item=2, other=7)])
-    posterior = fit(np.empty((N, 0)), Votes.of_judgements(votes_of(said)), 1).posterior
+    session = Session(None, N)
+    session.replay(votes_of(said))
+    session.refit()
     names = [f"p{k}" for k in range(5)] + ["nobody"]
     undone = {judgement.undoes for judgement in said}
     votes = votes_of(said)
@@ -284,7 +283,7 @@ def test_reports_are_those_of_loops() -> None:
             return 0, None
         return len(pairs), np.mean([first_better(a) == first_better(b) for a, b in pairs])
 
-    for report in annotator_reports(dict.fromkeys(names), said, posterior, study):
+    for report in session.reports(names, said, study):
         own = [j for j in votes if j.annotator == report.name]
         standing = [j for j in said if j.annotator == report.name and j.number not in undone]
         others = [j for j in votes if j.annotator != report.name]
@@ -307,9 +306,7 @@ def test_reports_are_those_of_loops() -> None:
         assert replies == (counts["skip"], counts["cant-say"], counts["undo"])
         times = [j.milliseconds for j in own if j.milliseconds is not None]
         assert report.median_seconds == (median(times) / 1000 if times else None)
-    assert (
-        sum(r.answers for r in annotator_reports(dict.fromkeys(names), [], posterior, Study())) == 0
-    )
+    assert sum(report.answers for report in session.reports(names, [], Study())) == 0
 
 
 def test_paces_rates_and_comments_are_those_of_loops() -> None:

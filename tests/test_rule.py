@@ -9,10 +9,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sortnet.preference import Judgement
 from sortnet.preference.askable_pairs import AskablePairs
+from sortnet.preference.goal import Goal
 from sortnet.preference.groups import Groups
 from sortnet.preference.model import SHARPNESS, Annotators, Columns, Posterior, Prior
 from sortnet.preference.rule import Beliefs, openness
+from sortnet.preference.session import Session
+from sortnet.preference.stopping import holdout_check, questions_left
 
 
 def gaussian(seed: int, n: int = 5, k: int = 300) -> Posterior:
@@ -42,10 +46,6 @@ def after_answer(C, i, j, noise):
 
 def anything(i, j):
     return True
-
-
-def nothing(i, j):
-    return False
 
 
 @settings(deadline=None)
@@ -111,6 +111,50 @@ def test_an_open_question_counts_as_an_answer():
     assert (falls < np.diag(before) - np.diag(sixes.covariance)).all()
 
 
+@pytest.mark.parametrize("set_size", [2, 4])
+@pytest.mark.parametrize("goal", [Goal(), Goal(top=3)])
+def test_items_without_an_answer_come_first(goal, set_size):
+    session = Session(None, 25, seed=2, goal=goal, set_size=set_size, holdout=0, repeats=0)
+    seen: set[int] = set()
+    while len(seen) < 25:
+        (q,) = session.ask("ana")
+        assert {*q.items} - seen
+        seen.update(q.items)
+        items = sorted(q.items)
+        if len(items) == 2:
+            session.tell(q.answered("ana", "left" if q.left < q.right else "right"))
+        else:
+            session.tell(q.answered("ana", "best", best=items[0], worst=items[-1]))
+    # Questions that are open count as answers.
+    fresh = Session(None, 24, seed=2, goal=goal, set_size=set_size, holdout=0, repeats=0)
+    asked = fresh.ask("ana", 24 // set_size * 2)
+    assert {item for question in asked for item in question.items} == {*range(24)}
+
+
+@pytest.mark.parametrize("groups", ["aabbbbc", "aabbbbbb"])
+def test_an_item_that_cannot_be_asked_about_leaves_the_rule_to_the_others(groups):
+    """A lone item, or a pair that was skipped, stays without an answer for ever."""
+    n = len(groups)
+    session = Session(None, n, seed=1, groups=groups, holdout=0, repeats=0)
+    session.tell(Judgement("ana", 0, 1, "skip"))
+    for pair in combinations(range(2, 6), 2):
+        if pair != (4, 5):
+            session.tell(Judgement("ana", *pair, "left"))
+    if n == 8:
+        session.tell(Judgement("ana", 2, 6, "left"))
+        session.tell(Judgement("ana", 2, 7, "left"))
+    session.refit()
+    posterior = session._fitting.fits.choosing
+    beliefs = beliefs_of(posterior, Groups(groups, n), n_seen=session._history.seen_usable)
+    free = session._asking.free("ana", set())
+    pairs = [pair for pair in combinations(range(n), 2) if free(*pair)]
+    worth = beliefs.worth(*np.array(pairs).T)
+    best = pairs[int(worth.argmax())]
+    for seed in range(5):
+        found = beliefs.best_pair(session._pairs, free, np.random.default_rng(seed))
+        assert tuple(sorted(found)) == best
+
+
 def test_a_listed_pair_is_chosen_by_its_worth_though_groups_are_mixed():
     names = [0, 1, 2, 0, 1, 2, 0, 1, 2, 0]
     posterior, groups = gaussian(7, n=10), Groups(names, 10)
@@ -141,9 +185,16 @@ def test_a_set_grows_from_its_pair_by_items_of_its_group_that_are_free(seed):
     assert len({*items}) == 5
     assert all(item % 2 == 0 for item in items)
     assert 8 not in items
-    rng = np.random.default_rng(0)
-    assert beliefs.grown((0, 2), 6, nothing, nothing, rng) == (0, 2)
-    assert beliefs.grown((0, 2), 2, anything, anything, rng) == (0, 2)
+
+    def nothing(i, j):
+        return False
+
+    assert beliefs.grown((0, 2), 6, nothing, nothing, np.random.default_rng(0)) == (0, 2)
+    assert beliefs.grown((0, 2), 2, anything, anything, np.random.default_rng(0)) == (0, 2)
+    # Pairs that were compared before fill up a set, but only after the free ones.
+    filled = beliefs.grown((0, 2), 6, is_free, anything, np.random.default_rng(0))
+    assert {*filled} == {0, 2, 4, 6, 8, 10}
+    assert filled[-1] == 8
 
 
 def test_the_information_of_a_set_is_that_of_a_sum_over_choices():
@@ -156,3 +207,81 @@ def test_the_information_of_a_set_is_that_of_a_sum_over_choices():
     expected = np.mean(np.sum(p * np.log2(p / p.mean(axis=0)), axis=1))
     found = beliefs_of(posterior)._information(np.array([[0, 1, 2]]))
     assert found[0] == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("set_size", [2, 3])
+def test_every_free_pair_is_found_at_the_end(set_size):
+    groups = "abababc"
+    session = Session(None, 7, seed=0, groups=groups, set_size=set_size, holdout=0, repeats=0)
+    asked = set()
+    while questions := session.ask("ana"):
+        asked.update(questions[0].pairs)
+        session.tell(
+            questions[0].answered("ana", "tie" if len(questions[0].items) == 2 else "same")
+        )
+    expected = {pair for pair in combinations(range(7), 2) if groups[pair[0]] == groups[pair[1]]}
+    assert asked == expected
+
+
+def left_after(m, *, n_free=10_000):
+    """The questions left after m answers of an honest annotator about random pairs."""
+    rng = np.random.default_rng(0)
+    truth = 1.5 * rng.standard_normal(20)
+    session = Session(None, 20, holdout=0)
+    for _ in range(m):
+        i, j = rng.permutation(20)[:2].tolist()
+        p = 1 / (1 + np.exp(-SHARPNESS * (truth[i] - truth[j])))
+        session.tell(Judgement("ana", i, j, "left" if rng.random() < p else "right"))
+    session.refit()
+    return questions_left(session.posterior, Groups(None, 20), Goal(), m, n_free, seed=0)
+
+
+def test_the_number_left_is_unknown_before_answers_then_falls_and_is_bounded():
+    before = left_after(0)
+    assert before[:3] == (None, None, None)
+    early, late = left_after(40), left_after(160)
+    assert early.questions > late.questions >= 1
+    for left in (early, late):
+        assert left.fewest <= left.questions <= left.most
+        # The range is around the median, and its end is at most 3 times its start.
+        assert left.most <= 3 * left.fewest + 3
+    few = left_after(40, n_free=5)
+    assert max(few[:3]) <= 5
+    assert not few.suffices
+    assert early.suffices
+
+
+def test_a_session_says_no_number_before_the_first_answer():
+    session = Session(None, 20, seed=0)
+    assert session.remaining().questions is None
+    assert session.remaining().range_left == ""
+
+
+@pytest.mark.parametrize(
+    ("n", "n_right", "passed"), [(7, 7, False), (8, 8, True), (40, 28, True), (40, 15, False)]
+)
+def test_the_check_passes_within_two_standard_errors_of_enough_answers(n, n_right, passed):
+    check = holdout_check(np.full(n, 0.8), np.arange(n) < n_right, left_out=False)
+    assert (check.n, check.right, check.expected) == (n, n_right / n, pytest.approx(0.8))
+    assert check.passed == passed
+
+
+def test_a_check_without_answers_is_not_passed():
+    check = holdout_check(np.empty(0), np.empty(0, bool), left_out=False)
+    assert (check.n, check.passed) == (0, False)
+    assert np.isnan(check.right)
+
+
+def test_the_check_of_a_session_counts_what_a_fit_without_the_hold_out_predicts():
+    session = Session(None, 8, seed=0, holdout=0)
+    for pair in combinations(range(8), 2):
+        session.tell(Judgement("ana", *pair, "left"))
+    held_out = [(0, 7, "left"), (1, 6, "left"), (7, 2, "right"), (3, 5, "right"), (0, 1, "tie")]
+    for left, right, answer in held_out:
+        session.tell(Judgement("ben", left, right, answer, strategy="random"))
+    remaining = session.remaining()
+    assert (remaining.holdout_n, remaining.holdout_right) == (4, 0.75)
+    assert 0.75 < remaining.holdout_expected < 1
+    session.undo("ben")
+    session.undo("ben")
+    assert session.remaining().holdout_right == 1.0

@@ -13,11 +13,11 @@ from scipy.sparse.csgraph import connected_components
 from scipy.stats import spearmanr
 
 from sortnet.errors import DataError, JudgementError
+from sortnet.lab.asking_sorts import MergePass
 from sortnet.preference import Judgement
 from sortnet.preference.history import History
 from sortnet.preference.judgement_table import Judgements
 from sortnet.preference.session import Session
-from sortnet.preference.strategies import MergePass
 
 
 def by_truth(scores, question):
@@ -279,35 +279,17 @@ def test_nobody_is_promised_more_questions_than_there_are():
     assert "more annotators are needed" in remaining.why
 
 
-def test_who_asks_never_waits_for_a_net_to_be_trained(monkeypatch):
-    X = np.random.default_rng(0).standard_normal((40, 2))
-    session = Session(X, seed=0)
-    asked_all(session, X[:, 0], 210)
-    session.refit()
-    trained = []
-    monkeypatch.setattr(
-        "sortnet.preference.fitted_model.learned_features",
-        lambda X, votes, people, seed: trained.append(len(votes)) or np.empty((len(X), 0)),
-    )
-    asked_all(session, X[:, 0], 100)
-    assert trained == []
-    assert session.stale  # a milestone was passed: there is something to be learned
-    session.refit()
-    assert len(trained) == 1
-    assert not session.stale
-
-
 def test_an_undo_leaves_the_parts_that_the_answers_that_stand_connect():
     history = History(6)
     for number, pair in enumerate([(0, 1), (1, 2), (3, 4), (2, 3)], start=1):
         history.add(Judgements.of([Judgement("ana", *pair, "left", number=number)]))
     history.add(Judgements.of([Judgement("ana", 1, 2, "undo", undoes=2, number=5)]))
-    part = history.components()
+    part = history.all_components()
     assert part[0] == part[1]
     assert part[2] == part[3] == part[4]
     assert len(set(part.tolist())) == 3
     history.add(Judgements.of([Judgement("ana", 5, 0, "left", number=6)]))
-    assert history.components()[5] == history.components()[0]
+    assert history.all_components()[5] == history.all_components()[0]
 
 
 def test_a_strategy_says_with_what_probability_it_chose():
@@ -320,7 +302,7 @@ def test_a_strategy_says_with_what_probability_it_chose():
     assert shared
     assert all(p == pytest.approx(0.5 / 45) for p in shared.values())
     chosen = Session(None, 10, seed=0, holdout=0, repeats=0).ask("ana")[0]
-    assert (chosen.strategy, chosen.probability) == ("connect", 1.0)
+    assert (chosen.strategy, chosen.probability) == ("informative", 1.0)
 
 
 def test_it_does_not_stop_if_the_hold_out_contradicts_the_model():
@@ -395,19 +377,6 @@ def test_what_cannot_be_is_refused_in_words(call, error, says):
         call()
 
 
-def test_ten_thousand_items_are_asked_about_without_looking_at_every_pair(monkeypatch):
-    import sortnet.preference.strategies as choose
-
-    session = Session(None, 10_000, seed=0)
-    looked = []
-    monkeypatch.setattr(
-        choose, "information", lambda m, v: looked.append(len(m)) or np.zeros(len(m))
-    )
-    questions = [q for who in ("ana", "ben", "cyn") for q in session.ask(who, 4)]
-    assert len(questions) == 12
-    assert max(looked, default=0) <= 5_000
-
-
 def test_true_ties_are_no_errors_so_it_ends():
     """A perfect judge of four grades, who says that items of the same grade are alike."""
     grade = np.random.default_rng(0).permutation(np.arange(40) % 4)
@@ -427,7 +396,7 @@ def test_true_ties_are_no_errors_so_it_ends():
 
 
 @pytest.mark.parametrize("honest", [True, False])
-def test_imported_votes_are_checked_by_leaving_each_out(honest):
+def test_imported_votes_are_checked_by_leaving_some_out(honest):
     rng = np.random.default_rng(0)
     scores, session = 3 * rng.standard_normal(12), Session(None, 12, seed=0)
     for _ in range(400):
@@ -436,7 +405,7 @@ def test_imported_votes_are_checked_by_leaving_each_out(honest):
         session.tell(Judgement("file", i, j, "left" if left else "right"))
     done = session.remaining()
     assert done.left_out
-    assert done.holdout_n == 400
+    assert 60 <= done.holdout_n <= 100  # a fifth of them
     assert abs(done.holdout_right - done.holdout_expected) < (0.05 if honest else 0.2)
     assert done.stop == honest
 
@@ -454,16 +423,16 @@ def test_a_skip_is_no_answer():
     assert session.answered("ana") == 0
 
 
-@pytest.mark.parametrize("n", [20, 200])
+@pytest.mark.parametrize("n", [20, 400])
 def test_who_asks_gets_the_model_fitted_whatever_the_size(n):
     session, other = Session(None, n, seed=0), Session(None, n, seed=0)
     for k in range(30):
         (q,) = session.ask("ana")
-        assert session.behind <= 4
+        assert session.behind <= (0 if n == 20 else 4)
         judgement = q.answered("ana", by_truth(range(n), q))
         session.tell(judgement)
         other.tell(judgement)
         other.ask("ana", wait=False)
         # Only a few milliseconds may pass here: more items are left to another thread.
-        assert (other.behind == k + 1) or n == 20
-    assert session.due == (session.behind > 4)
+        assert other.behind == (0 if n == 20 else k + 1)
+    assert session.due == (session.behind > (0 if n == 20 else 4))

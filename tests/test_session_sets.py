@@ -11,12 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sortnet.errors import JudgementError
+from sortnet.preference.answers import Answers
 from sortnet.preference.base import Judgement, Pair, Question, unordered_pair
 from sortnet.preference.goal import Goal
 from sortnet.preference.history import History
 from sortnet.preference.judgement_table import Judgements
+from sortnet.preference.ranking import _p_of_best
 from sortnet.preference.session import Session
-from sortnet.preference.set_choice import predict_best, set_information
 from sortnet.preference.study import Decision, study_of
 
 
@@ -109,8 +110,8 @@ def test_an_undo_takes_all_of_an_answer_back_and_the_question_comes_again():
     asked(session, 6, people=1)
     before = session._history
     seen, usable, n_votes = before.seen.copy(), before.seen_usable.copy(), session.n_votes
-    pairs, components = dict(before.pairs_of("person-0")), before.components().copy()
-    votes = before.votes(6)
+    pairs, components = dict(before.pairs_of("person-0")), before.all_components().copy()
+    votes = before.answers(6)
     (question,) = session.ask("person-0")
     session.tell(answered(question, "person-0"))
     assert session.answered("person-0") == 7
@@ -124,10 +125,11 @@ def test_an_undo_takes_all_of_an_answer_back_and_the_question_comes_again():
     np.testing.assert_array_equal(history.seen_usable, usable)
     assert dict(history.pairs_of("person-0")) == pairs
     assert (session.n_votes, session.answered("person-0")) == (n_votes, 6)
-    parts = history.components()
+    parts = history.all_components()
     assert len(np.unique(np.stack((parts, components)), axis=1).T) == len(np.unique(components))
-    for name, column in vars(history.votes(8)).items():
-        np.testing.assert_array_equal(column, getattr(votes, name))
+    after = history.answers(8)
+    for name in Answers.__dataclass_fields__:
+        np.testing.assert_array_equal(getattr(after, name), getattr(votes, name))
     assert session.ask("person-0") == [question]
 
 
@@ -194,18 +196,6 @@ def test_the_questions_of_a_session_about_pairs_do_not_depend_on_the_option():
     assert asked(usual, 25) == asked(explicit, 25)
 
 
-def test_the_information_of_a_set_is_that_of_a_sum_over_answers():
-    """Brute force over the scores of three draws."""
-    draws = np.array([[0.0, 1.0, 2.0], [2.0, 0.0, 1.0], [0.3, 0.2, 0.1]])
-    from test_set_answers import probability
-
-    answers = [(i, j) for i in range(3) for j in range(3) if i != j]
-    p = np.array([[probability(s, *answer) for answer in answers] for s in draws])
-    mean = p.mean(axis=0)
-    expected = np.mean(np.sum(p * np.log2(p / mean), axis=1))
-    assert set_information(draws, np.array([[0, 1, 2]]))[0] == pytest.approx(expected)
-
-
 def test_fours_say_more_than_pairs_and_remaining_counts_answers():
     quality = {}
     for size in (2, 4):
@@ -269,13 +259,12 @@ def test_counts_after_undos_are_those_of_the_answers_that_are_left(seed):
         else:
             items = rng.permutation(9)[: rng.integers(2, 6)].tolist()
             left, right, *further = items
-            question = Question(left, right, "bald", 1.0, 0, tuple(further))
+            question = Question(left, right, "informative", 1.0, 0, tuple(further))
             event = replace(answered(question, name), number=number)
             if rng.random() < 0.2:
                 event = question.answered(name, "skip", number=number)
             kept.append(event)
         history.pairs_of(name)  # so that its log follows each event
-        history.components()
         history.add(Judgements.of([event]))
     fresh = History(9)
     fresh.add(Judgements.of(kept))
@@ -287,10 +276,10 @@ def test_counts_after_undos_are_those_of_the_answers_that_are_left(seed):
         assert history.answered(name) == fresh.answered(name)
         found = [judgement.items for judgement in history.skipped(name)]
         assert found == [judgement.items for judgement in fresh.skipped(name)]
-    joined = np.unique(np.stack((history.components(), fresh.components())), axis=1)
-    assert joined.shape[1] == len(np.unique(fresh.components()))
-    votes = history.votes(24).comparisons()
-    expected = fresh.votes(len(kept)).comparisons()
+    joined = np.unique(np.stack((history.all_components(), fresh.all_components())), axis=1)
+    assert joined.shape[1] == len(np.unique(fresh.all_components()))
+    votes = history.comparisons()
+    expected = fresh.comparisons()
     np.testing.assert_array_equal(votes.left, expected.left)
     np.testing.assert_array_equal(votes.target, expected.target)
 
@@ -362,8 +351,11 @@ def test_the_predicted_best_of_a_set_is_as_often_named_as_it_is_expected() -> No
     session.refit()
     sets = [rng.permutation(40)[:4].tolist() for _ in range(1500)]
     asked = [Question(i, j, "random", 1.0, further=(k, m)) for i, j, k, m in sets]
-    answers = Judgements.of([answer(question) for question in asked])
-    p, is_right = predict_best(session.posterior, answers)
+    table = Judgements.of([answer(question) for question in asked])
+    answers = Answers.of_table(table, np.arange(len(table)))
+    answers = answers.where(answers.direction > 0)
+    of_place = _p_of_best(session.posterior, answers)
+    p, is_right = of_place.max(axis=1), of_place.argmax(axis=1) == answers.share.argmax(axis=1)
     standard_error = float(np.sqrt(np.mean(p * (1 - p)) / len(p)))
     assert abs(p.mean() - is_right.mean()) < 0.05 + 2 * standard_error
     assert is_right.mean() > 0.5

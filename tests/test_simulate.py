@@ -29,8 +29,8 @@ from sortnet.lab.simulated_annotators import (
     summary,
 )
 from sortnet.preference.base import Judgement, Question
+from sortnet.preference.comparisons import Comparisons
 from sortnet.preference.session import Session
-from sortnet.preference.vote_arrays import Votes
 
 
 def mean_of(results, strategy, questions, value="spearman"):
@@ -43,7 +43,7 @@ def mean_of(results, strategy, questions, value="spearman"):
 def votes_of(scores, pairs, each):
     """Every pair so many times, the better item winning."""
     left, right = np.array(pairs * each).T
-    return Votes.of_one(left, right, (scores[left] > scores[right]).astype(float))
+    return Comparisons.of_one(left, right, (scores[left] > scores[right]).astype(float))
 
 
 def test_scores_of_ids_are_uniform_from_zero_up_to_five():
@@ -228,7 +228,7 @@ def test_a_session_cannot_be_held_to_what_is_no_pair(pair):
 
 
 def test_the_majority_decides_a_pair_whichever_side_an_item_stood_on():
-    known = Votes.of_one(
+    known = Comparisons.of_one(
         np.array([0, 1, 0, 1, 2, 3]), np.array([1, 0, 1, 2, 1, 2]),
         np.array([1.0, 0.0, 0.5, 1.0, 1.0, 0.0]),
     )  # fmt: skip
@@ -239,7 +239,7 @@ def test_the_majority_decides_a_pair_whichever_side_an_item_stood_on():
 
 
 def test_an_accuracy_counts_equal_scores_half_and_ties_not_at_all():
-    known = Votes.of_one(
+    known = Comparisons.of_one(
         np.array([0, 1, 0, 2]), np.array([1, 2, 3, 3]), np.array([1.0, 1.0, 1.0, 0.5])
     )
     assert accuracy(np.array([3.0, 1.0, 1.0, 9.0]), known) == pytest.approx((1 + 0.5 + 0) / 3)
@@ -276,7 +276,7 @@ def test_recorded_votes_answer_questions_about_four():
 def urn_of(rows):
     """Votes as (preferred item, other item), to be drawn in a fixed order."""
     left, right = np.array(rows).T
-    return _Urn(Votes.of_one(left, right, np.ones(len(rows))), np.random.default_rng(0))
+    return _Urn(Comparisons.of_one(left, right, np.ones(len(rows))), np.random.default_rng(0))
 
 
 def test_the_best_of_four_has_most_votes_the_worst_fewest_and_each_vote_is_used_once():
@@ -301,7 +301,7 @@ def test_groups_of_votes_are_collections_that_the_seeds_take_in_turn():
     pairs = [*combinations(range(10), 2), *combinations(range(10, 20), 2)]
     known = votes_of(scores, pairs, 2)
     of = (known.left >= 10).astype(int)
-    upside_down = Votes.of_one(
+    upside_down = Comparisons.of_one(
         known.left, known.right, np.where(of == 1, 1 - known.target, known.target)
     )
     results = simulate_votes(X, upside_down, ["random"], [60], group=of, seeds=3)
@@ -332,10 +332,12 @@ def test_a_group_left_out_is_predicted_by_features_alone():
 
     def predicted(features, this):
         session = Session(features)
-        answers = {0.0: "right", 1.0: "left"}
+        answers, fitted = {0.0: "right", 1.0: "left"}, known.where(of != this)
         session.replay(
             Judgement("file", left, right, answers[target])
-            for left, right, target, _ in known.where(of != this).rows()
+            for left, right, target in zip(
+                fitted.left.tolist(), fitted.right.tolist(), fitted.target.tolist(), strict=True
+            )
         )
         return accuracy(session.ranking().score, known.where(of == this))
 

@@ -109,11 +109,12 @@ def test_gold_pairs_are_asked_once_of_everybody_at_their_rate() -> None:
     assert "gold" not in {q.strategy for q in never.ask("ana", 28)}
 
 
-def test_a_known_answer_trains_nothing() -> None:
-    study = study_of([Decision("gold", item=3, other=0)])
-    session = session_of([], study)
-    assert len(session.weighted()[0]) == 0
-    assert session.ranking().order[0] == 3  # but it is known which of the two is better
+def test_a_known_answer_is_known_to_the_ranking_and_is_no_answer_of_anybody() -> None:
+    session = session_of([], study_of([Decision("gold", item=3, other=0)]))
+    ranking = session.ranking()
+    assert (ranking.order[0], ranking.order[-1]) == (3, 0)
+    assert ranking.judgements.tolist() == [0] * N
+    assert (session.n_votes, len(session.weighted()[0])) == (0, 0)
 
 
 def test_a_pair_goes_to_the_overlap_of_people_before_new_ones() -> None:

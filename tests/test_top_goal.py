@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 from cli_helpers import done, fault, invoke
 from collection_helpers import made_items
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from result_helpers import value_of
 from scipy.special import ndtr
@@ -18,8 +18,7 @@ from scipy.special import ndtr
 from sortnet.preference import Judgement
 from sortnet.preference.goal import Goal, among_top, top_margins, wrong_of_top
 from sortnet.preference.groups import Groups
-from sortnet.preference.posterior import Posterior, information
-from sortnet.preference.reliability import Annotators
+from sortnet.preference.model import Annotators, Columns, Posterior, Prior
 from sortnet.preference.session import Session
 from sortnet.preference.stopping import progress
 from sortnet.preference.study import Decision, study_of
@@ -37,8 +36,8 @@ def answer_noisily(session, who, rng, scores=None):
 
 def posterior_of(draws):
     """A posterior that consists of draws."""
-    rng, people = np.random.default_rng(0), Annotators.average(0)
-    return Posterior(draws.mean(axis=0), None, draws, people, draws.shape[1], rng)
+    prior = Prior(Columns(np.empty((draws.shape[1], 0))))
+    return Posterior(draws.mean(axis=0), None, draws, Annotators.average(0), prior)
 
 
 @st.composite
@@ -94,43 +93,6 @@ def test_the_goal_is_reached_if_in_nine_of_ten_draws_no_more_are_wrong_in_any_gr
         sure.append(np.mean(np.array(wrong) <= goal.allowed(k)))
     assert found.wrong == pytest.approx(np.mean(shares))
     assert found.reached == (min(sure) >= 0.9)
-
-
-def brute_force(view):
-    """The worth of each pair within a group, from its definition."""
-    worth, q = {}, view.among_top
-    for i in range(len(q)):
-        for j in range(i + 1, len(q)):
-            if view.groups.of[i] == view.groups.of[j]:
-                mean, variance = view.posterior.difference(np.array([i]), np.array([j]))
-                about = q[i] * (1 - q[i]) + q[j] * (1 - q[j])
-                about /= 1 + view.pending[i] + view.pending[j]
-                worth[i, j] = float(information(mean, variance)[0]) * about
-    return worth
-
-
-@settings(deadline=None, max_examples=20)
-@given(st.integers(0, 100), st.booleans(), st.integers(0, 25))
-def test_asked_is_the_free_pair_that_says_most_about_open_items(seed, grouped, m):
-    rng = np.random.default_rng(seed)
-    groups = [0, 0, 0, 0, 1, 1, 1, 1] if grouped else None
-    session = Session(None, 8, seed=seed, goal=Goal(top=2), groups=groups, holdout=0, repeats=0)
-    busy = [(0, 1), (0, 2)]
-    for _ in range(m):
-        for q in session.ask("ana", busy=busy):
-            said = "left" if rng.random() < ndtr(q.left - q.right) else "right"
-            session.tell(q.answered("ana", said))
-    asked = session.ask("ana", busy=busy)
-    if not asked:
-        return
-    free = session._asking.free("ana", set(busy))
-    worth = {
-        pair: w
-        for pair, w in brute_force(session._asking.view("ana", free, busy)).items()
-        if free(*pair)
-    }
-    assert asked[0].strategy == "top"
-    assert worth[asked[0].pair] == pytest.approx(max(worth.values()), abs=1e-8)
 
 
 def test_questions_that_are_pending_spread_over_the_items():
@@ -326,13 +288,6 @@ def test_a_program_answers_until_the_top_is_known_and_the_ranking_says_how_proba
         points = recorded(collection, Goal(top=3))
         assert points and all(0 <= point["expected"] <= 1 for point in points)
         assert {point["expected"] for point in recorded(collection, Goal())} == {None}
-
-
-def test_before_any_answer_many_questions_are_left(home):
-    with open_store("s.db") as store:
-        service = LabellingService(store.collection("c"), goal=Goal(1 / 3, 3))
-        service.settle()
-        assert 10 <= service.remaining.questions <= 66
 
 
 def test_the_ranking_of_a_group_says_how_far_its_top_is(home):
