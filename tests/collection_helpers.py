@@ -48,7 +48,8 @@ def made_items(n: int, *, d: int = 2, first: int = 0, **changes: Any) -> Items:
 
 
 def question(left: int, right: int, **changes: Any) -> Question:
-    return Question(left, right, **{"strategy": "informative", "probability": 0.25, "model": 7, **changes})
+    facts = {"strategy": "informative", "probability": 0.25, "model": 7, **changes}
+    return Question(left, right, **facts)
 
 
 def answer_lease(
