@@ -307,9 +307,9 @@ def test_a_strategy_says_with_what_probability_it_chose():
 
 def test_it_does_not_stop_if_the_hold_out_contradicts_the_model():
     X = np.arange(40.0)[:, None]
-    session = Session(X, seed=0)
+    session = Session(X, seed=0, holdout=0.06, goal=0.1)
     rng = np.random.default_rng(0)
-    for _ in range(120):
+    for _ in range(200):
         (q,) = session.ask("ana")
         said = by_truth(X[:, 0], q)
         if q.strategy == "random":
