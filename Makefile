@@ -39,7 +39,7 @@ quick: $(VENV)/.installed-dev  ## the tests of a minute
 check: format lint types imports pages pythons test-all  ## all that must hold before a commit; CI runs this
 
 # It comes before test-all, whose count of tests is the last output of CI.
-pythons: $(VENV)/.installed-dev  ## the quick tests on a newer Python of this machine (PYTHONS=all: on each)
+pythons: $(VENV)/.installed-dev  ## the quick tests on each other Python of this machine
 	VENV=$(VENV) .ci/pythons
 
 format: $(VENV)/.installed-dev
