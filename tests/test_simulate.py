@@ -156,13 +156,13 @@ def test_a_first_merge_sort_takes_as_many_comparisons_as_a_textbook_one():
 
 
 def test_chosen_pairs_beat_random_ones_where_there_are_features():
-    results = simulate(["features", "random"], [40], n=40, d=5, seeds=3)
-    gain = mean_of(results, "features", 40) - mean_of(results, "random", 40)
+    results = simulate(["default", "random"], [40], n=40, d=5, seeds=3)
+    gain = mean_of(results, "default", 40) - mean_of(results, "random", 40)
     assert gain.mean() > 2 * gain.std(ddof=1) / np.sqrt(len(gain))
 
 
 def test_every_strategy_meets_the_same_truths_and_improves_with_questions():
-    strategies = ["default", "merge", "closest", "committee", "quicksort", "merge-sort"]
+    strategies = ["default", "random", "quicksort", "merge-sort"]
     results = simulate(strategies, [8, 60], n=8, seeds=1)
     assert len(results) == len(strategies) * 2
     for name in strategies:
@@ -173,7 +173,7 @@ def test_every_strategy_meets_the_same_truths_and_improves_with_questions():
 @pytest.mark.slow
 def test_a_seed_gives_the_same_figures_again_in_one_process_or_two():
     def figures(**options):
-        found = simulate(["bald", "merge-sort"], [6, 12], n=5, seeds=3, **options)
+        found = simulate(["default", "merge-sort"], [6, 12], n=5, seeds=3, **options)
         return [(r.strategy, r.seed, r.questions, r.spearman, r.rmse) for r in found]
 
     first = figures()
@@ -209,7 +209,7 @@ def test_what_cannot_be_simulated_is_refused(options, words):
         simulate(**{"strategies": ["random"], "budgets": [5], "n": 5, "seeds": 1, **options})
 
 
-@pytest.mark.parametrize("strategy", ["default", "features", "merge", "committee", "random"])
+@pytest.mark.parametrize("strategy", ["default", "random"])
 def test_a_session_held_to_some_pairs_asks_each_of_them_once_and_no_other(strategy):
     among = [(3, 1), (2, 3), (0, 249), (7, 8)]
     session = Session(None, 250, among=among, strategy=strategy, repeats=0)

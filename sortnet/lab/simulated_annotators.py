@@ -160,9 +160,9 @@ def simulate(
 
     Cost: 1 ms per question of a session with 100 items, times strategies and seeds.
 
-    >>> results = simulate(["merge", "random"], [10, 40], n=6, seeds=2)
+    >>> results = simulate(["default", "random"], [10, 40], n=6, seeds=2)
     >>> [(r.strategy, r.questions) for r in results[:3]]
-    [('merge', 10), ('merge', 40), ('merge', 10)]
+    [('default', 10), ('default', 40), ('default', 10)]
     """
     _check(strategies, budgets, n, outside, seeds, top)
     run = partial(
