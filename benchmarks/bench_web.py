@@ -273,7 +273,7 @@ def make(store: Path, n_items: int, known: int) -> None:
         collection = opened.add_items(NAME, Items(ids, texts, nothing, nothing, features, names))
         collection.append(
             [
-                Judgement(f"known-{k % 20}", int(i), int(j), "left" if first else "right")
+                Judgement.of(f"known-{k % 20}", (int(i), int(j)), "left" if first else "right")
                 for k, (i, j, first) in enumerate(zip(left, right, better, strict=True))
             ]
         )

@@ -10,8 +10,8 @@ import pytest
 
 from sortnet.core import F32
 from sortnet.items import Items
-from sortnet.preference import Answer, Judgement, Question
-from sortnet.preference.base import Pair
+from sortnet.preference import Judgement, Question
+from sortnet.preference.base import Pair, Word
 from sortnet.preference.study import Decision
 from store import Collection, Lease, Store
 from store.service.labelling import LabellingService
@@ -49,14 +49,14 @@ def made_items(n: int, *, d: int = 2, first: int = 0, **changes: Any) -> Items:
 
 def question(left: int, right: int, **changes: Any) -> Question:
     facts = {"strategy": "informative", "probability": 0.25, "model": 7, **changes}
-    return Question(left, right, **facts)
+    return Question((left, right), **facts)
 
 
 def answer_lease(
     to: Collection | LabellingService,
     lease: Lease | str,
     who: str,
-    answer: Answer = "left",
+    answer: Word = "left",
     milliseconds: int | None = None,
 ) -> Judgement:
     """Answer the question under a lease, and return the stored judgement."""

@@ -84,7 +84,7 @@ def test_who_has_answered_before_keeps_shares_until_told():
     with open_store("s.db") as store:
         collection = store.collection("c")
         collection.annotator("program")
-        collection.append([Judgement("program", 0, 1, "left", p=0.9)])
+        collection.append([Judgement.of("program", (0, 1), "left", p=0.9)])
     done("label", "c", "--judge", "python judge.py", "--as", "program", "--number", "3")
     assert probabilities() == {}
     told = done("annotators", "probabilities", "c", "program", "measurement")
@@ -99,7 +99,9 @@ def test_a_ranking_of_before_says_that_it_was_computed_again_until_somebody_deci
         collection = store.collection("c")
         for name in ("model", "ana"):
             collection.annotator(name)
-        collection.append([Judgement("model", 0, 1, "left", p=0.9), Judgement("ana", 1, 2, "left")])
+        collection.append(
+            [Judgement.of("model", (0, 1), "left", p=0.9), Judgement.of("ana", (1, 2), "left")]
+        )
         collection.decide(Decision("model", "model"))
     told = "p of model still counts as a share of votes"
     assert told in invoke("ranking", "c").stderr

@@ -39,7 +39,7 @@ def judged(kinds: dict[str, str], each: int, seed: int) -> list[Judgement]:
         p = KINDS[kind](ndtr(scores[pairs[:, 0]] - scores[pairs[:, 1]]))
         for (left, right), is_left in zip(pairs.tolist(), rng.random(each) < p, strict=True):
             answer = "left" if is_left else "right"
-            found.append(Judgement(name, left, right, answer, number=len(found) + 1))
+            found.append(Judgement.of(name, (left, right), answer, number=len(found) + 1))
     return found
 
 
@@ -92,7 +92,7 @@ def people(c: np.ndarray, answers: np.ndarray, seed: int, kind: str = "good") ->
         p = KINDS[kind](p) if who == 0 else p
         for i, j, is_left in zip(left.tolist(), right.tolist(), rng.random(n) < p, strict=True):
             answer = "left" if is_left else "right"
-            found.append(Judgement(f"p{who}", i, j, answer, number=len(found) + 1))
+            found.append(Judgement.of(f"p{who}", (i, j), answer, number=len(found) + 1))
     return found
 
 
@@ -182,10 +182,7 @@ def test_expected_agreement_is_that_of_sampled_people():
     assert ana.shared == len(pairs)
     assert ana.expected_agreement == pytest.approx(np.mean(p**2 + (1 - p) ** 2), abs=0.01)
     same = [
-        (a.answer == b.answer) == (a.left == b.left)
-        for a in own
-        for b in others
-        if a.pair == b.pair
+        (a.word == b.word) == (a.left == b.left) for a in own for b in others if a.pair == b.pair
     ]
     assert ana.agreement == pytest.approx(np.mean(same))
 
@@ -194,7 +191,7 @@ def test_gold_scores_count_every_answer_about_a_gold_pair():
     study = study_of([Decision("gold", item=3, other=1), Decision("gold", item=2, other=5)])
     said = [("left", 3, 1), ("right", 1, 3), ("left", 1, 3), ("tie", 2, 5), ("left", 7, 8)]
     judgements = [
-        Judgement("ana", left, right, answer, number=k)
+        Judgement.of("ana", (left, right), answer, number=k)
         for k, (answer, left, right) in enumerate(said, start=1)
     ]
     ana = reported(judgements, study)["ana"]
@@ -214,7 +211,7 @@ def test_an_excluded_annotator_is_measured_by_the_scores_of_the_others():
 
 def test_undone_answers_count_for_nothing():
     judgements = judged({"ana": "good"}, 3, 0)
-    undo = Judgement("ana", *judgements[0].pair, "undo", undoes=1, number=4)
+    undo = Judgement.of("ana", judgements[0].pair, "undo", undoes=1, number=4)
     assert reported(judgements)["ana"].answers == 3
     session = Session(None, N, seed=0)
     session.replay([*judgements, undo])

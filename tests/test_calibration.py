@@ -22,7 +22,7 @@ from store.report.collection_page import render
 GOLD = [(0, 1), (3, 2)]
 JUDGEMENTS = st.lists(
     st.builds(
-        lambda who, pair, word, p: Judgement(who, *pair, word, p=p),
+        lambda who, pair, word, p: Judgement.of(who, pair, word, p=p),
         st.sampled_from(["model", "ana", "ben"]),
         st.permutations(range(4)).map(lambda items: items[:2]),
         st.sampled_from(["left", "right", "tie", "skip"]),
@@ -41,17 +41,17 @@ def test_the_ranges_are_those_of_a_count_by_hand(judgements):
         for one in judgements:
             if one.annotator != "model" or one.p is None or one.answer not in ("left", "right"):
                 continue
-            p = one.p if one.answer == "left" else 1 - one.p
+            p = one.p if one.word == "left" else 1 - one.p
             below = p < high or high == 1
             if not below or (p < low and low > EDGES[0]):
                 continue
-            winner = one.left if one.answer == "left" else one.right
+            winner = one.left if one.word == "left" else one.right
             said.append(p)
             for other in judgements:
                 if other.annotator == "model" or other.pair != one.pair:
                     continue
-                if other.answer in ("left", "right"):
-                    best = other.left if other.answer == "left" else other.right
+                if other.word in ("left", "right"):
+                    best = other.left if other.word == "left" else other.right
                     same.append(best == winner)
             right += [pair[0] == winner for pair in GOLD if one.pair == tuple(sorted(pair))]
         if said:
@@ -89,7 +89,7 @@ def test_the_report_of_a_collection_has_it(tmp_path):
         collection = store.add_items("c", made_items(6, d=0))
         for name in ("model", "ana"):
             collection.annotator(name)
-        judgements = [Judgement("model", k, k + 1, "left", p=0.8) for k in range(5)]
+        judgements = [Judgement.of("model", (k, k + 1), "left", p=0.8) for k in range(5)]
         people = [replace(each, annotator="ana", p=None) for each in judgements[:4]]
         collection.append([*judgements, *people])
         collection.decide(Decision("gold", item=1, other=0), Decision("p-measurement", "model"))

@@ -26,7 +26,7 @@ def folder(tmp_path, monkeypatch) -> Path:
         args = store.add_items("args", made_items(5))
         (lease,) = args.lease("ana", [question(3, 1)], 60)
         answer_lease(args, lease, "ana", "left", 1250)
-        args.append([Judgement("bo", 0, 2, "tie")])
+        args.append([Judgement.of("bo", (0, 2), "tie")])
         args.undo("ana", 1)
     return tmp_path
 
@@ -53,7 +53,7 @@ def test_judgements_are_listed_with_what_became_of_them():
 def test_a_comment_of_two_lines_is_listed_in_one():
     with open_store("s.db") as store:
         store.collection("args").append(
-            [Judgement("eva", 0, 2, "skip", comment="Best: A\nWorst: A")]
+            [Judgement.of("eva", (0, 2), "skip", comment="Best: A\nWorst: A")]
         )
     last = invoke("judgements", "list", "args").stdout.splitlines()[-1]
     assert last.endswith("Best: A Worst: A")
@@ -69,7 +69,7 @@ def test_nothing_said_yet_is_said():
 def test_control_characters_of_an_id_do_not_reach_the_terminal():
     with open_store("s.db") as store:
         odd = store.add_items("odd", made_items(2, ids=("\x1b[2J", "x" * 100)))
-        odd.append([Judgement("ana", 0, 1, "left")])
+        odd.append([Judgement.of("ana", (0, 1), "left")])
     said = done("judgements", "list", "odd")
     assert "\x1b" not in said and "x" * 25 not in said
 
@@ -126,7 +126,7 @@ def test_spreadsheets_get_no_formulas_unless_asked_and_the_file_is_read_as_it_wa
         comments = ["=HYPERLINK(A1)", "\n=1", "'\n=1", "fine", "'fine", "+1", "'-1"]
         odd.append(
             [
-                Judgement("-2", k, (k + 1) % n, "left", comment=comment)
+                Judgement.of("-2", (k, (k + 1) % n), "left", comment=comment)
                 for k, comment in enumerate(comments)
             ]
         )

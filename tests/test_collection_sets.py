@@ -142,12 +142,8 @@ def test_the_comparisons_of_an_answer_about_four_weigh_three_together(tmp_path):
         rng = np.random.default_rng(0)
         judgements = []
         for _ in range(60):
-            items = rng.permutation(30)[:4].tolist()
-            left, right, *further = items
-            judgements.append(Judgement(
-                "ana", left, right, "best", further=tuple(further),
-                best=max(items), worst=min(items),
-            ))  # fmt: skip
+            items = tuple(rng.permutation(30)[:4].tolist())
+            judgements.append(Judgement("ana", items, "best", max(items), min(items)))
         collection.append(judgements)
         data = read_judged(collection)
         session = new_session(collection, collection.items())
@@ -168,7 +164,7 @@ def random_answers(seed: int, m: int = 150) -> list[Judgement]:
         who = str(rng.choice(["ana", "bo", "cy"]))
         if made and rng.random() < 0.05:
             earlier = made[rng.integers(len(made))]
-            if earlier.answer != "undo" and earlier.number not in {j.undoes for j in made}:
+            if earlier.word != "undo" and earlier.number not in {j.undoes for j in made}:
                 made.append(earlier.undo())
                 made[-1] = Judgement(**{**vars(made[-1]), "number": number})
                 continue
@@ -188,13 +184,13 @@ def random_answers(seed: int, m: int = 150) -> list[Judgement]:
         if word == "best":
             facts["best"], worst = rng.permutation(items)[:2].tolist()
             facts["worst"] = worst if rng.random() < 0.5 else None
-        made.append(Judgement(who, left, right, word, **facts))  # type: ignore[arg-type]
+        made.append(Judgement.of(who, (left, right), word, **facts))  # type: ignore[arg-type]
     return made
 
 
 def followed(one: Judgement) -> list[tuple[int, int, float]]:
     """(better, worse, 1), or (a, b, ½) for items that are alike, of an answer."""
-    if one.answer in ("tie", "same"):
+    if one.word in ("tie", "same"):
         return [(*pair, 0.5) for pair in one.pairs]
     return [(*pair, 1.0) for pair in one.comparisons()]
 
@@ -234,14 +230,14 @@ def test_facts_of_sizes_are_those_counted_one_by_one(seed):
         return {"calls": len(rows), "tokens_in": 0, "tokens_out": 0, "cost": cost}
 
     undone = {one.undoes for one in answers}
-    live = [one for one in answers if one.number not in undone and one.answer != "undo"]
+    live = [one for one in answers if one.number not in undone and one.word != "undo"]
     for facts in facts_of_sizes(table, study, spent):
         of_size = [one for one in live if len(one.items) == facts["items"]]
         of_order = [one for one in of_size if followed(one)]
         assert facts["answers"] == len(of_order)
         assert facts["comparisons"] == sum(len(followed(one)) for one in of_order)
         assert facts["seconds"] == np.median([one.milliseconds for one in of_order]) / 1000
-        asked = [o for o in answers if len(o.items) == facts["items"] and o.answer != "undo"]
+        asked = [o for o in answers if len(o.items) == facts["items"] and o.word != "undo"]
         assert facts["cost"] == pytest.approx(sum(one.cost for one in asked))
         assert facts["calls"] == len(asked)
         checked = right = 0
@@ -273,18 +269,18 @@ def is_better(
 
 def test_agreement_counts_an_answer_about_a_set_once():
     pairs = [
-        Judgement(who, i, j, "left" if who == "ana" or (i + j) % 3 else "right")
+        Judgement.of(who, (i, j), "left" if who == "ana" or (i + j) % 3 else "right")
         for who in ("ana", "bo")
         for i, j in combinations(range(6), 2)
     ]
     of_pairs = agreement(pairs).krippendorff_alpha
     sets = [
-        Judgement(who, 6, 7, "best", further=(8, 9), best=6 if who == "ana" else 9, worst=8)
+        Judgement.of(who, (6, 7, 8, 9), "best", best=6 if who == "ana" else 9, worst=8)
         for who in ("ana", "bo")
     ]
     both = agreement([*pairs, *sets]).krippendorff_alpha
     independent = [
-        Judgement(one.annotator, better, worse, "left")
+        Judgement.of(one.annotator, (better, worse), "left")
         for one in sets
         for better, worse in one.comparisons()
     ]

@@ -41,7 +41,7 @@ def test_criteria_share_items_and_settings_and_nothing_else(replies: Collection)
     assert [replies.criterion, helpful.criterion] == [None, "helpful"]
     assert helpful.items().ids == replies.items().ids
     assert helpful.settings["holdout"] == 0.2
-    helpful.append([Judgement("ana", 0, 1, "left")])
+    helpful.append([Judgement.of("ana", (0, 1), "left")])
     assert len(helpful.judgements()) == 1 and honest.judgements() == []
     frame = helpful.judgements_frame()
     assert (frame["left"][0], frame["right"][0]) == ("i0", "i1")
@@ -76,7 +76,7 @@ def test_judgements_about_the_collections_own_question_come_before_no_criteria(
     store: Store,
 ) -> None:
     judged = store.add_items("judged", made_items(3))
-    judged.append([Judgement("ana", 0, 1, "left")])
+    judged.append([Judgement.of("ana", (0, 1), "left")])
     with pytest.raises(StoreError, match="has judgements about its own question already"):
         judged.add_criterion("helpful")
 
@@ -86,7 +86,7 @@ def test_one_question_must_be_meant_where_there_are_criteria(
 ) -> None:
     both = "give one of replies:helpful, replies:honest"
     with pytest.raises(StoreError, match=both):
-        replies.append([Judgement("ana", 0, 1, "left")])
+        replies.append([Judgement.of("ana", (0, 1), "left")])
     with pytest.raises(StoreError, match=both):
         LabellingService(replies)
     with pytest.raises(StoreError, match=r"has no criterion 'helpfull'; criteria: replies:helpful"):
@@ -98,7 +98,7 @@ def test_one_question_must_be_meant_where_there_are_criteria(
 def test_groups_that_divide_a_pair_judged_by_a_criterion_are_refused(
     store: Store, replies: Collection
 ) -> None:
-    replies.asked()[1].append([Judgement("ana", 0, 5, "left")])
+    replies.asked()[1].append([Judgement.of("ana", (0, 5), "left")])
     with pytest.raises(StoreError, match="'i0' and 'i5' are a judged pair"):
         store.add_items("replies", made_items(6, groups=tuple("aaabbb")), update=True)
 
@@ -107,7 +107,7 @@ def test_a_collection_is_removed_with_its_criteria_and_a_criterion_alone(
     store: Store, replies: Collection
 ) -> None:
     helpful, honest = replies.asked()
-    helpful.append([Judgement("ana", 0, 1, "left")])
+    helpful.append([Judgement.of("ana", (0, 1), "left")])
     honest.remove()
     assert [each.name for each in replies.asked()] == ["replies:helpful"]
     replies.remove()

@@ -163,7 +163,7 @@ def test_no_question_leaves_its_group_or_the_pairs_that_are_allowed(data):
         None, n, seed=3, strategy=strategy, groups=names, among=among, holdout=0.3, repeats=0.3
     )
     # Answers to other pairs, as an older store may hold them, are never asked again.
-    session.tell(Judgement("ana", 0, n - 1, "skip"))
+    session.tell(Judgement.of("ana", (0, n - 1), "skip"))
     session.undo("ana")
     leased = set()
     for _ in range(data.draw(st.integers(1, 30))):
@@ -215,7 +215,7 @@ def test_the_share_of_wrong_pairs_is_of_pairs_within_groups_and_of_each_group():
     session = Session(None, 9, seed=0, groups="aaaabbbbc")
     for _ in range(3):
         for i, j in combinations(range(4), 2):
-            session.tell(Judgement("ana", j, i, "left"))
+            session.tell(Judgement.of("ana", (j, i), "left"))
     remaining = session.remaining()
     a, b, c = remaining.groups
     assert (a.items, a.answers, b.answers, c.items, c.wrong) == (4, 18, 0, 1, 0.0)
@@ -234,21 +234,21 @@ def test_many_parts_are_said_with_separators_of_thousands():
 
 def test_parts_that_nobody_compared_are_said():
     session = Session(None, 6, seed=0)
-    session.tell(Judgement("ana", 0, 1, "left"))
+    session.tell(Judgement.of("ana", (0, 1), "left"))
     assert "sets" not in session.remaining().apart
-    session.tell(Judgement("ana", 2, 3, "left", strategy="random"))
+    session.tell(Judgement.of("ana", (2, 3), "left", strategy="random"))
     said = "4 items fall into 2 sets without any answer between the sets, so"
     unknown = f"{said} their order across sets is unknown: keep answering, at least 1 answer"
     assert (
         f"{unknown} must link the sets, and such pairs are asked early" in session.remaining().apart
     )
-    session.tell(Judgement("ana", 1, 2, "left", strategy="random"))  # the hold-out joins, too
+    session.tell(Judgement.of("ana", (1, 2), "left", strategy="random"))  # the hold-out joins, too
     assert "sets" not in session.remaining().apart
     session.undo("ana")
     assert unknown in session.remaining().apart
     features = Session([[1.0], [2.0], [4.0], [3.0]], groups="aaaa")
     for pair in ((0, 1), (2, 3)):
-        features.tell(Judgement("ana", *pair, "left"))
+        features.tell(Judgement.of("ana", pair, "left"))
     apart = features.remaining().apart
     assert f"{said} features alone decide their order across sets: keep" in apart
 
@@ -256,7 +256,7 @@ def test_parts_that_nobody_compared_are_said():
 def test_parts_are_joined_by_as_many_answers_as_the_sentence_says():
     session = Session(None, 6, seed=0, holdout=0, repeats=0)
     for pair in ((0, 1), (2, 3), (4, 5)):
-        session.tell(Judgement("ana", *pair, "left"))
+        session.tell(Judgement.of("ana", pair, "left"))
     for answers in ("2 answers", "1 answer"):
         assert f"keep answering, at least {answers} must link the sets" in session.remaining().apart
         (asked,) = session.ask("ana")
@@ -267,7 +267,7 @@ def test_parts_are_joined_by_as_many_answers_as_the_sentence_says():
 def test_groups_are_no_parts_of_each_other():
     session = Session(None, 8, groups="aaaabbbb")
     for pair in ((0, 1), (4, 5), (6, 7)):
-        session.tell(Judgement("ana", *pair, "left"))
+        session.tell(Judgement.of("ana", pair, "left"))
     assert "4 items of 1 group fall into 2 sets without any answer" in session.remaining().apart
-    session.tell(Judgement("ana", 4, 6, "left"))
+    session.tell(Judgement.of("ana", (4, 6), "left"))
     assert "sets" not in session.remaining().apart

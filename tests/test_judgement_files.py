@@ -42,8 +42,8 @@ def judged(collection: Collection) -> Collection:
             collection.undo(who, number)
     odd = 'Too "long",\nand =odd, \u202eünï'
     collection.append([
-        Judgement("cy", 0, 7, "cant-say", comment=odd, flagged=True),
-        Judgement("cy", 7, 1, "skip", at=0.1, comment="0"),
+        Judgement.of("cy", (0, 7), "cant-say", comment=odd, flagged=True),
+        Judgement.of("cy", (7, 1), "skip", at=0.1, comment="0"),
     ])  # fmt: skip
     return collection
 
@@ -97,7 +97,7 @@ def test_a_collection_with_judgements_gets_the_others_behind_them_and_undoes_fol
     store: Store, tmp_path: Path
 ) -> None:
     first, second = judged(collection_of(store, "first")), collection_of(store, "second")
-    second.append([Judgement("dee", 0, 1, "right")] * 4)
+    second.append([Judgement.of("dee", (0, 1), "right")] * 4)
     export_judgements(first, tmp_path / "f.jsonl")
     import_judgements(second, tmp_path / "f.jsonl")
     mine, theirs = first.judgements(), second.judgements()[4:]
@@ -110,12 +110,12 @@ def test_an_undo_that_is_new_finds_its_judgement_that_is_known(
     store: Store, tmp_path: Path
 ) -> None:
     first, second = collection_of(store, "first"), collection_of(store, "second")
-    second.append([Judgement("dee", 0, 1, "right")] * 3)
-    first.append([Judgement("ana", 1, 2, "left"), Judgement("ana", 2, 3, "left")])
+    second.append([Judgement.of("dee", (0, 1), "right")] * 3)
+    first.append([Judgement.of("ana", (1, 2), "left"), Judgement.of("ana", (2, 3), "left")])
     export_judgements(first, tmp_path / "f.jsonl")
     import_judgements(second, tmp_path / "f.jsonl")
     first.undo("ana", 1)
-    first.append([Judgement("ana", 4, 5, "tie")])
+    first.append([Judgement.of("ana", (4, 5), "tie")])
     first.undo("ana", 4)
     export_judgements(first, tmp_path / "f.jsonl")
     assert import_judgements(second, tmp_path / "f.jsonl") == Imported(3, 2)
@@ -180,10 +180,10 @@ def test_a_winner_is_put_on_either_side_and_wins(store: Store, tmp_path: Path) -
     lines = "".join(f"i{k},i{k + 1}\n" for k in range(39))
     path = write(tmp_path, "v.csv", f"winner,loser\n{lines}")
     assert import_judgements(collection, path, annotator="crowd") == Imported(39, 0)
-    answers = [j.answer for j in collection.judgements()]
+    answers = [j.word for j in collection.judgements()]
     assert 8 <= answers.count("left") <= 31, "less likely than one in 5,000 by coin tosses"
     for k, j in enumerate(collection.judgements()):
-        assert (j.left if j.answer == "left" else j.right) == k
+        assert (j.left if j.word == "left" else j.right) == k
         assert j.pair == (k, k + 1)
 
 
@@ -340,11 +340,11 @@ def test_a_file_of_unknown_kind_is_named(store: Store, tmp_path: Path) -> None:
 def test_chosen_is_what_most_people_chose_of_what_was_not_undone(store: Store) -> None:
     collection = collection_of(store, "args", ("a", "b", "c", "d"))
     said = [
-        Judgement("ana", 1, 0, "left"), Judgement("bo", 0, 1, "right"),
-        Judgement("cy", 0, 1, "left"),  # b before a, by 2 to 1
-        Judgement("ana", 2, 3, "left"), Judgement("bo", 2, 3, "right"),  # 1 to 1
-        Judgement("ana", 0, 2, "tie"), Judgement("bo", 0, 2, "right"),  # c before a, by 1 to 0
-        Judgement("ana", 1, 3, "skip"), Judgement("bo", 1, 3, "left"),
+        Judgement.of("ana", (1, 0), "left"), Judgement.of("bo", (0, 1), "right"),
+        Judgement.of("cy", (0, 1), "left"),  # b before a, by 2 to 1
+        Judgement.of("ana", (2, 3), "left"), Judgement.of("bo", (2, 3), "right"),  # 1 to 1
+        Judgement.of("ana", (0, 2), "tie"), Judgement.of("bo", (0, 2), "right"),  # c before a, by 1 to 0
+        Judgement.of("ana", (1, 3), "skip"), Judgement.of("bo", (1, 3), "left"),
     ]  # fmt: skip
     collection.append(said)
     collection.undo("bo", len(said))
@@ -361,12 +361,12 @@ def test_chosen_is_what_most_people_chose_of_what_was_not_undone(store: Store) -
 def test_an_annotator_who_answers_a_pair_again_has_one_vote(store: Store) -> None:
     collection = collection_of(store, "args", ("a", "b", "c"))
     collection.append([
-        Judgement("ana", 0, 1, "left"), Judgement("ana", 1, 0, "right"),
-        Judgement("bo", 0, 1, "right"), Judgement("cy", 0, 1, "right"),  # b before a, by 2 to 1
-        Judgement("ana", 1, 2, "left"), Judgement("ana", 1, 2, "left"),
-        Judgement("bo", 1, 2, "right"),  # 1 to 1
-        Judgement("ana", 0, 2, "left"), Judgement("ana", 0, 2, "right"),
-        Judgement("bo", 0, 2, "left"),  # ana is of both opinions
+        Judgement.of("ana", (0, 1), "left"), Judgement.of("ana", (1, 0), "right"),
+        Judgement.of("bo", (0, 1), "right"), Judgement.of("cy", (0, 1), "right"),  # b before a, by 2 to 1
+        Judgement.of("ana", (1, 2), "left"), Judgement.of("ana", (1, 2), "left"),
+        Judgement.of("bo", (1, 2), "right"),  # 1 to 1
+        Judgement.of("ana", (0, 2), "left"), Judgement.of("ana", (0, 2), "right"),
+        Judgement.of("bo", (0, 2), "left"),  # ana is of both opinions
     ])  # fmt: skip
     chosen = [json.loads(line) for line in exported(collection, "chosen").splitlines()]
     assert [(line["chosen"], line["rejected"]) for line in chosen] == [
@@ -377,7 +377,7 @@ def test_an_annotator_who_answers_a_pair_again_has_one_vote(store: Store) -> Non
 @ON_SQLITE
 def test_items_without_text_cannot_be_chosen(store: Store, tmp_path: Path) -> None:
     bare = store.add_items("bare", made_items(2, texts=(None, "x")))
-    bare.append([Judgement("ana", 0, 1, "left")])
+    bare.append([Judgement.of("ana", (0, 1), "left")])
     with pytest.raises(DataError, match="item 'i0' has no text"):
         export_judgements(bare, tmp_path / "c.jsonl", "chosen")
     assert list(tmp_path.glob("*.jsonl")) == []
@@ -397,7 +397,7 @@ def test_groups_and_contexts_are_exported_and_pairs_across_them_refused(
 ) -> None:
     items = made_items(4, groups=("x", "x", "y", "y"), contexts=("X?", "X?", None, None))
     first, second = store.add_items("one", items), store.add_items("two", items)
-    first.append([Judgement("ana", 0, 1, "left"), Judgement("ana", 3, 2, "left")])
+    first.append([Judgement.of("ana", (0, 1), "left"), Judgement.of("ana", (3, 2), "left")])
     lines = [json.loads(line) for line in exported(first).splitlines()]
     assert [(line["group"], line["context"]) for line in lines] == [("x", "X?"), ("y", None)]
     table = list(csv.DictReader(io.StringIO(exported(first, "csv"), newline="")))
@@ -430,10 +430,10 @@ def judged_in_sets(collection: Collection) -> Collection:
     """With answers about pairs and sets, undos, and ids that spreadsheets would run."""
     judged(collection)
     collection.append([
-        Judgement("ana", 7, 1, "best", 900, further=(3, 0), best=3, worst=7, cost=0.25),
-        Judgement("ana", 1, 2, "best", further=(3,), best=1),
-        Judgement("bo", 4, 5, "same", further=(0, 1, 2, 3), comment="alike"),
-        Judgement("bo", 4, 5, "skip", further=(1,)),
+        Judgement.of("ana", (7, 1, 3, 0), "best", milliseconds=900, best=3, worst=7, cost=0.25),
+        Judgement.of("ana", (1, 2, 3), "best", best=1),
+        Judgement.of("bo", (4, 5, 0, 1, 2, 3), "same", comment="alike"),
+        Judgement.of("bo", (4, 5, 1), "skip"),
     ])  # fmt: skip
     collection.undo("ana", 12)
     return collection
@@ -576,10 +576,10 @@ def test_items_of_a_set_must_be_of_one_group(store: Store, tmp_path: Path) -> No
 @ON_SQLITE
 def test_chosen_texts_of_a_set_are_the_pairs_that_follow(store: Store) -> None:
     collection = collection_of(store, "args", ("i0", "i1", "i2", "i3"))
-    collection.append([Judgement("ana", 3, 1, "best", further=(0, 2), best=0, worst=3)])
+    collection.append([Judgement.of("ana", (3, 1, 0, 2), "best", best=0, worst=3)])
     records = [json.loads(line) for line in exported(collection, "chosen").splitlines()]
     pairs = [(record["chosen_id"], record["rejected_id"]) for record in records]
     assert sorted(pairs) == [("i0", "i1"), ("i0", "i2"), ("i0", "i3"), ("i1", "i3"), ("i2", "i3")]
-    collection.append([Judgement("bo", 3, 0, "left")])
+    collection.append([Judgement.of("bo", (3, 0), "left")])
     pairs = [json.loads(line)["chosen_id"] for line in exported(collection, "chosen").splitlines()]
     assert len(pairs) == 4  # one of each on the pair of 0 and 3

@@ -53,7 +53,7 @@ def events(seed: int, m: int = 300, people: int = 5, n: int = N) -> list[Judgeme
             "strategy": WAYS[rng.integers(4)],
         }
         answer = ANSWERS[rng.choice(5, p=[0.35, 0.3, 0.15, 0.1, 0.1])]
-        found.append(Judgement(who, left, right, answer, number=number, at=at, **facts))
+        found.append(Judgement.of(who, (left, right), answer, number=number, at=at, **facts))
         standing[who].append(found[-1])
     return found
 
@@ -64,13 +64,13 @@ def set_answers(seed: int, m: int = 200) -> list[Judgement]:
     events: list[Judgement] = []
     for number in range(1, m + 1):
         left, right, *further = rng.permutation(N)[: rng.integers(2, 7)].tolist()
-        question = Question(left, right, "bald", 1.0, further=tuple(further))
+        question = Question((left, right, *further), "bald", 1.0)
         best, worst = rng.permutation(question.items)[:2].tolist()
         answer = rng.choice(["best", "same", "skip"]) if further else rng.choice(ANSWERS)
         chosen = {"best": best, "worst": worst if rng.random() < 0.5 else None}
         facts = chosen if answer == "best" else {}
         undoes = {event.undoes for event in events}
-        undoable = [e for e in events if e.answer != "undo" and e.number not in undoes]
+        undoable = [e for e in events if e.word != "undo" and e.number not in undoes]
         if undoable and rng.random() < 0.2:
             events.append(replace(undoable[rng.integers(len(undoable))].undo(), number=number))
             continue
@@ -98,8 +98,8 @@ def test_comparisons_are_those_that_a_choice_implies(data) -> None:
     items = data.draw(st.lists(st.integers(0, 99), min_size=3, max_size=6, unique=True))
     best, worst = data.draw(st.permutations(items))[:2]
     worst = data.draw(st.sampled_from([worst, None]))
-    answer = Judgement(
-        "ana", items[0], items[1], "best", further=tuple(items[2:]), best=best, worst=worst
+    answer = Judgement.of(
+        "ana", tuple(items), "best", best=best, worst=worst
     )
     n = len(items)
     assert len(set(answer.comparisons())) == (n - 1 if worst is None else 2 * n - 3)
@@ -110,7 +110,7 @@ def test_comparisons_are_those_that_a_choice_implies(data) -> None:
 
 
 def test_choices_that_do_not_go_with_their_items_are_refused() -> None:
-    good = vars(Judgement("ana", 0, 1, "best", further=(2, 3), best=2, worst=0))
+    good = vars(Judgement.of("ana", (0, 1, 2, 3), "best", best=2, worst=0))
     for facts, fault in (
         ({"further": (2, 1)}, "item 1 cannot be compared with itself"),
         ({"further": (2, 3, 4, 5, 6)}, "7 items: at most 6"),
@@ -136,7 +136,7 @@ def test_choices_that_do_not_go_with_their_items_are_refused() -> None:
 
 def votes_of(said: list[Judgement]) -> list[Judgement]:
     undone = {judgement.undoes for judgement in said}
-    return [j for j in said if j.answer in TARGETS and j.number not in undone]
+    return [j for j in said if j.word in TARGETS and j.number not in undone]
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -164,7 +164,7 @@ def test_a_table_is_the_sequence_of_its_judgements(seed: int) -> None:
 
 
 def test_rows_that_are_no_judgements_are_refused_as_single_ones_are() -> None:
-    good = tuple(vars(Judgement("ana", 0, 1, "left")).values())
+    good = tuple(vars(Judgement.of("ana", (0, 1), "left")).values())
     for at, value, fault in (
         (3, "better", "unknown answer 'better'"),
         (3, "best", "'best' is no answer about 2 items"),
@@ -177,7 +177,7 @@ def test_rows_that_are_no_judgements_are_refused_as_single_ones_are() -> None:
         with pytest.raises(JudgementError, match=fault):
             Judgements.of_rows([good, row])
     with pytest.raises(JudgementError, match="left has more than 64 bits"):
-        Session(None, 3).tell(Judgement("ana", 2**70, 1, "left"))
+        Session(None, 3).tell(Judgement.of("ana", (2**70, 1), "left"))
 
 
 def test_events_added_together_leave_what_they_leave_one_by_one() -> None:
@@ -216,16 +216,16 @@ def test_events_added_together_leave_what_they_leave_one_by_one() -> None:
 
 def test_an_event_that_cannot_be_leaves_no_trace() -> None:
     history = History(3)
-    history.add(Judgements.of([Judgement("ana", 0, 1, "left")]))
+    history.add(Judgements.of([Judgement.of("ana", (0, 1), "left")]))
     for wrong, fault in (
-        (Judgement("ben", 0, 1, "undo", undoes=1), "judgement 1 is not 'ben''s to undo"),
-        (Judgement("ana", 0, 1, "undo", undoes=4), "judgement 4, which is not there"),
-        (Judgement("ana", 0, 3, "left"), "no item 3 among 3"),
+        (Judgement.of("ben", (0, 1), "undo", undoes=1), "judgement 1 is not 'ben''s to undo"),
+        (Judgement.of("ana", (0, 1), "undo", undoes=4), "judgement 4, which is not there"),
+        (Judgement.of("ana", (0, 3), "left"), "no item 3 among 3"),
     ):
         with pytest.raises(JudgementError, match=fault):
-            history.add(Judgements.of([Judgement("eve", 1, 2, "left"), wrong]))
+            history.add(Judgements.of([Judgement.of("eve", (1, 2), "left"), wrong]))
         assert len(history.events) == history.n_votes == len(history.annotators) == 1
-    undo = Judgement("ana", 0, 1, "undo", undoes=1)
+    undo = Judgement.of("ana", (0, 1), "undo", undoes=1)
     with pytest.raises(JudgementError, match="not there"):
         history.add(Judgements.of([undo, undo]))
     assert history.n_votes == 1 and history.events.live.all()
@@ -243,7 +243,7 @@ def test_agreement_is_that_of_loops(seed: int) -> None:
     for vote in votes:
         of_pair[vote.pair].setdefault(vote.annotator, first_better(vote))
         earlier = first.setdefault((vote.annotator, vote.pair), vote)
-        if earlier is not vote and "tie" not in (earlier.answer, vote.answer):
+        if earlier is not vote and "tie" not in (earlier.word, vote.word):
             same.append(first_better(earlier) == first_better(vote))
     assert found.shared_pairs == sum(len(each) > 1 for each in of_pair.values())
     assert (found.repeats, found.consistency) == (len(same), sum(same) / len(same))
@@ -278,7 +278,7 @@ def test_reports_are_those_of_loops() -> None:
     votes = votes_of(said)
 
     def mean(pairs: list[tuple[Judgement, Judgement]]) -> tuple[Any, Any]:
-        pairs = [(a, b) for a, b in pairs if "tie" not in (a.answer, b.answer)]
+        pairs = [(a, b) for a, b in pairs if "tie" not in (a.word, b.word)]
         if not pairs:
             return 0, None
         return len(pairs), np.mean([first_better(a) == first_better(b) for a, b in pairs])
@@ -301,7 +301,7 @@ def test_reports_are_those_of_loops() -> None:
         ]
         assert report.gold_answers == len(gold)
         assert (report.gold and report.gold.value) == (np.mean(gold) if gold else None)
-        counts = Counter(j.answer for j in standing)
+        counts = Counter(j.word for j in standing)
         replies = (report.skipped, report.cant_say, report.undone)
         assert replies == (counts["skip"], counts["cant-say"], counts["undo"])
         times = [j.milliseconds for j in own if j.milliseconds is not None]
@@ -312,7 +312,7 @@ def test_reports_are_those_of_loops() -> None:
 def test_paces_rates_and_comments_are_those_of_loops() -> None:
     said = events(6, m=400)
     table = Judgements.of(said)
-    answers = [j for j in said if j.at is not None and j.answer != "undo"]
+    answers = [j for j in said if j.at is not None and j.word != "undo"]
     times: dict[str, list[float]] = defaultdict(list)
     for judgement in answers:
         times[judgement.annotator].append(judgement.at or 0)
@@ -320,7 +320,7 @@ def test_paces_rates_and_comments_are_those_of_loops() -> None:
     assert _paces(table) == expected and len(expected) == 5
     now = 1000.0 + 9 * 450
     undone = {j.undoes for j in said}
-    votes = [j for j in answers if j.number not in undone and j.answer in ("left", "right", "tie")]
+    votes = [j for j in answers if j.number not in undone and j.word in ("left", "right", "tie")]
     assert len(votes) < len(answers)
     recent = 6 * sum((j.at or 0) > now - 600 for j in votes)
     assert _per_hour(table, now) == {
@@ -347,10 +347,10 @@ def test_paces_rates_and_comments_are_those_of_loops() -> None:
 
 def test_numbers_need_not_ascend() -> None:
     said = [
-        Judgement("ana", 0, 1, "left", number=9),
-        Judgement("ana", 1, 2, "left", number=4),
-        Judgement("ana", 0, 1, "undo", undoes=9, number=6),
-        Judgement("ana", 1, 2, "undo", undoes=4, number=5),
+        Judgement.of("ana", (0, 1), "left", number=9),
+        Judgement.of("ana", (1, 2), "left", number=4),
+        Judgement.of("ana", (0, 1), "undo", undoes=9, number=6),
+        Judgement.of("ana", (1, 2), "undo", undoes=4, number=5),
     ]
     table = Judgements.of(said)
     assert table.undone.tolist()[:2] == [3, 4] and table.live.tolist() == [False, False, True, True]
@@ -378,7 +378,7 @@ def test_a_collection_read_in_blocks_is_the_same(
             theirs = {i for j in stored if j.annotator == who for i in j.pair}
             held = {i for lease in collection.leases(who) for i in lease.question.pair}
             assert {i for i in range(N) if blocks.sees(who, i)} == theirs | held
-        more = collection.append([Judgement("p0", 0, k, "left") for k in range(1, N)])
+        more = collection.append([Judgement.of("p0", (0, k), "left") for k in range(1, N)])
         blocks.sync()
         assert blocks.judgements() == stored + more
         assert all(blocks.sees("p0", i) for i in range(N))

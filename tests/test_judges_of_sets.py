@@ -62,9 +62,9 @@ def assert_right(answers: list[Judgement], *, worst: bool = True) -> None:
     """The best and worst are those of the highest and the lowest number."""
     for one in answers:
         if not one.further:
-            assert one.answer == ("left" if one.left > one.right else "right")
+            assert one.word == ("left" if one.left > one.right else "right")
             continue
-        assert (one.answer, one.best) == ("best", max(one.items))
+        assert (one.word, one.best) == ("best", max(one.items))
         assert one.worst == (min(one.items) if worst else None)
 
 
@@ -132,7 +132,7 @@ def test_an_unreadable_answer_is_asked_once_more_then_skipped_with_its_reason(te
     sets = [one for one in judgements() if one.further]
     assert sets
     for one in sets:
-        assert (one.answer, one.comment, one.best) == ("skip", text, None)
+        assert (one.word, one.comment, one.best) == ("skip", text, None)
         assert json.loads(one.meta)["calls"] == 2
     again = [body["messages"][-1]["content"] for body in bodies if len(body["messages"]) == 3]
     assert len(again) == len(sets) and all(
@@ -232,11 +232,11 @@ def test_a_cache_answers_the_same_places_only():
         (facts,) = value_of(done(*common, *options), "labelled")
     first, second = judgements(), judgements(name="d")
     assert_right(second)
-    keys = {(one.items, one.answer, one.best, one.worst) for one in first}
+    keys = {(one.items, one.word, one.best, one.worst) for one in first}
     cached = [one for one in second if json.loads(one.meta).get("cached")]
     assert facts["cached"] == len(cached) == 12 - (len(asked.prompts) - n_calls)
     assert any(one.further for one in cached)
-    assert {(one.items, one.answer, one.best, one.worst) for one in cached} <= keys
+    assert {(one.items, one.word, one.best, one.worst) for one in cached} <= keys
 
 
 def test_a_cache_keeps_choices_and_leaves_out_lines_that_cannot_be_one():
@@ -278,9 +278,9 @@ def test_a_batch_has_questions_about_sets_and_takes_their_answers():
     Path("a.jsonl").write_text("".join(json.dumps(line) + "\n" for line in answers))
     facts = value_of(done("label", "c", "--read-batch", "a.jsonl", "--json"), "batch_answers")
     assert (facts["stored"], facts["failed"], facts["open"]) == (12, 0, {})
-    skips = [one for one in judgements() if one.answer == "skip"]
+    skips = [one for one in judgements() if one.word == "skip"]
     assert [one.comment for one in skips] == ["Best: A\nWorst: A"] * len(skips) and len(skips) <= 1
-    assert_right([one for one in judgements() if one.answer != "skip"])
+    assert_right([one for one in judgements() if one.word != "skip"])
     sets = [one for one in judgements() if one.further]
     assert len(sets) > 6
     assert len({frozenset(one.items) for one in sets}) == len(sets)
@@ -418,7 +418,7 @@ def test_a_program_that_answers_pairs_only_is_given_up_and_stores_nothing_about_
     run = invoke("label", "c", "--as", "tool", "--judge", program(code))
     assert run.exit_code == 1
     assert "not one of same, skip, cant-say" in run.stderr
-    assert not any(one.answer == "best" for one in judgements())
+    assert not any(one.word == "best" for one in judgements())
     with open_store("s.db") as store:
         assert store.collection("c").leases() == []
 
@@ -498,7 +498,7 @@ def test_a_function_that_fails_in_between_is_asked_other_questions():
 
     named = {"set_size": 4, "max_calls": 14, "store": "f.db", "name": "f", "progress": False}
     sorted_items = sortnet.sort(TEXTS, judge=judge, **named)
-    answers = [one for one in judgements("f.db", "f") if one.answer != "skip"]
+    answers = [one for one in judgements("f.db", "f") if one.word != "skip"]
     assert [*sorted_items.skipped.values()] == [{"error": 2}]
     assert len(answers) == sum(calls.values()) - calls["failed",] > 5
     assert_right(answers)

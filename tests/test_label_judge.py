@@ -85,7 +85,7 @@ def stored() -> list[str]:
         assert all(
             j.annotator == "robot" and j.milliseconds is None for j in collection.judgements()
         )
-        return [j.answer for j in collection.judgements()]
+        return [j.word for j in collection.judgements()]
 
 
 @pytest.mark.parametrize("workers", [1, 3])
@@ -393,7 +393,7 @@ def test_a_probability_is_the_answer_and_counts_as_one():
     assert summary(judge(program(f"while True:\n    q = ask()\n    {code}\n")))["answered"] == PAIRS
     with open_store("s.db") as store:
         said = list(store.collection("c").judgements())
-    assert {(j.answer, j.p) for j in said} == {("left", 0.75), ("right", 0.25)}
+    assert {(j.word, j.p) for j in said} == {("left", 0.75), ("right", 0.25)}
     assert value_of(done("ranking", "c", "--json"))[0]["id"] == "i0"
 
 

@@ -59,7 +59,7 @@ def label(*args: str, **options) -> Terminal:
 def said(name: str = "words") -> list[str]:
     """Every answer that is stored."""
     with open_store("s.db") as store:
-        return [judgement.answer for judgement in store.collection(name).judgements()]
+        return [judgement.word for judgement in store.collection(name).judgements()]
 
 
 def texts_of(screen: str) -> list[str]:
@@ -144,8 +144,8 @@ def test_a_session_by_keys():
     with open_store("s.db") as store:
         stored = store.collection("words").judgements()
         assert store.collection("words").leases() == []
-    assert [j.answer for j in stored] == ["left", "tie", "skip", "undo", "cant-say"]
-    assert all(0 <= j.milliseconds < 600_000 for j in stored if j.answer != "undo")
+    assert [j.word for j in stored] == ["left", "tie", "skip", "undo", "cant-say"]
+    assert all(0 <= j.milliseconds < 600_000 for j in stored if j.word != "undo")
     assert [WORDS[stored[0].left], WORDS[stored[0].right]] == two
 
 
@@ -375,7 +375,7 @@ def test_a_big_problem_is_fitted_while_the_answers_go_on(monkeypatch):
 def test_nobody_waits_for_the_first_fit_of_a_big_problem(monkeypatch):
     with open_store("s.db") as store:
         service = LabellingService(store.add_items("many", made_items(BIG, d=0)))
-        service.collection.append([Judgement("bo", 0, 1, "left")])
+        service.collection.append([Judgement.of("bo", (0, 1), "left")])
         service.sync()
         may, fit = threading.Event(), service.session.refit
         monkeypatch.setattr(service.session, "refit", lambda **how: (may.wait(600), fit(**how)))
@@ -603,7 +603,7 @@ def test_lines_may_comment_and_flag_before_an_answer():
     assert "unknown answer" not in said
     with open_store("s.db") as store:
         stored = store.collection("words").judgements()
-    facts = [(j.answer, j.comment, j.flagged) for j in stored]
+    facts = [(j.word, j.comment, j.flagged) for j in stored]
     assert facts == [
         ("left", "too\ufffd[2J alike", True), ("right", None, None), ("undo", None, None)
     ]  # fmt: skip

@@ -136,13 +136,13 @@ def test_an_item_that_cannot_be_asked_about_leaves_the_rule_to_the_others(groups
     """A lone item, or a pair that was skipped, stays without an answer for ever."""
     n = len(groups)
     session = Session(None, n, seed=1, groups=groups, holdout=0, repeats=0)
-    session.tell(Judgement("ana", 0, 1, "skip"))
+    session.tell(Judgement.of("ana", (0, 1), "skip"))
     for pair in combinations(range(2, 6), 2):
         if pair != (4, 5):
-            session.tell(Judgement("ana", *pair, "left"))
+            session.tell(Judgement.of("ana", pair, "left"))
     if n == 8:
-        session.tell(Judgement("ana", 2, 6, "left"))
-        session.tell(Judgement("ana", 2, 7, "left"))
+        session.tell(Judgement.of("ana", (2, 6), "left"))
+        session.tell(Judgement.of("ana", (2, 7), "left"))
     session.refit()
     posterior = session._fitting.fits.choosing
     beliefs = beliefs_of(posterior, Groups(groups, n), n_seen=session._history.seen_usable)
@@ -231,7 +231,7 @@ def left_after(m, *, n_free=10_000):
     for _ in range(m):
         i, j = rng.permutation(20)[:2].tolist()
         p = 1 / (1 + np.exp(-SHARPNESS * (truth[i] - truth[j])))
-        session.tell(Judgement("ana", i, j, "left" if rng.random() < p else "right"))
+        session.tell(Judgement.of("ana", (i, j), "left" if rng.random() < p else "right"))
     session.refit()
     return questions_left(session.posterior, Groups(None, 20), Goal(), m, n_free, seed=0)
 
@@ -275,10 +275,10 @@ def test_a_check_without_answers_is_not_passed():
 def test_the_check_of_a_session_counts_what_a_fit_without_the_hold_out_predicts():
     session = Session(None, 8, seed=0, holdout=0)
     for pair in combinations(range(8), 2):
-        session.tell(Judgement("ana", *pair, "left"))
+        session.tell(Judgement.of("ana", pair, "left"))
     held_out = [(0, 7, "left"), (1, 6, "left"), (7, 2, "right"), (3, 5, "right"), (0, 1, "tie")]
     for left, right, answer in held_out:
-        session.tell(Judgement("ben", left, right, answer, strategy="random"))
+        session.tell(Judgement.of("ben", (left, right), answer, strategy="random"))
     remaining = session.remaining()
     assert (remaining.holdout_n, remaining.holdout_right) == (4, 0.75)
     assert 0.75 < remaining.holdout_expected < 1

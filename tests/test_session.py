@@ -113,17 +113,17 @@ def test_what_was_undone_was_never_said_but_is_asked_again():
 
 def test_an_undo_takes_back_the_annotators_own_answer_only():
     session = Session(None, 5, seed=0)
-    session.tell(Judgement("ana", 0, 1, "left"))
-    session.tell(Judgement("ben", 1, 2, "left"))
+    session.tell(Judgement.of("ana", (0, 1), "left"))
+    session.tell(Judgement.of("ben", (1, 2), "left"))
     assert session.undo("ana").pair == (0, 1)
     assert session.undo("ana") is None and session.last("ben").pair == (1, 2)
 
 
 def test_a_tie_a_skip_and_cant_say_are_three_things():
     session = Session(None, 3, seed=0)
-    session.tell(Judgement("ana", 0, 1, "tie"))
-    session.tell(Judgement("ana", 1, 2, "skip"))
-    session.tell(Judgement("ana", 0, 2, "cant-say"))
+    session.tell(Judgement.of("ana", (0, 1), "tie"))
+    session.tell(Judgement.of("ana", (1, 2), "skip"))
+    session.tell(Judgement.of("ana", (0, 2), "cant-say"))
     assert session.ranking().judgements.tolist() == [1, 1, 0]  # only the tie says something
     (question,) = session.ask("ana")
     assert question.pair == (1, 2)  # what was skipped comes again when nothing else is left
@@ -213,7 +213,9 @@ def test_items_nobody_compared_are_ranked_by_what_was_learned_of_their_features(
     session = Session(X, seed=0)
     for _ in range(150):
         i, j = rng.choice(40, 2, replace=False)  # the other forty are never seen
-        session.tell(Judgement("ana", int(i), int(j), "left" if scores[i] > scores[j] else "right"))
+        session.tell(
+            Judgement.of("ana", (int(i), int(j)), "left" if scores[i] > scores[j] else "right")
+        )
     ranking = session.ranking()
     assert (ranking.judgements[40:] == 0).all()
     assert spearmanr(ranking.score[40:], scores[40:])[0] > 0.95
@@ -282,13 +284,13 @@ def test_nobody_is_promised_more_questions_than_there_are():
 def test_an_undo_leaves_the_parts_that_the_answers_that_stand_connect():
     history = History(6)
     for number, pair in enumerate([(0, 1), (1, 2), (3, 4), (2, 3)], start=1):
-        history.add(Judgements.of([Judgement("ana", *pair, "left", number=number)]))
-    history.add(Judgements.of([Judgement("ana", 1, 2, "undo", undoes=2, number=5)]))
+        history.add(Judgements.of([Judgement.of("ana", pair, "left", number=number)]))
+    history.add(Judgements.of([Judgement.of("ana", (1, 2), "undo", undoes=2, number=5)]))
     part = history.all_components()
     assert part[0] == part[1]
     assert part[2] == part[3] == part[4]
     assert len(set(part.tolist())) == 3
-    history.add(Judgements.of([Judgement("ana", 5, 0, "left", number=6)]))
+    history.add(Judgements.of([Judgement.of("ana", (5, 0), "left", number=6)]))
     assert history.all_components()[5] == history.all_components()[0]
 
 
@@ -366,10 +368,14 @@ def test_whatever_people_do_counts_stay_right(data):
         (lambda: Session(None, 1), DataError, "two items"),
         (lambda: Session([[1.0], [np.inf]]), DataError, "not finite"),
         (lambda: Session(None, 3, strategy="luck"), JudgementError, "unknown strategy 'luck'"),
-        (lambda: Judgement("ana", 1, 1, "left"), JudgementError, "with itself"),
-        (lambda: Judgement("ana", 1, 2, "maybe"), JudgementError, "unknown answer 'maybe'"),
-        (lambda: Judgement("ana", 1, 2, "undo"), JudgementError, "`undoes` must be set if"),
-        (lambda: Session(None, 3).tell(Judgement("a", 0, 3, "left")), JudgementError, "no item 3"),
+        (lambda: Judgement.of("ana", (1, 1), "left"), JudgementError, "with itself"),
+        (lambda: Judgement.of("ana", (1, 2), "maybe"), JudgementError, "unknown answer 'maybe'"),
+        (lambda: Judgement.of("ana", (1, 2), "undo"), JudgementError, "`undoes` must be set if"),
+        (
+            lambda: Session(None, 3).tell(Judgement.of("a", (0, 3), "left")),
+            JudgementError,
+            "no item 3",
+        ),
     ],
 )
 def test_what_cannot_be_is_refused_in_words(call, error, says):
@@ -402,7 +408,7 @@ def test_imported_votes_are_checked_by_leaving_some_out(honest):
     for _ in range(400):
         i, j = rng.choice(12, 2, replace=False).tolist()
         left = scores[i] > scores[j] if honest else rng.random() < 0.5
-        session.tell(Judgement("file", i, j, "left" if left else "right"))
+        session.tell(Judgement.of("file", (i, j), "left" if left else "right"))
     done = session.remaining()
     assert done.left_out
     assert 60 <= done.holdout_n <= 100  # a fifth of them
@@ -412,9 +418,9 @@ def test_imported_votes_are_checked_by_leaving_some_out(honest):
 
 def test_a_skip_is_no_answer():
     session = Session(None, 6, seed=0)
-    session.tell(Judgement("ana", 0, 1, "tie"))
+    session.tell(Judgement.of("ana", (0, 1), "tie"))
     for answer, pair in (("skip", (1, 2)), ("cant-say", (2, 3))):
-        session.tell(Judgement("ana", *pair, answer))
+        session.tell(Judgement.of("ana", pair, answer))
     assert session.answered("ana") == 1
     session.undo("ana")
     assert session.answered("ana") == 1

@@ -210,10 +210,10 @@ def test_fours_say_more_than_pairs_and_remaining_counts_answers():
 def test_reports_count_an_answer_about_a_set_once_and_gold_pairs_in_it():
     study = study_of([Decision("gold", item=9, other=2), Decision("gold", item=1, other=8)])
     session = Session(None, 12, seed=8, set_size=4, study=study, holdout=0.0, repeats=0.0)
-    right = Judgement("ana", 9, 3, "best", further=(2, 5), best=9, worst=3)
-    wrong = Judgement("ana", 8, 1, "best", further=(0, 7), best=8, worst=0)
-    unsaid = Judgement("ana", 4, 9, "best", further=(2, 6), best=4, worst=6)
-    alike = Judgement("ben", 4, 9, "same", further=(1, 6))
+    right = Judgement.of("ana", (9, 3, 2, 5), "best", best=9, worst=3)
+    wrong = Judgement.of("ana", (8, 1, 0, 7), "best", best=8, worst=0)
+    unsaid = Judgement.of("ana", (4, 9, 2, 6), "best", best=4, worst=6)
+    alike = Judgement.of("ben", (4, 9, 1, 6), "same")
     session.replay([right, wrong, unsaid, alike])
     session.refit()
     ana, ben = session.reports(["ana", "ben"])
@@ -235,10 +235,7 @@ def test_an_excluded_annotator_is_measured_by_answers_about_sets():
         left, right, *further = rng.permutation(15)[:4].tolist()
         items = (left, right, *further)
         events.append(
-            Judgement(
-                "eve", left, right, "best", further=tuple(further), best=min(items),
-                worst=max(items), number=len(events) + 1,
-            )
+            Judgement.of("eve", (left, right, *further), "best", best=min(items), worst=max(items), number=len(events) + 1)
         )  # fmt: skip
     (report,) = session.reports(["eve"], judgements=events)
     assert report.reliability is not None
@@ -259,7 +256,7 @@ def test_counts_after_undos_are_those_of_the_answers_that_are_left(seed):
         else:
             items = rng.permutation(9)[: rng.integers(2, 6)].tolist()
             left, right, *further = items
-            question = Question(left, right, "informative", 1.0, 0, tuple(further))
+            question = Question((left, right, *further), "informative", 1.0, 0)
             event = replace(answered(question, name), number=number)
             if rng.random() < 0.2:
                 event = question.answered(name, "skip", number=number)
@@ -297,7 +294,7 @@ def test_all_questions_of_a_session_have_one_size_but_in_a_smaller_group(seed: i
     strategies = set()
     # Answers about pairs, from before the size was changed, are neither repeated nor completed.
     for number in range(3):
-        session.tell(Judgement("cy", number, number + 1, "left"))
+        session.tell(Judgement.of("cy", (number, number + 1), "left"))
     for number in range(90):
         annotator = "abc"[number % 2]
         questions = session.ask(annotator)
@@ -350,7 +347,7 @@ def test_the_predicted_best_of_a_set_is_as_often_named_as_it_is_expected() -> No
         session.tell(answer(question))
     session.refit()
     sets = [rng.permutation(40)[:4].tolist() for _ in range(1500)]
-    asked = [Question(i, j, "random", 1.0, further=(k, m)) for i, j, k, m in sets]
+    asked = [Question((i, j, k, m), "random", 1.0) for i, j, k, m in sets]
     table = Judgements.of([answer(question) for question in asked])
     answers = Answers.of_table(table, np.arange(len(table)))
     answers = answers.where(answers.direction > 0)

@@ -28,7 +28,7 @@ def collection(store: Store) -> Collection:
 
 
 def said(annotator: str, left: int, right: int, **changes: object) -> Judgement:
-    return replace(Judgement(annotator, left, right, "left"), **changes)  # type: ignore[arg-type]
+    return replace(Judgement.of(annotator, (left, right), "left"), **changes)  # type: ignore[arg-type]
 
 
 def test_operations_within_a_lock_are_steps_of_one_transaction(collection: Collection) -> None:
@@ -230,7 +230,7 @@ def test_numbers_are_of_each_collection_alone(store: Store, collection: Collecti
 def test_an_undo_is_a_judgement_of_its_own(collection: Collection) -> None:
     first, second = collection.append([said("ana", 3, 1), said("ana", 0, 2)])
     undo = collection.undo("ana", 1)
-    assert undo == Judgement("ana", 3, 1, "undo", undoes=1, number=3, at=1000.0)
+    assert undo == Judgement.of("ana", (3, 1), "undo", undoes=1, number=3, at=1000.0)
     assert collection.judgements() == [first, second, undo]
 
 
@@ -258,9 +258,9 @@ def test_what_cannot_be_undone_is_refused_and_leaves_no_trace(
 
 def test_appended_undoes_follow_what_they_take_back(collection: Collection) -> None:
     collection.append([said("ana", 0, 1), said("ana", 0, 2)])
-    batch = [said("ana", 3, 4, number=1), Judgement("ana", 3, 4, "undo", undoes=1, number=2)]
+    batch = [said("ana", 3, 4, number=1), Judgement.of("ana", (3, 4), "undo", undoes=1, number=2)]
     assert [j.undoes for j in collection.append(batch)] == [None, 3]
-    free = [Judgement("ana", 0, 2, "undo", undoes=2)]
+    free = [Judgement.of("ana", (0, 2), "undo", undoes=2)]
     assert [(j.number, j.undoes) for j in collection.append(free)] == [(5, 2)]
 
 
@@ -359,7 +359,7 @@ def test_any_events_are_kept_in_their_order(store: Store, events: list[tuple]) -
             continue
         number = event[1]
         taken = {j.undoes for j in model}
-        can = 1 <= number <= len(model) and model[number - 1].answer != "undo"
+        can = 1 <= number <= len(model) and model[number - 1].word != "undo"
         if can and number not in taken:
             model.append(collection.undo(model[number - 1].annotator, number))
         else:

@@ -108,7 +108,7 @@ def test_the_same_gold_pair_again_is_left_out(collection: Collection) -> None:
 def test_judgements_of_the_excluded_stay_and_are_marked_in_frame_and_exports(
     collection: Collection,
 ) -> None:
-    collection.append([Judgement("ana", 0, 1, "left"), Judgement("eve", 2, 3, "left")])
+    collection.append([Judgement.of("ana", (0, 1), "left"), Judgement.of("eve", (2, 3), "left")])
     collection.decide(Decision("exclude", "eve"))
     assert collection.judgements_frame()["excluded"].tolist() == [False, True]
     rows = csv.DictReader(io.StringIO(exported(collection, "csv")))

@@ -43,7 +43,7 @@ def rows(store: Store, statement: str) -> list[Any]:
 
 def test_a_lease_carries_the_question_and_a_secret(collection: Collection) -> None:
     (lease,) = collection.lease("ana", [question(4, 1)], 60)
-    asked = Question(4, 1, strategy="informative", probability=0.25, model=7)
+    asked = Question((4, 1), strategy="informative", probability=0.25, model=7)
     assert (lease.question, lease.question.pair, lease.expires) == (asked, (1, 4), 1060.0)
     assert len(lease.id) >= 20 and lease.id.isascii()
     assert collection.leases("ana") == [lease]
@@ -57,7 +57,7 @@ def test_an_answer_becomes_a_judgement_and_frees_the_pair(
     clock.now = 1009.5
     judgement = answer_lease(collection, lease, "ana", "right", 850)
     facts = {"strategy": "informative", "probability": 0.25, "model": 7, "number": 1, "at": 1009.5}
-    assert judgement == Judgement("ana", 4, 1, "right", 850, **facts)
+    assert judgement == Judgement.of("ana", (4, 1), "right", milliseconds=850, **facts)
     assert collection.judgements() == [judgement]
     assert live_pairs(collection) == set() and collection.leases("ana") == []
     assert len(collection.lease("bo", [question(4, 1)], 60)) == 1
@@ -68,7 +68,9 @@ def test_what_was_asked_is_as_the_lease_says_whatever_the_answer_names(
     collection: Collection,
 ) -> None:
     (lease,) = collection.lease("ana", [question(4, 1)], 60)
-    stored, new, _ = collection.answer(lease.id, Judgement("ana", 2, 3, "tie", strategy="random"))
+    stored, new, _ = collection.answer(
+        lease.id, Judgement.of("ana", (2, 3), "tie", strategy="random")
+    )
     assert new and stored.question == question(4, 1)
     assert collection.question(lease.id) == question(4, 1)
     with pytest.raises(JudgementError, match="an undo is no answer"):
@@ -78,7 +80,7 @@ def test_what_was_asked_is_as_the_lease_says_whatever_the_answer_names(
 def test_an_answer_brings_what_came_before_it_elsewhere(collection: Collection) -> None:
     one, other = collection.lease("ana", [question(0, 1), question(2, 3)], 60)
     answer_lease(collection, one, "ana")
-    collection.append([Judgement("bo", 0, 1, "left")])
+    collection.append([Judgement.of("bo", (0, 1), "left")])
     stored = collection.answer(other.id, other.question.answered("ana", "left"), after=1)
     assert [(j.number, j.annotator) for j in stored.since] == [(2, "bo"), (3, "ana")]
 
@@ -368,7 +370,7 @@ def test_a_reader_that_goes_by_numbers_misses_no_judgement(
 
     def write(who: str) -> None:
         for _ in range(25):
-            collection.append([Judgement(who, 0, 1, "left")])
+            collection.append([Judgement.of(who, (0, 1), "left")])
 
     reader = threading.Thread(target=read)
     writers = [threading.Thread(target=write, args=(f"w{k}",)) for k in range(3)]

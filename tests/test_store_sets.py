@@ -69,7 +69,7 @@ def answers(draw: st.DrawFn) -> Judgement:
     if answer == "best":
         facts["best"], worst = draw(st.permutations(asked))[:2]
         facts["worst"] = draw(st.sampled_from([None, worst]))
-    return Judgement(draw(st.sampled_from(["ana", "bo"])), left, right, answer, **facts)
+    return Judgement.of(draw(st.sampled_from(["ana", "bo"])), (left, right), answer, **facts)
 
 
 names = (f"round {k}" for k in count())
@@ -97,9 +97,9 @@ def test_blocks_of_sets_and_pairs_are_read_in_order(
 ) -> None:
     stored = collection.append(
         [
-            Judgement("ana", k % 8, 8, "left")
+            Judgement.of("ana", (k % 8, 8), "left")
             if k % 3
-            else Judgement("ana", 0, 1, "best", further=(2, 3), best=k % 4)
+            else Judgement.of("ana", (0, 1, 2, 3), "best", best=k % 4)
             for k in range(20)
         ]
     )
@@ -112,7 +112,7 @@ def test_blocks_of_sets_and_pairs_are_read_in_order(
 def test_a_row_of_a_set_is_no_pair_to_any_reader_of_left_and_right(
     store: Store, collection: Collection
 ) -> None:
-    collection.append([Judgement("ana", 4, 2, "best", further=(7,), best=7, worst=2)])
+    collection.append([Judgement.of("ana", (4, 2, 7), "best", best=7, worst=2)])
     with store.database.transaction() as connection:
         rows = connection.execute(text("SELECT left_item, right_item FROM judgements")).all()
         items = connection.execute(
@@ -128,7 +128,7 @@ def test_a_row_of_a_set_is_no_pair_to_any_reader_of_left_and_right(
 
 @ON_SQLITE
 def test_a_lost_item_row_is_an_error_in_a_line(store: Store, collection: Collection) -> None:
-    collection.append([Judgement("ana", 4, 2, "same", further=(7,))])
+    collection.append([Judgement.of("ana", (4, 2, 7), "same")])
     with store.database.transaction(write=True) as connection:
         connection.execute(text("DELETE FROM judgement_items"))
     with pytest.raises(StoreError, match="a judgement in it has no items"):
@@ -138,7 +138,7 @@ def test_a_lost_item_row_is_an_error_in_a_line(store: Store, collection: Collect
 def test_removing_a_collection_leaves_no_rows_of_its_sets(
     store: Store, collection: Collection
 ) -> None:
-    collection.append([Judgement("ana", 4, 2, "same", further=(7,))])
+    collection.append([Judgement.of("ana", (4, 2, 7), "same")])
     collection.lease("ana", [set_question(1, 2, 3)], 60)
     collection.remove()
     with store.database.transaction() as connection:
@@ -191,7 +191,7 @@ def test_an_answer_uses_its_lease_once_and_frees_all_pairs(
 def test_the_annotator_who_has_answered_a_pair_since_is_not_asked_a_set_with_it(
     collection: Collection,
 ) -> None:
-    collection.append([Judgement("ana", 1, 2, "best", further=(3,), best=1)])
+    collection.append([Judgement.of("ana", (1, 2, 3), "best", best=1)])
     assert collection.lease("ana", [set_question(3, 4, 2)], 60, after=0) == []
     assert len(collection.lease("ana", [set_question(3, 4, 5)], 60, after=0)) == 1
 
@@ -256,7 +256,7 @@ def test_a_choice_that_is_not_of_the_leased_question_is_refused(collection: Coll
 @ON_SQLITE
 def test_appending_an_item_that_is_not_there_is_refused(collection: Collection) -> None:
     with pytest.raises(JudgementError, match="has no item 9: there are 9, numbered from 0"):
-        collection.append([Judgement("ana", 1, 2, "same", further=(9, 3))])
+        collection.append([Judgement.of("ana", (1, 2, 9, 3), "same")])
     assert len(collection.judgements()) == 0
 
 
@@ -268,7 +268,7 @@ def test_items_of_a_set_stay_in_one_group(store: Store) -> None:
     store.add_items("g", made_items(6, groups=("x",) * 5 + ("y",)), update=True)
     assert [lease.id for lease in collection.leases()] == [kept.id]
     assert withdrawn.question.items == (3, 4, 5)
-    collection.append([Judgement("ana", 0, 1, "same", further=(2,))])
+    collection.append([Judgement.of("ana", (0, 1, 2), "same")])
     with pytest.raises(StoreError, match="are a judged pair, so they stay in one group"):
         store.add_items("g", made_items(6, groups=("x",) * 2 + ("y",) * 4), update=True)
 

@@ -50,7 +50,7 @@ EVENTS = st.lists(
 
 def as_events(drawn: list[tuple[str, tuple[int, int], str]]) -> list[Judgement]:
     return [
-        Judgement(who, *pair, answer, number=k)  # type: ignore[arg-type]
+        Judgement.of(who, pair, answer, number=k)  # type: ignore[arg-type]
         for k, (who, pair, answer) in enumerate(drawn, start=1)
     ]
 
@@ -132,12 +132,12 @@ def test_a_pair_goes_to_the_overlap_of_people_before_new_ones() -> None:
 
 
 def test_pairs_of_the_hold_out_are_not_repeated_for_the_overlap() -> None:
-    session = session_of([Judgement("ana", 0, 1, "left", strategy="random")], Study(overlap=2))
+    session = session_of([Judgement.of("ana", (0, 1), "left", strategy="random")], Study(overlap=2))
     assert session._history.answered_by_few(2) == []
-    session.tell(Judgement("ana", 3, 2, "left"))
-    session.tell(Judgement("ana", 2, 3, "right"))  # the same person again
+    session.tell(Judgement.of("ana", (3, 2), "left"))
+    session.tell(Judgement.of("ana", (2, 3), "right"))  # the same person again
     assert session._history.answered_by_few(2) == [(2, 3)]
-    session.tell(Judgement("ben", 2, 3, "tie"))
+    session.tell(Judgement.of("ben", (2, 3), "tie"))
     assert session._history.answered_by_few(2) == []
 
 

@@ -164,7 +164,7 @@ def test_each_group_has_a_top_and_must_reach_the_goal():
     for who in ("ana", "ben", "cleo", "dan"):
         for i in range(4):
             for j in range(i):
-                session.tell(Judgement(who, i, j, "left"))
+                session.tell(Judgement.of(who, (i, j), "left"))
     remaining = session.remaining()
     a, b, c = remaining.groups
     assert not remaining.reached and not remaining.stop
@@ -293,7 +293,7 @@ def test_a_program_answers_until_the_top_is_known_and_the_ranking_says_how_proba
 def test_the_ranking_of_a_group_says_how_far_its_top_is(home):
     done("ask", "g", "--goal", "top 1")
     with open_store("s.db") as store:
-        store.collection("g").append([Judgement("ana", 0, 1, "left")])
+        store.collection("g").append([Judgement.of("ana", (0, 1), "left")])
         service = LabellingService(store.collection("g"))
         service.settle()
         share = service.remaining.groups[1].wrong

@@ -88,7 +88,7 @@ def pairs(reply) -> list[str]:
 
 
 def judged(collection) -> list[tuple[str, str]]:
-    return [(j.annotator, j.answer) for j in collection.judgements()]
+    return [(j.annotator, j.word) for j in collection.judgements()]
 
 
 def test_every_reply_says_what_a_browser_may_do_with_it(site):
@@ -243,7 +243,7 @@ def test_a_reply_has_three_pairs_that_stay_until_they_are_answered(site, collect
     texts = site.pages.items.texts
     assert shown["left"]["text"] == texts[judgement.left]
     assert shown["right"]["text"] == texts[judgement.right]
-    assert (judgement.answer, judgement.milliseconds) == ("left", 1234)
+    assert (judgement.word, judgement.milliseconds) == ("left", 1234)
 
 
 def test_who_answers_a_question_again_is_told_the_answer_that_counts(site, collection):
@@ -418,7 +418,7 @@ def pictures(tmp_path_factory):
     items = made_items(n, d=1, images=images, audio=audio, root=root)
     with open_store(tmp_path / "s.db") as opened:
         collection = opened.add_items("pictures", items)
-        collection.append([Judgement("ana", 0, k, "left") for k in range(1, n)])
+        collection.append([Judgement.of("ana", (0, k), "left") for k in range(1, n)])
         with served(collection) as made:
             yield made
 
@@ -693,7 +693,7 @@ def test_the_ranking_and_the_answers_are_downloaded(site, collection):
     rows = list(csv.DictReader(io.StringIO(found["ranking.csv"])))
     assert [row["id"] for row in rows] == [row["id"] for row in ranking]
     lines = [json.loads(line) for line in found["judgements.jsonl"].splitlines()]
-    assert [line["answer"] for line in lines[:3]] == [j.answer for j in collection.judgements()[:3]]
+    assert [line["answer"] for line in lines[:3]] == [j.word for j in collection.judgements()[:3]]
     assert (lines[3]["answer"], lines[3]["undoes"]) == ("undo", last)
     assert lines[0]["left"] == site.pages.items.ids[collection.judgements()[0].left]
     rows = list(csv.DictReader(io.StringIO(found["judgements.csv"])))

@@ -25,7 +25,7 @@ def answers_in_words(service: LabellingService) -> str:
     numbers = set(judgements.annotator[judgements.is_answer].tolist())
     if not numbers:
         return ""
-    names = [judgements.annotators.order[number] for number in numbers]
+    names = [name for name, number in judgements.annotators.items() if number in numbers]
     n_models = sum(name in service.study.models for name in names)
     n_people = len(names) - n_models
     annotators = []

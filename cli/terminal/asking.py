@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias, cast
 from cli.terminal.keys import END
 from sortnet.errors import LeaseError
 from sortnet.messages import ANSWERED
-from sortnet.preference import Answer, Judgement
-from sortnet.preference.base import ORDER_ANSWERS
+from sortnet.preference import Judgement
+from sortnet.preference.base import ORDER_ANSWERS, Word
 
 if TYPE_CHECKING:
     from store import Lease
@@ -240,7 +240,7 @@ class Asking:
             "flagged": reply.flagged,
         }
         if reply.best is None:
-            return question.answered(self.annotator, cast(Answer, reply.outcome), **facts)
+            return question.answered(self.annotator, cast(Word, reply.outcome), **facts)
         return question.answered_by_place(self.annotator, reply.best, reply.worst, **facts)
 
     def _undo(self) -> bool:

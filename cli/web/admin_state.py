@@ -247,11 +247,8 @@ class AdminState:
 
         Answers that were undone are left out.
         """
-        comments = judgements.texts["comment"]
-        commented_rows = np.array([row for row, text in comments.items() if text], np.int64)
-        flagged_rows = np.flatnonzero(judgements.flagged == 1)
-        rows = np.union1d(commented_rows, flagged_rows)
-        rows = rows[judgements.live[rows]]
+        is_noted = judgements.comment.astype(np.bool_) | judgements.flagged.astype(np.bool_)
+        rows = np.flatnonzero(is_noted & judgements.live)
         newest_rows = rows[::-1][:TALKED]
         newest = [self._commented_answer(judgements[row]) for row in newest_rows.tolist()]
         return {"found": len(rows), "newest": newest}
@@ -260,7 +257,7 @@ class AdminState:
         """Return an answer with its comment, its flag and its items."""
         return {
             "annotator": judgement.annotator,
-            "answer": judgement.answer,
+            "answer": judgement.word,
             "comment": judgement.comment,
             "flagged": judgement.flagged,
             "at": judgement.at,

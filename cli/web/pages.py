@@ -161,7 +161,7 @@ class Pages:
         reply = self.next(judgement.annotator, markdown)
         # If the page has sent the same answer twice, there is nothing to report.
         if replace(stored, number=0, at=None) != judgement:
-            reply["counted"] = stored.answer
+            reply["counted"] = stored.word
         return reply
 
     def undo(
@@ -205,7 +205,7 @@ class Pages:
             "question": service.study.question,
             "context": self.context(question.left, markdown),
         }
-        if question.further:
+        if len(items) > 2:
             return {**facts, "items": items, "worst": service.study.worst}
         left, right = items
         return {**facts, "left": left, "right": right}

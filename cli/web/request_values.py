@@ -11,12 +11,12 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
 from cli.web.ranking_rows import SORTS, View
-from sortnet.preference import ANSWERS, Answer, Judgement, Question
-from sortnet.preference.base import LONGEST_COMMENT
+from sortnet.preference import Judgement, Question
+from sortnet.preference.base import LONGEST_COMMENT, SIDES, Word
 from sortnet.preference.study import LONGEST, WORDS, Decision
 from store.collections.collection_rows import LONGEST_NAME
 
-ANSWERS_OF_PAGES = tuple(answer for answer in ANSWERS if answer != "undo")
+ANSWERS_OF_PAGES: tuple[Word, ...] = (*SIDES, "skip", "cant-say", "best", "same")
 DECISIONS_WITH_WHOLE_NUMBER = ("quota", "overlap", "top")
 LONGEST_MS = 24 * 3600 * 1000  # a day: longest time to answer that is stored, in milliseconds
 _LONGEST_SEARCH = 200  # most characters of a search text; the rest is ignored
@@ -51,7 +51,7 @@ class SentAnswer:
     def judgement(self, question: Question, annotator: str) -> Judgement:
         """Make the judgement of the question by the annotator."""
         if self.best is None:
-            return question.answered(annotator, cast(Answer, self.answer), **self.facts)
+            return question.answered(annotator, cast(Word, self.answer), **self.facts)
         return question.answered_by_place(annotator, self.best, self.worst, **self.facts)
 
 

@@ -46,7 +46,7 @@ def agreement(judgements: Iterable[Judgement]) -> Agreement:
 
     Cost: a sort of the judgements.
 
-    >>> judgements = [Judgement("ana", 0, 1, "left"), Judgement("ben", 1, 0, "right")]
+    >>> judgements = [Judgement.of("ana", (0, 1), "left"), Judgement.of("ben", (1, 0), "right")]
     >>> agreement(judgements).shared_pairs
     1
     """
@@ -111,14 +111,14 @@ def agreement_by_group(
     if groups is None or not len(judgements):
         return []
     _, number_of_item = np.unique(groups, return_inverse=True)
-    group_number = number_of_item[judgements.left]  # of each judgement
+    group_number = number_of_item[judgements.items[:, 0]]  # of each judgement
     by_group = np.argsort(group_number, kind="stable")
     boundaries = np.flatnonzero(np.diff(group_number[by_group])) + 1
     rows_of_groups = np.split(by_group, boundaries)
     rows_of_groups.sort(key=lambda rows: int(rows[0]))  # in the order of first judgements
     agreements = []
     for rows in rows_of_groups:
-        name = groups[judgements.left[rows[0]]]
+        name = groups[judgements.items[rows[0], 0]]
         agreements.append((name, agreement(judgements.where(rows))))
     return sorted(agreements, key=lambda name_and_agreement: _alpha_or_last(name_and_agreement[1]))
 
@@ -163,7 +163,7 @@ def disputed(judgements: Iterable[Judgement], most: int) -> tuple[int, list[list
 
     Cost: a sort of the judgements, and a sort of the disputed pairs.
 
-    >>> judgements = [Judgement("ana", 0, 1, "left"), Judgement("ben", 1, 0, "left")]
+    >>> judgements = [Judgement.of("ana", (0, 1), "left"), Judgement.of("ben", (1, 0), "left")]
     >>> [[judgement.annotator for judgement in pair] for pair in disputed(judgements, 9)[1]]
     [['ana', 'ben']]
     """
@@ -237,5 +237,5 @@ def krippendorff_alpha(counts: ArrayLike, weight: ArrayLike = 1.0) -> float | No
 
 def first_better(judgement: Judgement) -> float:
     """Return 1 if a judgement on a pair prefers the lower item number, 0 if not, ½ for a tie."""
-    target = TARGETS[judgement.answer]
+    target = TARGETS[judgement.word]
     return target if judgement.left < judgement.right else 1 - target

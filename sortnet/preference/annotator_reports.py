@@ -307,7 +307,7 @@ def _report(
         too_fast=too_fast,
         state=study.state(name),
         reason=None if exclusion is None else exclusion.reason,
-        verdict=_verdict(n_replies, reliability, gold, too_fast),
+        verdict=_verdict(len(answer_rows), _sides(table, answer_rows), reliability, gold, too_fast),
         model=is_model,
         probabilities=_probabilities(name, number, table.p[answer_rows], posterior, study),
     )
@@ -351,8 +351,16 @@ def _probabilities(
     return kind
 
 
+def _sides(table: Judgements, rows: I64) -> dict[str, int]:
+    """Count the answers about two items whose best item is in the left or the right place."""
+    rows = rows[table.is_pair[rows] & (table.best[rows] >= 0)]
+    n_left = int(np.count_nonzero(table.best[rows] == table.items[rows, 0]))
+    return {"left": n_left, "right": len(rows) - n_left}
+
+
 def _verdict(
-    n_replies: Mapping[str, int],
+    n_answers: int,
+    n_sides: Mapping[str, int],
     reliability: Measured | None,
     gold: Measured | None,
     too_fast: bool,
@@ -364,19 +372,18 @@ def _verdict(
     below a second bound.
 
     Args:
-        n_replies: {answer: number of the annotator's replies of this kind}.
+        n_answers: number of answers about the order.
+        n_sides: {place: number of answers about two items whose best item is in this place}.
         reliability: reliability of the annotator, if it is known.
         gold: share of right answers to gold pairs, if there are any.
         too_fast: whether half of the answers were too fast.
     """
-    n_decided = n_replies["left"] + n_replies["right"]
-    n_answers = n_decided + n_replies["tie"] + n_replies["best"] + n_replies["same"]
     if not n_answers:
         return "no answers"
     if n_answers < FEW:
         return "too few answers"
-    for side in ("left", "right"):
-        if _share(n_replies[side], n_decided).low > ONE_SIDE:
+    for side, n_side in n_sides.items():
+        if _share(n_side, sum(n_sides.values())).low > ONE_SIDE:
             return f"always {side}"
     if reliability is None:  # unknown, so no fault is shown: the bounds are above all limits
         c_low, c_high = np.inf, np.inf
@@ -580,7 +587,7 @@ def _is_informed(table: Judgements, n: int, study: Study, features: bool) -> Boo
         (n,) whether another annotator has answered about one of the annotator's items.
     """
     rows = np.flatnonzero(table.is_answer)
-    items = table.items(rows)
+    items = table.items[rows]
     answer, place = np.nonzero(items >= 0)  # -1 is an empty place
     item = items[answer, place]
     annotator = table.annotator[rows[answer]]

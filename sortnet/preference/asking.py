@@ -9,7 +9,6 @@ from zlib import crc32
 
 import numpy as np
 
-from sortnet.core.pairs import key_of
 from sortnet.preference.askable_pairs import AskablePairs
 from sortnet.preference.base import HOLDOUT, Judgement, Pair, Question
 from sortnet.preference.fitting import SessionFitting
@@ -154,11 +153,10 @@ class SessionAsking:
 
     def free(self, annotator: str, taken: Collection[Pair]) -> Free:
         """Return a function that tells whether two items may be asked of this annotator now."""
-        answered_pairs = self._history.pairs_of(annotator)
 
         def is_free(i: int, j: int) -> bool:
             pair = (i, j) if i < j else (j, i)
-            if key_of(*pair) in answered_pairs or pair in taken:
+            if pair in taken or self._history.has_compared(annotator, i, j):
                 return False
             return pair in self._pairs
 
@@ -198,7 +196,7 @@ class SessionAsking:
             posterior,
             self._groups,
             openness(posterior, self._groups, self._goal.top, request.set_size),
-            self._history.seen_usable,
+            self._history.seen(holdout=False),
             self._fitting.scale_of(request.annotator),
             request.rng,
         )
@@ -339,9 +337,8 @@ class SessionAsking:
 
         The question records how many events were fitted when it was chosen.
         """
-        left, right, *further = items
         n_fitted = self._fitting.fits.at
-        return Question(left, right, strategy, float(probability), n_fitted, tuple(further))
+        return Question(tuple(items), strategy, float(probability), n_fitted)
 
     def _shuffled(self, annotator: str, items: Sequence[int]) -> list[int]:
         """Shuffle items, always in the same way for the same annotator and the same items."""

@@ -86,8 +86,8 @@ def calibration(
 
     Cost: a sort of the judgements.
 
-    >>> by_model = Judgement("model", 0, 1, "left", p=0.8)  # prefers item 0, and is 80 % sure
-    >>> by_ana = Judgement("ana", 1, 0, "left")  # prefers item 1
+    >>> by_model = Judgement.of("model", (0, 1), "left", p=0.8)  # prefers item 0, and is 80 % sure
+    >>> by_ana = Judgement.of("ana", (1, 0), "left")  # prefers item 1
     >>> [only_range] = calibration([by_model, by_ana], "model")
     >>> only_range.said, only_range.others
     (0.8, 0.0)
@@ -200,7 +200,7 @@ def _compare_with_gold(preferred: I64, rejected: I64, gold: Iterable[Pair]) -> t
 def _p_of_preferred(table: Judgements, rows: I64) -> F64:
     """Return the probability that each answer gives to the preferred item."""
     p_of_left = table.p[rows]
-    is_left_preferred = table.words(rows) == 1
+    is_left_preferred = table.best[rows] == table.items[rows, 0]
     return np.where(is_left_preferred, p_of_left, 1 - p_of_left)
 
 

@@ -131,9 +131,7 @@ class SessionFitting:
 
     def unfitted(self) -> list[tuple[int, ...]]:
         """List the items of the answers since the last fit that may choose questions."""
-        rows = np.arange(self.fits.at, len(self._history.events))
-        items = self._history.events.items(self._history.usable(rows))
-        return [tuple(item for item in places if item >= 0) for places in items.tolist()]
+        return self._history.unfitted(self.fits.at)
 
     def scale_of(self, annotator: str) -> float:
         """Return the scale of an annotator whose next answer is a measurement; 0 for words."""

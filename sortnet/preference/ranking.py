@@ -110,7 +110,7 @@ class SessionRanking:
         """
         with self._lock:
             posterior = self._fitting.fits.all
-            n_answers = self._history.seen.copy()
+            n_answers = self._history.seen()
         # The lock is not held from here on, so that no question waits for the ranking.
         k = self._goal.top if top is None else top
         return rank_items(posterior, n_answers, self._groups, top=k)
@@ -174,7 +174,7 @@ class SessionRanking:
                 check=check,
                 n_votes=self._history.n_votes,
                 n_free=self._n_free_questions(),
-                n_answers=self._history.seen.copy(),
+                n_answers=self._history.seen(),
                 component=self._history.all_components(),
                 n_models=n_models,
                 has_people=n_models < len(self._history.annotators),

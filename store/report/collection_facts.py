@@ -223,10 +223,8 @@ def _doubt_facts(doubt: Doubt, items: Items) -> dict[str, Any]:
 
 def _preferred_item(answer: Judgement, pair: Pair, items: Items) -> str | None:
     """Return the id of the item that an answer prefers in a pair; None if it prefers neither."""
-    for better, worse in answer.comparisons():
-        if {better, worse} == {*pair}:
-            return items.ids[better]
-    return None
+    better = answer.better_of(*pair)
+    return None if better is None else items.ids[better]
 
 
 def _p_of_item(answer: Judgement, item: int) -> float | None:

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from sortnet.core import F64, I64, Bool
-from sortnet.preference.base import HOLDOUT
 from sortnet.preference.judgement_table import UNDO, Judgements
 from sortnet.preference.shared_votes import SharedVotes
 from sortnet.preference.study import Study
@@ -35,7 +34,7 @@ def facts_of_sizes(
     Cost: a sort of the judgements.
     """
     # A row is a judgement. A vote is a comparison of two items, and a row may have several votes.
-    size_of_row = 2 + np.count_nonzero(judgements.further >= 0, axis=1)
+    size_of_row = judgements.n_items
     votes = SharedVotes.of(judgements, sets=True)
     size_of_vote = size_of_row[votes.rows]
     is_right, is_checked = _check_votes(votes, judgements, study)
@@ -107,8 +106,7 @@ def _check_votes(votes: SharedVotes, judgements: Judgements, study: Study) -> tu
     """
     # A side is 1 for the item with the lower number, -1 for the other item, 0 for neither.
     side = np.sign(votes.better - 0.5)
-    holdout_number = judgements.strategies.get(HOLDOUT, -1)  # -1 if there is no hold-out
-    is_holdout = judgements.strategy[votes.rows] == holdout_number
+    is_holdout = judgements.is_holdout[votes.rows]
     holdout_side = np.where(is_holdout, side, 0.0)  # all other votes do not count
     correct_side = np.sign(_sums_of_others(votes, holdout_side))
     _set_gold_sides(correct_side, votes, study)

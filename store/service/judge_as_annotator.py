@@ -99,7 +99,7 @@ def asked_question_of(
         question=study.question,
         instructions=study.instructions,
         criterion=service.collection.criterion,
-        further=question.further,
+        further=question.items[2:],
         worst=study.worst,
     )
 
@@ -209,7 +209,7 @@ class Judging(WorkerPool[Lease]):
         """Return the ids of the items that the annotator has put in an order with others."""
         judgements = self.service.judgements()
         is_order = judgements.is_answer & judgements.by(self.annotator)
-        items = judgements.items(np.flatnonzero(is_order))
+        items = judgements.items[is_order]
         ids = self.service.items.ids
         return {ids[item] for item in np.unique(items).tolist() if item >= 0}
 
@@ -438,6 +438,5 @@ def _fill_up(pair: list[int], groups: Groups, set_size: int, rng: np.random.Gene
 
 def _example(service: LabellingService, items: Sequence[int]) -> AskedQuestion:
     """Make a question about the given items, left to right, as a judge reads it."""
-    left, right, *further = items
-    question = Question(left, right, "random", 1.0, further=tuple(further))
+    question = Question(tuple(items), "random", 1.0)
     return asked_question_of(service, Lease("example", question, "", 0.0))

@@ -171,8 +171,8 @@ def calls_so_far(service: LabellingService, annotator: str) -> int:
     if annotator not in judgements.annotators:
         return 0
     n_calls = 0
-    for row in judgements.by(annotator).nonzero()[0].tolist():
-        n_calls += _calls_of_answer(judgements.texts["meta"].get(row))
+    for meta in judgements.meta[judgements.by(annotator)]:
+        n_calls += _calls_of_answer(meta)
     return n_calls
 
 

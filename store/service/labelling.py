@@ -614,8 +614,7 @@ class LabellingService:
 
 def _has_judged(judgements: Judgements, annotator: str, item: int) -> bool:
     """Whether a judgement of an annotator is about an item."""
-    is_about_item = (judgements.left == item) | (judgements.right == item)
-    is_about_item |= (judgements.further == item).any(axis=1)
+    is_about_item = (judgements.items == item).any(axis=1)
     return bool((is_about_item & judgements.by(annotator)).any())
 
 
