@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -66,8 +67,7 @@ def answer_lease(
 
 def set_question(*items: int, **changes: Any) -> Question:
     """A question about more than two items."""
-    left, right, *further = items
-    return question(left, right, further=tuple(further), **changes)
+    return replace(question(0, 1, **changes), items=tuple(items))
 
 
 def sets_of(store: Store, items: Items, size: int = 4) -> Collection:

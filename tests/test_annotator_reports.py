@@ -140,7 +140,8 @@ def test_reliability_is_unknown_while_nobody_else_has_answered():
 def test_reliability_is_unknown_while_others_answer_about_other_items_only():
     first = people(np.ones(1), np.array([60]), 0)
     second = [
-        replace(j, left=j.left + N_ITEMS, right=j.right + N_ITEMS, annotator="p1") for j in first
+        Judgement.of("p1", (j.left + N_ITEMS, j.right + N_ITEMS), j.word, number=j.number)
+        for j in first
     ]
     both = first + second
     for features in (None, np.random.default_rng(0).standard_normal((2 * N_ITEMS, 1))):

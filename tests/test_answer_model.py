@@ -57,9 +57,7 @@ def random_answers(rng, n, m):
             judgements.append(Judgement(who, items, "same"))
         else:
             worst = worst if rng.random() < 0.7 else None
-            judgements.append(
-                Judgement(who, items, "best", best, worst)
-            )
+            judgements.append(Judgement(who, items, "best", best, worst))
     return answers_of(*judgements, model="measurement")
 
 

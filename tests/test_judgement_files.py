@@ -12,7 +12,6 @@ from collection_helpers import ON_SQLITE, Clock, answer_lease, made_items, quest
 
 from sortnet.errors import DataError, SortNetError
 from sortnet.preference import Judgement
-from sortnet.preference.base import SET_FIELDS
 from sortnet.preference.study import Decision
 from store import Collection, Store
 from store.collections.judgement_cells import CELL_READERS
@@ -56,11 +55,11 @@ def exported(collection: Collection, form: str = "jsonl") -> str:
 
 def votes(collection: Collection) -> list[tuple[object, ...]]:
     frame = collection.judgements_frame()
-    return list(frame[["annotator", "left", "right", "answer"]].itertuples(index=False, name=None))
+    return list(frame[["annotator", "items", "answer", "best"]].itertuples(index=False, name=None))
 
 
 def test_every_field_of_a_judgement_is_read_again() -> None:
-    assert {*FIELDS} == {*CELL_READERS, "id", "annotator", "left", "right", "answer"}
+    assert {*FIELDS} == {*CELL_READERS, "id", "annotator", "items", "answer", "best", "worst"}
 
 
 @pytest.mark.parametrize("form", ["jsonl", "csv"])
@@ -87,9 +86,10 @@ def test_the_lines_say_what_the_judgements_say(store: Store) -> None:
         collection.judgements(), collection.judgement_ids(), objects, table, strict=True
     ):
         expected = dict(vars(judgement), id=id, excluded=False)
-        expected = {name: value for name, value in expected.items() if name not in SET_FIELDS}
-        expected |= {side: ODD_IDS[expected[side]] for side in ("left", "right")}
+        expected["items"] = [ODD_IDS[item] for item in judgement.items]
+        expected["best"] = None if judgement.best is None else ODD_IDS[judgement.best]
         assert facts == expected
+        facts["item1"], facts["item2"] = facts.pop("items")
         assert row == {key: "" if facts[key] is None else str(facts[key]) for key in facts}
 
 
@@ -156,7 +156,10 @@ def test_little_is_needed_of_other_programs_files(store: Store, tmp_path: Path) 
         collection = collection_of(store, f"args {number}", ("a", "b", "3"))
         path = write(tmp_path, name, text)
         assert import_judgements(collection, path) == Imported(2, 0)
-        assert votes(collection) == [("ana", "a", "b", "left"), ("bo", "b", "3", "tie")]
+        assert votes(collection) == [
+            ("ana", ["a", "b"], "best", "a"),
+            ("bo", ["b", "3"], "same", None),
+        ]
         (first, _) = collection.judgements()
         assert (first.strategy, first.probability, first.milliseconds, first.at) == (
             "given", 1.0, None, None,
@@ -453,47 +456,41 @@ def test_export_import_export_is_the_same_with_sets(
     export_judgements(second, other, form)  # type: ignore[arg-type]
     assert other.read_bytes() == one.read_bytes()
     assert second.judgements() == first.judgements()
-    assert second.judgements().is_set.sum() == 5  # the undo too
+    assert (second.judgements().n_items > 2).sum() == 5  # the undo too
 
 
 @ON_SQLITE
-def test_lines_of_sets_have_items_in_place_of_left_and_right(store: Store) -> None:
+def test_a_line_has_the_same_shape_for_all_sizes(store: Store) -> None:
     collection = judged_in_sets(collection_of(store, "args"))
     objects = [json.loads(line) for line in exported(collection).split("\n")[:-1]]
     table = list(csv.DictReader(io.StringIO(exported(collection, "csv"), newline="")))
-    pairs, sets = objects[:11], objects[11:]
-    assert all("items" not in line and "left" in line for line in pairs)
-    assert not any("left" in line or "right" in line for line in sets)
+    assert [*objects[0]] == [*objects[11]] == [*FIELDS, "excluded"]
     in_places = [" pad ", "a,b", "line\nbreak", "plain"]
-    assert (sets[0]["items"], sets[0]["best"], sets[0]["worst"]) == (
-        in_places,
-        in_places[2],
-        " pad ",
-    )
-    assert (sets[1]["best"], sets[1]["worst"], sets[2]["best"]) == ("a,b", None, None)
-    assert (sets[4]["answer"], sets[4]["undoes"], sets[4]["items"]) == ("undo", 12, in_places)
-    assert [row["items"] for row in table[:11]] == [""] * 11
-    assert json.loads(table[11]["items"]) == in_places
-    assert (table[11]["left"], table[11]["right"], table[11]["best"]) == ("", "", in_places[2])
-
-
-@ON_SQLITE
-def test_an_export_without_sets_is_as_it_was(store: Store) -> None:
-    collection = judged(collection_of(store, "args"))
-    header = exported(collection, "csv").partition("\n")[0].split(",")
-    assert header == [*FIELDS, "excluded"]
+    chosen = objects[11]
+    assert (chosen["items"], chosen["best"], chosen["worst"]) == (in_places, in_places[2], " pad ")
+    assert (objects[0]["items"], objects[0]["best"]) == (["plain", "a,b"], "plain")
+    assert (objects[15]["answer"], objects[15]["undoes"]) == ("undo", 12)
+    assert [table[11][f"item{place}"] for place in (1, 2, 3, 4)] == in_places
+    assert [table[0][f"item{place}"] for place in (1, 2, 3, 4)] == ["plain", "a,b", "", ""]
     frame = collection.judgements_frame()
-    assert not {"items", "best", "worst"} & {*frame.columns}
-
-
-def test_the_frame_has_items_of_sets(store: Store) -> None:
-    frame = judged_in_sets(collection_of(store, "args")).judgements_frame()
-    assert frame["items"].isna().tolist() == [True] * 11 + [False] * 5
-    assert frame["left"].isna().tolist() == [False] * 11 + [True] * 5
-    assert frame["items"][11] == [" pad ", "a,b", "line\nbreak", "plain"]
-    assert frame["best"].tolist()[11:13] == ["line\nbreak", "a,b"]
-    assert frame["worst"].tolist()[11] == " pad "
+    assert frame["items"][11] == in_places and frame["best"].tolist()[11:13] == [
+        "line\nbreak",
+        "a,b",
+    ]
     assert frame["undone"].tolist()[11:] == [True, False, False, False, False]
+
+
+def test_pairs_and_sets_of_0_4_are_read(store: Store, tmp_path: Path) -> None:
+    collection = collection_of(store, "args", ("a", "b", "c"))
+    text = (
+        "id,number,annotator,left,right,answer,items,best,worst\n"
+        'x1,1,ana,a,b,right,,,\nx2,2,ana,,,best,"[""a"", ""b"", ""c""]",c,a\n'
+    )
+    assert import_judgements(collection, write(tmp_path, "f.csv", text)) == Imported(2, 0)
+    assert votes(collection) == [
+        ("ana", ["a", "b"], "best", "b"),
+        ("ana", ["a", "b", "c"], "best", "c"),
+    ]
 
 
 SET_FAULTS = {
@@ -503,16 +500,15 @@ SET_FAULTS = {
     '"items": ["i0", "i1", "i2"], "best": "i0", "worst": "i3"': "worst 'i3' is none of the items",
     '"items": ["i0", "i1", "i2"], "best": "z"': "the collection has no item 'z'",
     '"items": ["i0", "i1", "z"], "best": "i0"': "the collection has no item 'z'",
-    '"items": ["i0", "i1"], "best": "i0"': "is no list of 3 to 6 ids",
-    '"items": ["i0", "i1", "i2", "i3", "i4", "i5", "i6"], "best": "i0"': "is no list of 3 to 6 ids",
-    '"items": "i0", "best": "i0"': "is no list of 3 to 6 ids",
+    '"items": ["i0"], "best": "i0"': "is no list of 2 to 6 ids",
+    '"items": ["i0", "i1", "i2", "i3", "i4", "i5", "i6"], "best": "i0"': "is no list of 2 to 6 ids",
+    '"items": "i0", "best": "i0"': "is no list of 2 to 6 ids",
     '"items": ["i0", "i1", "i2"], "answer": "left"': "'left' is no answer about 3 items",
     '"items": ["i0", "i1", "i2"], "answer": "best"': "`best` must be set",
     '"items": ["i0", "i1", "i2"], "answer": "same", "worst": "i0"': "is the worst, but none is",
     '"items": ["i0", "i1", "i2"], "answer": "good"': "unknown answer 'good'",
     '"items": ["i0", "i1", "i2"], "best": "i0", "p": 0.7': "a p is for two items, and there are 3",
-    '"left": "i0", "right": "i1", "answer": "best"': "'best' is no answer about two items",
-    '"left": "i0", "right": "i1", "answer": "same"': "'same' is no answer about two items",
+    '"left": "i0", "right": "i1", "answer": "best"': "`best` must be set",
     '"items": ["i0", "i1", "i2"]': "needs left, right and answer, or winner and loser, or items",
 }
 

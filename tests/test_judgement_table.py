@@ -20,7 +20,7 @@ from sortnet.preference import Judgement, Question
 from sortnet.preference.annotator_agreement import agreement, disputed, first_better
 from sortnet.preference.base import TARGETS
 from sortnet.preference.history import History
-from sortnet.preference.judgement_table import Judgements
+from sortnet.preference.judgement_table import UNDO, Judgements
 from sortnet.preference.session import Session
 from sortnet.preference.study import Decision, Study, study_of
 from store import open_store
@@ -83,53 +83,56 @@ def test_a_table_keeps_answers_about_more_than_two_items(seed: int) -> None:
     events = set_answers(seed)
     table = Judgements.of(events)
     assert table == events and table[90:] == events[90:]
-    assert table.is_set.tolist() == [len(event.items) > 2 for event in events]
-    assert not (table.is_vote & table.is_set).any()
+    assert table.n_items.tolist() == [len(event.items) for event in events]
     grown = Judgements()
     for start in range(0, len(events), 9):
         grown.extend(Judgements.of(events[start : start + 9]))
     assert grown == events
-    rows = [tuple(vars(event).values()) for event in events]
-    assert Judgements.of_rows(rows) == events
+    same = table.question[:, None] == table.question
+    assert same.tolist() == [[{*a.items} == {*b.items} for b in events] for a in events]
 
 
 @given(st.data())
-def test_comparisons_are_those_that_a_choice_implies(data) -> None:
-    items = data.draw(st.lists(st.integers(0, 99), min_size=3, max_size=6, unique=True))
+def test_the_better_of_two_is_that_of_the_choice(data) -> None:
+    items = tuple(data.draw(st.lists(st.integers(0, 99), min_size=3, max_size=6, unique=True)))
     best, worst = data.draw(st.permutations(items))[:2]
     worst = data.draw(st.sampled_from([worst, None]))
-    answer = Judgement.of(
-        "ana", tuple(items), "best", best=best, worst=worst
-    )
+    answer = Judgement("ana", items, "best", best, worst)
+    better = [answer.better_of(*pair) for pair in answer.pairs]
     n = len(items)
-    assert len(set(answer.comparisons())) == (n - 1 if worst is None else 2 * n - 3)
-    for better, other in answer.comparisons():
-        assert better == best or other == worst
-        assert better != worst and other != best
-    assert {*map(frozenset, answer.comparisons())} <= {*map(frozenset, answer.pairs)}
+    assert len(better) - better.count(None) == (n - 1 if worst is None else 2 * n - 3)
+    for item, pair in zip(better, answer.pairs, strict=True):
+        if best in pair:
+            assert item == best
+        elif worst in pair:
+            assert {item, worst} == {*pair}
 
 
 def test_choices_that_do_not_go_with_their_items_are_refused() -> None:
-    good = vars(Judgement.of("ana", (0, 1, 2, 3), "best", best=2, worst=0))
+    good = vars(Judgement("ana", (0, 1, 2, 3), "best", best=2, worst=0))
     for facts, fault in (
-        ({"further": (2, 1)}, "item 1 cannot be compared with itself"),
-        ({"further": (2, 3, 4, 5, 6)}, "7 items: at most 6"),
-        ({"further": (), "best": 0, "worst": 1}, "no answer about 2 items"),
-        ({"answer": "left", "best": None, "worst": None}, "'left' is no answer about 4 items"),
+        ({"items": (0, 1, 2, 1)}, "item 1 cannot be compared with itself"),
+        ({"items": (0, 1, 2, 3, 4, 5, 6)}, "7 items: it takes 2 to 6"),
+        ({"items": (0,)}, "1 items: it takes 2 to 6"),
+        ({"items": (0, 1, -1)}, "there is no item -1"),
+        ({"items": (0, 2), "worst": 0}, "only one is left"),
+        ({"answer": "left"}, "if and only if"),
+        ({"answer": "better", "best": None, "worst": None}, "unknown answer 'better'"),
         ({"best": None}, "if and only if"),
         ({"answer": "same"}, "if and only if"),
         ({"answer": "same", "best": None}, "none is the best"),
         ({"worst": 2}, "cannot be the best and the worst"),
         ({"best": 7}, "none of those in question"),
         ({"worst": 7}, "none of those in question"),
+        ({"p": 0.7}, "a p is for two items, and there are 4"),
+        ({"milliseconds": -5}, "after -5 milliseconds"),
+        ({"undoes": 7}, "`undoes` must be set"),
+        ({"comment": "x" * 2001}, "2,001 characters"),
     ):
-        facts = good | facts
-        for made in (
-            lambda facts=facts: Judgement(**facts),
-            lambda facts=facts: Judgements.of_rows([tuple(facts.values())]),
-        ):
-            with pytest.raises(JudgementError, match=fault):
-                made()
+        with pytest.raises(JudgementError, match=fault):
+            Judgement(**good | facts)
+    with pytest.raises(JudgementError, match="'left' is no answer about 4 items"):
+        Judgement.of("ana", (0, 1, 2, 3), "left")
     with pytest.raises(JudgementError, match="4 items are no pair"):
         _ = Judgement(**good).pair
 
@@ -155,29 +158,12 @@ def test_a_table_is_the_sequence_of_its_judgements(seed: int) -> None:
         before, rows = grown.so_far(), len(grown)
         grown.extend(Judgements.of(said[start : start + 7]))
         assert (before == said[:rows]) and (before.live == Judgements.of(said[:rows]).live).all()
-    assert grown == said and (grown.undone == table.undone).all()
+    assert grown == said and (grown.undone_by == table.undone_by).all()
     assert grown.without(["p1", "nobody"]) == [j for j in said if j.annotator != "p1"]
     assert table.values("comment") == [j.comment for j in said]
     grown.cut(100)
     grown.extend(Judgements.of([replace(j, comment=None) for j in said[100:150]]))
     assert grown.values("comment") == [j.comment for j in said[:100]] + [None] * 50
-
-
-def test_rows_that_are_no_judgements_are_refused_as_single_ones_are() -> None:
-    good = tuple(vars(Judgement.of("ana", (0, 1), "left")).values())
-    for at, value, fault in (
-        (3, "better", "unknown answer 'better'"),
-        (3, "best", "'best' is no answer about 2 items"),
-        (2, 0, "cannot be compared with itself"),
-        (4, -5, "after -5 milliseconds"),
-        (9, 7, "`undoes` must be set"),
-        (11, "x" * 2001, "2,001 characters"),
-    ):
-        row = (*good[:at], value, *good[at + 1 :])
-        with pytest.raises(JudgementError, match=fault):
-            Judgements.of_rows([good, row])
-    with pytest.raises(JudgementError, match="left has more than 64 bits"):
-        Session(None, 3).tell(Judgement.of("ana", (2**70, 1), "left"))
 
 
 def test_events_added_together_leave_what_they_leave_one_by_one() -> None:
@@ -190,7 +176,7 @@ def test_events_added_together_leave_what_they_leave_one_by_one() -> None:
             single.last(event.annotator)
             single.holdout_questions("p0")
     for who in single.annotators:
-        for name in ("last", "undone", "answered", "pairs_of", "holdout_questions"):
+        for name in ("last", "undone", "answered", "holdout_questions"):
             assert getattr(together, name)(who) == getattr(single, name)(who)
         drawn = [
             history.draw_once(who, np.random.default_rng(3), but_last=2)
@@ -200,10 +186,9 @@ def test_events_added_together_leave_what_they_leave_one_by_one() -> None:
         assert [*together.skipped(who)] == [*single.skipped(who)]
     for name in ("annotators", "n_votes", "events"):
         assert getattr(together, name) == getattr(single, name)
-    assert (together.seen == single.seen).all() and (
-        together.seen_usable == single.seen_usable
-    ).all()
-    asked = {(j.annotator, j.pair) for j in together.alive()}
+    assert (together.seen() == single.seen()).all()
+    live = together.events.live & (together.events.answer != UNDO)
+    asked = {(j.annotator, j.pair) for j in together.events.where(live)}
     assert together.n_asked() == single.n_asked() == len(asked)
     usable = [j for j in votes_of(said) if j.strategy != "random"]
     people = defaultdict(set)
@@ -226,7 +211,7 @@ def test_an_event_that_cannot_be_leaves_no_trace() -> None:
             history.add(Judgements.of([Judgement.of("eve", (1, 2), "left"), wrong]))
         assert len(history.events) == history.n_votes == len(history.annotators) == 1
     undo = Judgement.of("ana", (0, 1), "undo", undoes=1)
-    with pytest.raises(JudgementError, match="not there"):
+    with pytest.raises(JudgementError, match="undone already"):
         history.add(Judgements.of([undo, undo]))
     assert history.n_votes == 1 and history.events.live.all()
     history.add(Judgements.of([undo]))
@@ -353,7 +338,12 @@ def test_numbers_need_not_ascend() -> None:
         Judgement.of("ana", (1, 2), "undo", undoes=4, number=5),
     ]
     table = Judgements.of(said)
-    assert table.undone.tolist()[:2] == [3, 4] and table.live.tolist() == [False, False, True, True]
+    assert table.undone_by.tolist()[:2] == [2, 3] and table.live.tolist() == [
+        False,
+        False,
+        True,
+        True,
+    ]
     assert table.rows_of_numbers(np.array([4, 5, 7, 9, 1])).tolist() == [1, 3, -1, 0, -1]
     assert table[:3].live.tolist() == [False, True, True]
     assert Judgements().rows_of_numbers(np.array([1])).tolist() == [-1]

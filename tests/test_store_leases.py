@@ -24,7 +24,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sqlalchemy import event, text
 
-from sortnet.errors import JudgementError, LeaseError, SortNetError, StoreError
+from sortnet.errors import JudgementError, LeaseError, SortNetError
 from sortnet.preference import Judgement, Question
 from store import Collection, Store, open_store
 
@@ -155,24 +155,6 @@ def test_released_questions_are_free_and_their_answers_refused(collection: Colle
         answer_lease(collection, lease, "ana", "left")
     assert live_pairs(collection) == {(2, 3)} and collection.leases("bo") == [other]
     collection.release("nobody")
-
-
-def test_the_database_itself_allows_one_open_lease_a_pair(
-    store: Store, collection: Collection
-) -> None:
-    collection.lease("ana", [question(0, 1)], 60)
-    columns = (
-        "collection, annotator, low, high, left_item, right_item, strategy, probability, model,"
-        " created, expires"
-    )
-    copy = f"INSERT INTO leases (id, open, {columns}) SELECT 'x', {{}}, {columns} FROM leases"
-    with (
-        pytest.raises(StoreError, match=r"(?i)unique"),
-        store.database.transaction(write=True) as connection,
-    ):
-        connection.execute(text(copy.format("open")))
-    with store.database.transaction(write=True) as connection:
-        connection.execute(text(copy.format("NOT open")))
 
 
 def test_live_leases_are_found_by_their_index(tmp_path: Path) -> None:
