@@ -55,6 +55,7 @@ def exported(collection: Collection, form: str = "jsonl") -> str:
 
 def votes(collection: Collection) -> list[tuple[object, ...]]:
     frame = collection.judgements_frame()
+    frame["best"] = frame["best"].astype(object).where(frame["best"].notna(), None)
     return list(frame[["annotator", "items", "answer", "best"]].itertuples(index=False, name=None))
 
 

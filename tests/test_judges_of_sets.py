@@ -61,7 +61,7 @@ def judgements(store: str = "s.db", name: str = "c") -> list[Judgement]:
 def assert_right(answers: list[Judgement], *, worst: bool = True) -> None:
     """The best and worst are those of the highest and the lowest number."""
     for one in answers:
-        if not one.further:
+        if len(one.items) == 2:
             assert one.word == ("left" if one.left > one.right else "right")
             continue
         assert (one.word, one.best) == ("best", max(one.items))
@@ -84,7 +84,7 @@ def test_a_model_is_asked_about_four_and_its_answers_are_sets():
     assert facts["answered"] == 15 == len(asked.prompts)
     answers = judgements()
     assert_right(answers)
-    sets = [one for one in answers if one.further]
+    sets = [one for one in answers if len(one.items) > 2]
     assert len(sets) > 8 and 4 in {len(one.items) for one in sets} <= {3, 4}
     for one in sets:
         meta = json.loads(one.meta)
@@ -109,7 +109,7 @@ def test_a_ranking_is_read_and_kept_as_the_comment():
     asked = model(logprobs=False, said=lambda text: ranking(asked.prompts[-1], text))
     with serving(asked) as url:
         label(url, "--number", 8)
-    sets = [one for one in judgements() if one.further]
+    sets = [one for one in judgements() if len(one.items) > 2]
     assert_right(judgements())
     assert sets and all(re.fullmatch(r"[A-D]( > [A-D]){2,3}", one.comment) for one in sets)
 
@@ -129,7 +129,7 @@ def test_an_unreadable_answer_is_asked_once_more_then_skipped_with_its_reason(te
     asked.reply = lambda body, headers: bodies.append(body) or reply(body, headers)  # type: ignore
     with serving(asked) as url:
         label(url, "--number", 6)
-    sets = [one for one in judgements() if one.further]
+    sets = [one for one in judgements() if len(one.items) > 2]
     assert sets
     for one in sets:
         assert (one.word, one.comment, one.best) == ("skip", text, None)
@@ -157,7 +157,7 @@ def test_by_schema_letters_of_the_places_are_asked_for():
         assert schema["properties"]["best"]["enum"] == [*places, "same"]
         assert schema["properties"]["worst"]["enum"] == places
         assert schema["required"] == ["best", "worst"]
-    sets = [one for one in judgements() if one.further]
+    sets = [one for one in judgements() if len(one.items) > 2]
     assert all(json.loads(one.meta)["structured"] and one.comment is None for one in sets)
 
 
@@ -202,7 +202,7 @@ def test_a_prompt_of_ones_own_without_items_is_refused_and_one_with_items_is_ask
         label(url, "--number", 8, "--prompt", "any.jinja")
     assert_right(judgements())
     assert {prompt[-5:] for prompt in asked.prompts} <= {"of 4?", "of 3?", "of 2?"}
-    assert any(one.further for one in judgements())
+    assert any(len(one.items) > 2 for one in judgements())
 
 
 def test_the_prompt_and_the_estimate_are_of_sets():
@@ -235,7 +235,7 @@ def test_a_cache_answers_the_same_places_only():
     keys = {(one.items, one.word, one.best, one.worst) for one in first}
     cached = [one for one in second if json.loads(one.meta).get("cached")]
     assert facts["cached"] == len(cached) == 12 - (len(asked.prompts) - n_calls)
-    assert any(one.further for one in cached)
+    assert any(len(one.items) > 2 for one in cached)
     assert {(one.items, one.word, one.best, one.worst) for one in cached} <= keys
 
 
@@ -281,7 +281,7 @@ def test_a_batch_has_questions_about_sets_and_takes_their_answers():
     skips = [one for one in judgements() if one.word == "skip"]
     assert [one.comment for one in skips] == ["Best: A\nWorst: A"] * len(skips) and len(skips) <= 1
     assert_right([one for one in judgements() if one.word != "skip"])
-    sets = [one for one in judgements() if one.further]
+    sets = [one for one in judgements() if len(one.items) > 2]
     assert len(sets) > 6
     assert len({frozenset(one.items) for one in sets}) == len(sets)
 
@@ -314,7 +314,7 @@ def test_a_killed_process_is_gone_on_with_and_nothing_is_asked_twice_or_lost():
     assert [process.returncode for process in processes] == [-signal.SIGKILL, -signal.SIGKILL, 0]
     answers = judgements("k.db", "k")
     assert_right(answers)
-    assert sum(bool(one.further) for one in answers) > 10
+    assert sum(len(one.items) > 2 for one in answers) > 10
     # Two workers: at a kill at most two calls were under way, whose answers nobody had.
     assert len(answers) <= len(asked.prompts) <= len(answers) + 2 * 3
     repeats = sum(one.strategy == "repeat" for one in answers)
@@ -359,13 +359,13 @@ def test_a_program_reads_items_with_places_and_names_two():
     assert_right(judgements())
     asked = [json.loads(line) for line in Path("asked.jsonl").read_text().splitlines()]
     of_sets = [line for line in asked if "items" in line]
-    assert len(of_sets) == sum(bool(one.further) for one in judgements()) > 6
+    assert len(of_sets) == sum(len(one.items) > 2 for one in judgements()) > 6
     assert of_sets == asked  # all questions of a study have one size
     for line in of_sets:
         assert "".join(item["place"] for item in line["items"]) in ("ABC", "ABCD")
         assert line["worst"] is True
         assert {"place", "id", "text"} <= {*line["items"][0]}
-    assert all(one.comment == "so" for one in judgements() if one.further)
+    assert all(one.comment == "so" for one in judgements() if len(one.items) > 2)
 
 
 def test_a_program_gets_pairs_and_sets_in_one_array():
