@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from itertools import combinations
 from pathlib import Path
 
 import numpy as np
@@ -17,10 +16,9 @@ from test_report import Page
 import sortnet
 from sortnet.errors import SortNetError
 from sortnet.preference import Judgement
-from sortnet.preference.annotator_agreement import agreement
 from sortnet.preference.base import unordered_pair
+from sortnet.preference.comparisons import Comparisons
 from sortnet.preference.judgement_table import Judgements
-from sortnet.preference.shared_votes import SharedVotes, set_comparisons
 from sortnet.preference.study import Decision, Study, study_of
 from sortnet.rankers.load_ranker import load_ranker
 from store import open_store
@@ -203,24 +201,17 @@ def followed(one: Judgement) -> list[tuple[int, int, float]]:
 def test_comparisons_of_a_table_are_those_of_its_answers(seed):
     answers = random_answers(seed)
     table = Judgements.of(answers)
-    rows = np.flatnonzero(table.is_answer & table.is_set)
-    found = set_comparisons(table, rows)
+    found = Comparisons.of_table(table)
     expected = Counter(
         (row, *unordered_pair(a, b), target if a < b or target == 0.5 else 0.0)
-        for row in rows.tolist()
+        for row in np.flatnonzero(table.is_answer).tolist()
         for a, b, target in followed(answers[row])
     )
-    low, high = np.minimum(found.better, found.worse), np.maximum(found.better, found.worse)
-    for_low = np.where(found.better < found.worse, found.target, 1 - found.target)
-    columns = (found.row, low, high, for_low)
+    low, high = np.minimum(found.left, found.right), np.maximum(found.left, found.right)
+    columns = (found.row, low, high, found.for_low)
     assert Counter(zip(*(column.tolist() for column in columns), strict=True)) == expected
-    votes = SharedVotes.of(table, sets=True)
-    live = [one for one, is_live in zip(answers, table.live, strict=True) if is_live]
-    assert len(votes.rows) == sum(len(followed(one)) for one in live)
-    order = [*zip(votes.low, votes.high, votes.annotator, votes.rows, strict=True)]
-    assert order == sorted(order)
-    n_answers = len(set(votes.rows.tolist()))
-    assert votes.weight.sum() == pytest.approx(n_answers)
+    n_answers = sum(len(answers[row].items) - 1 for row in set(found.row.tolist()))
+    assert found.weight.sum() == pytest.approx(n_answers)
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -269,31 +260,6 @@ def is_better(
             for first, _, target in followed(one):
                 balance += 0 if target == 0.5 else (1 if first == better else -1)
     return None if balance == 0 else balance > 0
-
-
-def test_agreement_counts_an_answer_about_a_set_once():
-    pairs = [
-        Judgement(who, i, j, "left" if who == "ana" or (i + j) % 3 else "right")
-        for who in ("ana", "bo")
-        for i, j in combinations(range(6), 2)
-    ]
-    of_pairs = agreement(pairs).krippendorff_alpha
-    sets = [
-        Judgement(who, 6, 7, "best", further=(8, 9), best=6 if who == "ana" else 9, worst=8)
-        for who in ("ana", "bo")
-    ]
-    both = agreement([*pairs, *sets]).krippendorff_alpha
-    independent = [
-        Judgement(one.annotator, better, worse, "left")
-        for one in sets
-        for better, worse in one.comparisons()
-    ]
-    as_pairs = agreement([*pairs, *independent]).krippendorff_alpha
-    assert of_pairs is not None and both is not None and as_pairs is not None
-    assert abs(both - of_pairs) < abs(as_pairs - of_pairs)
-    alone = agreement(sets)
-    assert alone.shared_pairs == agreement(independent).shared_pairs
-    assert alone.krippendorff_alpha == pytest.approx(agreement(independent).krippendorff_alpha)
 
 
 def test_criteria_that_are_asked_together_ask_the_same_items(tmp_path):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from itertools import islice
 from typing import NamedTuple
 
@@ -11,7 +12,7 @@ from scipy import sparse
 from scipy.sparse.csgraph import connected_components
 
 from sortnet.core import I64, Bool
-from sortnet.core.pairs import key_of, pair_of, unordered
+from sortnet.core.pairs import key_of, unordered
 from sortnet.errors import JudgementError
 from sortnet.preference.annotator_log import AnnotatorLog
 from sortnet.preference.answers import Answers
@@ -24,9 +25,8 @@ from sortnet.preference.base import (
     undo_by_another_annotator,
     undo_of_unknown_judgement,
 )
-from sortnet.preference.comparisons import Comparisons
+from sortnet.preference.comparisons import ByPair, Comparisons
 from sortnet.preference.judgement_table import ABOUT_ORDER, UNDO, Judgements
-from sortnet.preference.shared_votes import SharedVotes
 
 _LAST = 20  # the last 20 answers show whether an annotator's next answer is a measurement
 _SKIP = ANSWERS.index("skip")
@@ -228,38 +228,14 @@ class History:
     def comparisons(self) -> Comparisons:
         """Return the comparisons of two items that follow from all answers.
 
-        Every probability counts as a share of votes, also a measurement. The item with the lower
-        number is on the left in a comparison from an answer about a set.
+        Every probability counts as a share of votes, also a measurement.
         """
-        rows = np.flatnonzero(self.events.is_answer)
-        pair_rows = rows[~self.events.is_set[rows]]
-        is_ignored = self._is_by_annotators_with("ignored", pair_rows)
-        target = np.where(is_ignored, self.events.words(pair_rows), self.events.targets(pair_rows))
-        of_sets = np.array(
-            [row for k in rows[self.events.is_set[rows]].tolist() for row in self._of_set(k)]
-        ).reshape(-1, 5)
-        items = of_sets[:, :2].astype(np.int64)
-        return Comparisons(
-            left=np.append(self.events.left[pair_rows], items[:, 0]),
-            right=np.append(self.events.right[pair_rows], items[:, 1]),
-            target=np.append(target, of_sets[:, 2]),
-            annotator=np.append(self.events.annotator[pair_rows], of_sets[:, 3].astype(np.int64)),
-            weight=np.append(np.ones(len(pair_rows)), of_sets[:, 4]),
-        )
-
-    def _of_set(self, row: int) -> list[tuple[int, int, float, int, float]]:
-        """List the comparisons of one answer about a set: the columns of `Comparisons`."""
-        judgement = self.events[row]
-        annotator = int(self.events.annotator[row])
-        if judgement.answer == "same":
-            targets = dict.fromkeys(judgement.pairs, 0.5)
-        else:
-            targets = {
-                (min(better, worse), max(better, worse)): float(better < worse)
-                for better, worse in judgement.comparisons()
-            }
-        weight = (len(judgement.items) - 1) / len(targets)
-        return [(low, high, target, annotator, weight) for (low, high), target in targets.items()]
+        comparisons = Comparisons.of_table(self.events)
+        rows = comparisons.row
+        p = self.events.p[rows]
+        is_share = ~np.isnan(p) & ~self.events.is_set[rows]
+        is_share &= ~self._is_by_annotators_with("ignored", rows)
+        return replace(comparisons, target=np.where(is_share, p, comparisons.target))
 
     def usable(self, rows: I64) -> I64:
         """Select the rows of answers that are not undone and may choose questions."""
@@ -285,20 +261,15 @@ class History:
         Returns:
             For each pair, the row of its first answer, and its items in ascending order.
         """
-        vote_rows = np.flatnonzero(self.events.is_vote)
-        votes = SharedVotes.of(self.events, vote_rows[self._is_usable(vote_rows)])
-        # `votes.first` marks the first answer of each annotator to each pair.
-        n_people_of_pair = np.bincount(votes.pair[votes.first])
-        wanted_pairs = np.flatnonzero(n_people_of_pair < people)
-        first_rows = votes.oldest()[wanted_pairs].tolist()
-        any_row_of_pair = votes.rows[votes.starts[wanted_pairs]]
-        pairs = self._packed_pairs(any_row_of_pair).tolist()
+        rows = np.flatnonzero(self.events.is_vote)
+        votes = ByPair(Comparisons.of_table(self.events, rows[self._is_usable(rows)]))
+        n_people_of_pair = np.bincount(votes.pair_of_group)
+        _, first = np.unique(votes.pair, return_index=True)
+        wanted = np.flatnonzero(n_people_of_pair < people)
+        pairs = zip(votes.low[wanted].tolist(), votes.high[wanted].tolist(), strict=True)
+        rows_of_pairs = zip(votes.comparisons.row[first[wanted]].tolist(), pairs, strict=True)
         holdout_questions = self._holdout_counts()
-        return [
-            (row, pair_of(pair))
-            for row, pair in zip(first_rows, pairs, strict=True)
-            if pair_of(pair) not in holdout_questions
-        ]
+        return [(row, pair) for row, pair in rows_of_pairs if pair not in holdout_questions]
 
     def _sets_answered_by_few(self, people: int) -> list[tuple[int, tuple[int, ...]]]:
         """List the sets of items that fewer people than wanted have answered.
