@@ -94,18 +94,15 @@ def agreement_by_group(
     Returns:
         The name and the agreement of each group.
     """
-    if groups is None or not len(judgements):
+    if groups is None:
         return []
-    _, number_of_item = np.unique(groups, return_inverse=True)
-    group_number = number_of_item[judgements.left]  # of each judgement
-    by_group = np.argsort(group_number, kind="stable")
-    boundaries = np.flatnonzero(np.diff(group_number[by_group])) + 1
-    rows_of_groups = np.split(by_group, boundaries)
-    rows_of_groups.sort(key=lambda rows: int(rows[0]))  # in the order of first judgements
-    agreements = []
-    for rows in rows_of_groups:
-        name = groups[judgements.left[rows[0]]]
-        agreements.append((name, agreement(judgements.where(rows))))
+    names, group_of_item = np.unique(groups, return_inverse=True)
+    first_item = judgements.items(np.arange(len(judgements)))[:, 0]
+    group = group_of_item[first_item]  # of each judgement
+    agreements = [
+        (str(names[number]), agreement(judgements.where(group == number)))
+        for number in dict.fromkeys(group.tolist())
+    ]
     return sorted(agreements, key=lambda name_and_agreement: _alpha_or_last(name_and_agreement[1]))
 
 

@@ -129,8 +129,9 @@ def annotator_reports(
     """
     table = Judgements.of(judgements)
     votes = ByPair(Comparisons.of_table(table))
-    others, self_ = _agreements(votes, posterior)
-    gold = _gold_answers(votes, study)
+    with_others, with_self = _agreements(votes, posterior)
+    annotator = votes.comparisons.annotator
+    gold = gold_targets(votes, study.gold_pairs())[votes.pair]
     informed = _informed_annotators(table, study, features)
     reports = []
     for name, number in numbers.items():
@@ -142,25 +143,27 @@ def annotator_reports(
         reliability, side_bias = _reliability_and_bias(posterior, table, rows, number)
         if row not in informed:
             reliability = None  # no other annotator's answers tell about the items
-        n_right, n_gold = gold.get(row, (0, 0))
+        is_gold = (annotator == row) & ~np.isnan(gold)
+        n_gold = int(np.count_nonzero(is_gold))
+        n_right = int((votes.for_low[is_gold] == gold[is_gold]).sum())  # a tie is never right
         gold_share = _share(n_right, n_gold) if n_gold else None
         is_model = name in study.models
         median_seconds, is_fast = _answer_speed(table.milliseconds[rows])
         too_fast = is_fast and not is_model  # a model reads a question at once
-        agreed = others.get(row, _NOTHING_SHARED)
-        repeated = self_.get(row, _NOTHING_SHARED)
+        agreement, expected_agreement, n_shared = with_others.of(row)
+        consistency, expected_consistency, n_repeats = with_self.of(row)
         reports.append(
             AnnotatorReport(
                 name=name,
                 answers=len(rows),
                 reliability=reliability,
                 side_bias=side_bias,
-                agreement=agreed.share,
-                expected_agreement=agreed.expected,
-                shared=agreed.n,
-                consistency=repeated.share,
-                expected_consistency=repeated.expected,
-                repeats=repeated.n,
+                agreement=agreement,
+                expected_agreement=expected_agreement,
+                shared=n_shared,
+                consistency=consistency,
+                expected_consistency=expected_consistency,
+                repeats=n_repeats,
                 gold=gold_share,
                 gold_answers=n_gold,
                 skipped=replies["skip"],
@@ -301,34 +304,42 @@ def _share(k: int, n: int) -> Measured:
     return Measured(k / n, low, high)
 
 
-class _Agreed(NamedTuple):
-    """How far an annotator's answers agree with other answers to the same pairs, without ties.
+class _Compared(NamedTuple):
+    """Answers that are compared with other answers to the same pairs, without ties.
 
     Attributes:
-        share: the share that is the same; None without other answers.
-        expected: the share that is expected to be the same if average annotators answer.
-        n: the number of other answers.
+        annotator: (m,) the number of the annotator.
+        n: (m,) the number of other answers.
+        n_same: (m,) the number of other answers that are the same.
+        expected: (m,) the share that is expected to be the same if average annotators answer.
     """
 
-    share: float | None
-    expected: float | None
-    n: int
+    annotator: I64
+    n: F64
+    n_same: F64
+    expected: F64
+
+    def of(self, annotator: int) -> tuple[float | None, float | None, int]:
+        """Sum up one annotator's answers.
+
+        Returns:
+            The share that is the same, the share that is expected to be, and the number of other
+            answers; None, None and 0 without other answers.
+        """
+        is_own = self.annotator == annotator
+        total = self.n[is_own].sum()
+        if not total:
+            return None, None, 0
+        n_expected = self.n[is_own] @ self.expected[is_own]
+        return float(self.n_same[is_own].sum() / total), float(n_expected / total), round(total)
 
 
-_NOTHING_SHARED = _Agreed(None, None, 0)
-
-
-def _agreements(
-    votes: ByPair, posterior: Posterior
-) -> tuple[dict[int, _Agreed], dict[int, _Agreed]]:
+def _agreements(votes: ByPair, posterior: Posterior) -> tuple[_Compared, _Compared]:
     """Compare each annotator's answers with other annotators' and with their own first answers.
 
     Of the answers of an annotator to a pair, let l prefer the lower item number and h the higher,
     and L and H of the other annotators. Then (l + h) (L + H) answers are compared, of which
     l L + h H are the same.
-
-    Returns:
-        {number of an annotator: agreement} with other annotators, and with their first answers.
     """
     annotator = votes.comparisons.annotator
     weight = votes.comparisons.weight
@@ -337,36 +348,16 @@ def _agreements(
     n_shared = weight[votes.first] * own.sum(axis=1) * others.sum(axis=1)
     n_same = weight[votes.first] * (own * others).sum(axis=1)
     repeated, is_same = votes.repeated()
-    expected = _expected_agreement(
-        votes, posterior, np.append(votes.pair_of_group[n_shared > 0], votes.pair[repeated])
-    )
-    with_others = _agreed(annotator[votes.first], n_shared, n_same, expected[votes.pair_of_group])
-    with_self = _agreed(
-        annotator[repeated], weight[repeated], weight[repeated] * is_same,
+    compared_pairs = np.append(votes.pair_of_group[n_shared > 0], votes.pair[repeated])
+    expected = _expected_agreement(votes, posterior, np.unique(compared_pairs))
+    with_others = _Compared(annotator[votes.first], n_shared, n_same, expected[votes.pair_of_group])
+    with_self = _Compared(
+        annotator[repeated],
+        weight[repeated],
+        weight[repeated] * is_same,
         expected[votes.pair[repeated]],
-    )  # fmt: skip
+    )
     return with_others, with_self
-
-
-def _agreed(annotator: I64, compared: F64, same: F64, expected: F64) -> dict[int, _Agreed]:
-    """Sum the compared answers of each annotator.
-
-    Args:
-        annotator: (m,) the number of the annotator.
-        compared, same: (m,) the numbers of other answers, and of those that are the same.
-        expected: (m,) the share that is expected to be the same.
-    """
-    n_compared = np.bincount(annotator, compared)
-    n_same = np.bincount(annotator, same)
-    n_expected = np.bincount(annotator, compared * expected)
-    return {
-        number: _Agreed(
-            share=float(n_same[number] / n_compared[number]),
-            expected=float(n_expected[number] / n_compared[number]),
-            n=round(n_compared[number]),
-        )
-        for number in np.flatnonzero(n_compared).tolist()
-    }
 
 
 def _expected_agreement(votes: ByPair, posterior: Posterior, pairs: I64) -> F64:
@@ -383,7 +374,6 @@ def _expected_agreement(votes: ByPair, posterior: Posterior, pairs: I64) -> F64:
     Returns:
         (p,) the probability for each pair; 0 for pairs that are not in `pairs`.
     """
-    pairs = np.unique(pairs)
     mean, variance = posterior.difference(votes.low[pairs], votes.high[pairs])
     # The differences of scores at which the probability is evaluated, (pairs, nodes).
     difference = mean[:, None] + np.sqrt(variance)[:, None] * _NODES
@@ -391,23 +381,6 @@ def _expected_agreement(votes: ByPair, posterior: Posterior, pairs: I64) -> F64:
     expected = np.zeros(len(votes.low))
     expected[pairs] = (p**2 + (1 - p) ** 2) @ _WEIGHTS / _WEIGHTS.sum()
     return expected
-
-
-def _gold_answers(votes: ByPair, study: Study) -> dict[int, tuple[int, int]]:
-    """Count each annotator's answers to gold pairs.
-
-    Returns:
-        {number of an annotator: (right answers, answers)}; a tie is never right.
-    """
-    for_low = gold_targets(votes, study.gold_pairs())[votes.pair]
-    is_gold = ~np.isnan(for_low)
-    annotator = votes.comparisons.annotator[is_gold]
-    n_gold = np.bincount(annotator)
-    n_right = np.bincount(annotator, votes.for_low[is_gold] == for_low[is_gold])
-    return {
-        number: (int(n_right[number]), int(n_gold[number]))
-        for number in np.unique(annotator).tolist()
-    }
 
 
 def _informed_annotators(table: Judgements, study: Study, features: bool) -> set[int]:
