@@ -45,7 +45,7 @@ def agreement(judgements: Iterable[Judgement]) -> Agreement:
     Krippendorff's alpha is over all pairs, the hold-out included. It is lower than over random
     pairs alone, because annotators disagree more on pairs of close items, which sessions ask about.
     Each pair counts in both orders of its items, because neither item is the first by nature. An
-    answer about k items counts for k - 1 answers.
+    answer about a set counts by the comparisons that it implies.
 
     Cost: a sort of the judgements.
 
@@ -70,13 +70,10 @@ def _alpha_of_pairs(votes: ByPair) -> float | None:
 
     Each pair counts twice, with its items in both orders.
     """
-    n_pairs = len(votes.low)
     # Columns: answers for the lower item number, answers for the higher item number, ties.
-    counts = counted(votes.pair_of_group, votes.for_low[votes.first], n_pairs)
+    counts = counted(votes.pair_of_group, votes.for_low[votes.first], len(votes.low))
     counts_with_items_swapped = counts[:, [1, 0, 2]]
-    counts_both_ways = np.concatenate((counts, counts_with_items_swapped))
-    weight = np.bincount(votes.pair_of_group, votes.comparisons.weight[votes.first], n_pairs)
-    return krippendorff_alpha(counts_both_ways, np.tile(weight / counts.sum(axis=1), 2))
+    return krippendorff_alpha(np.concatenate((counts, counts_with_items_swapped)))
 
 
 def agreement_by_group(
@@ -182,22 +179,17 @@ def _contradiction(votes: ByPair) -> F64:
     return np.where(contradiction > _ROUNDING, contradiction, 0.0)
 
 
-def krippendorff_alpha(counts: ArrayLike, weight: ArrayLike = 1.0) -> float | None:
+def krippendorff_alpha(counts: ArrayLike) -> float | None:
     """Compute Krippendorff's alpha of nominal values: 1 - observed / expected disagreement.
 
-    With the number c_uv of answers that give the value v to the unit u, and the weight w_u of the
-    unit:
+    With the number c_uv of answers that give the value v to the unit u:
 
-        alpha = 1 - (n - w) Σ_u w_u (m_u² - Σ_v c_uv²) / (m_u - 1) / (n² - Σ_v n_v²)
-        m_u = Σ_v c_uv,  n_v = Σ_u w_u c_uv,  n = Σ_v n_v
-
-    Here w = n / Σ_u m_u is the mean weight of an answer. A weight repeats a unit in proportion;
-    without weights, all w_u and w are 1.
+        alpha = 1 - (n - 1) Σ_u (m_u² - Σ_v c_uv²) / (m_u - 1) / (n² - Σ_v n_v²)
+        m_u = Σ_v c_uv,  n_v = Σ_u c_uv,  n = Σ_v n_v
 
     Args:
         counts: (u, v) how often each unit was given each value. A unit with fewer than two answers
             does not count.
-        weight: (u,) the weight of each unit, or one weight for all units.
 
     Returns:
         alpha; None if all values are the same.
@@ -206,16 +198,12 @@ def krippendorff_alpha(counts: ArrayLike, weight: ArrayLike = 1.0) -> float | No
     0.4444444444444444
     """
     counts_of_all = np.asarray(counts, np.float64)
-    weights_of_all = np.broadcast_to(np.asarray(weight, np.float64), len(counts_of_all))
-    is_shared = counts_of_all.sum(axis=1) > 1
-    c = counts_of_all[is_shared]
-    w = weights_of_all[is_shared]
+    c = counts_of_all[counts_of_all.sum(axis=1) > 1]
     m = c.sum(axis=1)
-    n_of_value = w @ c
+    n_of_value = c.sum(axis=0)
     if np.count_nonzero(n_of_value) < 2:
         return None
-    observed = w @ ((m**2 - (c**2).sum(axis=1)) / (m - 1))
     n = n_of_value.sum()
+    observed = ((m**2 - (c**2).sum(axis=1)) / (m - 1)).sum()
     expected = n**2 - (n_of_value**2).sum()
-    mean_weight = n / m.sum()
-    return float(1 - (n - mean_weight) * observed / expected)
+    return float(1 - (n - 1) * observed / expected)

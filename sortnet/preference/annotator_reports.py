@@ -132,7 +132,9 @@ def annotator_reports(
     with_others, with_self = _agreements(votes, posterior)
     annotator = votes.comparisons.annotator
     gold = gold_targets(votes, study.gold_pairs())[votes.pair]
-    informed = _informed_annotators(table, study, features)
+    n_items = table.highest_item + 1
+    counted = table.without(study.excluded)
+    n_answers = _n_answers_of_items(counted, np.flatnonzero(counted.is_answer), n_items)
     reports = []
     for name, number in numbers.items():
         row = table.annotators.get(name, -1)
@@ -141,8 +143,11 @@ def annotator_reports(
         n_replies = np.bincount(table.answer[is_own & table.live], minlength=len(ANSWERS))
         replies = dict(zip(ANSWERS, n_replies.tolist(), strict=True))
         reliability, side_bias = _reliability_and_bias(posterior, table, rows, number)
-        if row not in informed:
-            reliability = None  # no other annotator's answers tell about the items
+        n_own = _n_answers_of_items(table, rows, n_items)
+        n_by_others = n_answers if name in study.excluded else n_answers - n_own
+        # With features, answers about some items inform the scores of all.
+        if not (n_by_others if features else n_by_others[n_own > 0]).any():
+            reliability = None
         is_gold = (annotator == row) & ~np.isnan(gold)
         n_gold = int(np.count_nonzero(is_gold))
         n_right = int((votes.for_low[is_gold] == gold[is_gold]).sum())  # a tie is never right
@@ -279,15 +284,11 @@ def _reliability_and_bias(
         return None, None
     answers = Answers.of_table(table, rows[-_MOST_ANSWERS:])
     measured = measured_annotator(answers, posterior, number)
-    reliability = Measured(measured.value, measured.low, measured.high)
-    side_bias = _with_normal_interval(measured.bias, measured.bias_sd)
-    return reliability, side_bias
-
-
-def _with_normal_interval(mean: float, sd: float) -> Measured:
-    """Return the mean of a normal distribution, with the central 90 % interval."""
-    low, high = (mean + sd * ndtri(quantile) for quantile in _QUANTILES)
-    return Measured(float(mean), float(low), float(high))
+    half_width = measured.bias_sd * ndtri(_QUANTILES[1])
+    return (
+        Measured(measured.value, measured.low, measured.high),
+        Measured(measured.bias, measured.bias - half_width, measured.bias + half_width),
+    )
 
 
 def _share(k: int, n: int) -> Measured:
@@ -383,25 +384,7 @@ def _expected_agreement(votes: ByPair, posterior: Posterior, pairs: I64) -> F64:
     return expected
 
 
-def _informed_annotators(table: Judgements, study: Study, features: bool) -> set[int]:
-    """Find the annotators who share an item with another annotator, who is not excluded.
-
-    Args:
-        table: the judgements.
-        study: present state of the study.
-        features: whether items have features. Then an answer about any item counts.
-
-    Returns:
-        The numbers of these annotators.
-    """
-    rows = np.flatnonzero(table.is_answer)
+def _n_answers_of_items(table: Judgements, rows: I64, n_items: int) -> I64:
+    """Count the answers in some rows about each item, (n_items,)."""
     items = table.items(rows)
-    answer, place = np.nonzero(items >= 0)  # -1 is an empty place
-    item = items[answer, place].astype(np.int64) * (not features)
-    # Each item of each annotator, once.
-    answered = np.unique(np.column_stack((item, table.annotator[rows[answer]])), axis=0)
-    item, annotator = answered.T
-    excluded = [table.annotators.get(name, -1) for name in study.excluded]
-    counts = ~np.isin(annotator, excluded)
-    n_of_item = np.bincount(item, counts)
-    return set(annotator[n_of_item[item] > counts].tolist())
+    return np.bincount(items[items >= 0], minlength=n_items)  # -1 is an empty place

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -10,7 +10,7 @@ import numpy as np
 
 from sortnet.core import F64, I64, Bool
 from sortnet.core.pairs import packed, unordered, unpacked
-from sortnet.preference.base import TARGETS, Judgement, Pair
+from sortnet.preference.base import Pair
 from sortnet.preference.judgement_table import TARGET, Judgements
 
 
@@ -42,14 +42,6 @@ class Comparisons:
         """Make comparisons as if a single annotator had made all of them."""
         n = len(left)
         return cls(left, right, target, np.zeros(n, np.int64), np.ones(n), np.arange(n))
-
-    @classmethod
-    def of_judgements(cls, judgements: Sequence[Judgement]) -> Comparisons:
-        """Make comparisons from judgements about pairs, as if by a single annotator."""
-        target = np.array([TARGETS[judgement.answer] for judgement in judgements])
-        sides = [(judgement.left, judgement.right) for judgement in judgements]
-        left, right = np.array(sides, np.int64).T
-        return cls.of_one(left, right, target)
 
     @classmethod
     def of_table(cls, table: Judgements, rows: I64 | None = None) -> Comparisons:
