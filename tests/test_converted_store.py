@@ -22,6 +22,10 @@ from store.database.conversion import convert
 COLLECTIONS: dict[str, dict[str, Any]] = EXPECTED["collections"]
 ASKED = [name for name, facts in COLLECTIONS.items() if "ranking" in facts]
 OLD = "store.sqlite"
+# Facts about annotators that do not come from the model.
+COUNTED = ("name", "answers", "agreement", "shared", "consistency", "repeats", "gold",
+           "gold_answers", "skipped", "cant_say", "undone", "median_seconds", "state",
+           "reason")  # fmt: skip
 TABLES = ("collections", "items", "allowed_pairs", "annotators", "judgements", "judgement_items",
           "decisions", "batches", "leases", "lease_items")  # fmt: skip
 
@@ -68,11 +72,16 @@ def same(found: Any, expected: Any) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ASKED)
-def test_commands_say_of_a_collection_what_0_4_said(new: str, name: str) -> None:
+def test_commands_say_of_a_collection_what_0_4_said_but_for_its_model(new: str, name: str) -> None:
     expected = COLLECTIONS[name]
-    same(printed("ranking", name), expected["ranking"])
-    same(printed("annotators", "list", name), expected["annotators"])
-    same(printed("annotators", "agreement", name), expected["agreement"])
+    ranked = {row["id"] for row in printed("ranking", name)}
+    assert ranked == {row["id"] for row in expected["ranking"]}
+    same(
+        [{fact: row[fact] for fact in COUNTED} for row in printed("annotators", "list", name)],
+        [{fact: row[fact] for fact in COUNTED} for row in expected["annotators"]],
+    )
+    agreement = printed("annotators", "agreement", name)
+    same(agreement, {fact: expected["agreement"][fact] for fact in ("shared_pairs", "repeats")})
     same(printed("judgements", "list", name, "--limit", 1000), expected["judgements"])
     same(printed("ask", name), expected["asked"])
 

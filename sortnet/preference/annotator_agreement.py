@@ -45,7 +45,7 @@ def agreement(judgements: Iterable[Judgement]) -> Agreement:
     Krippendorff's alpha is over all pairs, the hold-out included. It is lower than over random
     pairs alone, because annotators disagree more on pairs of close items, which sessions ask about.
     Each pair counts in both orders of its items, because neither item is the first by nature. An
-    answer about a set counts by the comparisons that it implies.
+    answer about a set counts once, by parts: the comparisons that it implies.
 
     Cost: a sort of the judgements.
 
@@ -54,13 +54,13 @@ def agreement(judgements: Iterable[Judgement]) -> Agreement:
     1
     """
     votes = ByPair(Comparisons.of_table(Judgements.of(judgements)))
-    weight = votes.comparisons.weight
+    part = votes.comparisons.part
     repeated, is_same = votes.repeated()
-    n_repeats = float(weight[repeated].sum())
+    n_repeats = float(part[repeated].sum())
     return Agreement(
         krippendorff_alpha=_alpha_of_pairs(votes),
         shared_pairs=int((np.bincount(votes.pair_of_group) > 1).sum()),
-        consistency=float(weight[repeated] @ is_same / n_repeats) if len(repeated) else None,
+        consistency=float(part[repeated] @ is_same / n_repeats) if len(repeated) else None,
         repeats=round(n_repeats),
     )
 
@@ -117,7 +117,8 @@ class Dispute:
         pair: the two items, first the item that is probably better.
         p: the probability that the first item is better.
         contradiction: the weight of the answers that contradict each other: twice Σ w (t - mean)^2
-            over the answers t, which are 1, 1/2 for a tie, or 0. Two opposite answers have 1.
+            over the answers t, which are 1, 1/2 for a tie, or 0; w is the part of an answer. Two
+            opposite answers about two items have 1.
         answers: the judgements, oldest first, each with its t for the first item. Some may be about
             more than two items.
     """
@@ -171,10 +172,10 @@ def most_disputed(
 def _contradiction(votes: ByPair) -> F64:
     """Compute the weight of the answers to each pair that contradict each other, (p,)."""
     n_pairs = len(votes.low)
-    weight = votes.comparisons.weight
-    total = np.bincount(votes.pair, weight, n_pairs)
-    mean = np.bincount(votes.pair, weight * votes.for_low, n_pairs) / total
-    squares = weight * (votes.for_low - mean[votes.pair]) ** 2
+    part = votes.comparisons.part
+    total = np.bincount(votes.pair, part, n_pairs)
+    mean = np.bincount(votes.pair, part * votes.for_low, n_pairs) / total
+    squares = part * (votes.for_low - mean[votes.pair]) ** 2
     contradiction = 2 * np.bincount(votes.pair, squares, n_pairs)
     return np.where(contradiction > _ROUNDING, contradiction, 0.0)
 

@@ -343,19 +343,19 @@ def _agreements(votes: ByPair, posterior: Posterior) -> tuple[_Compared, _Compar
     l L + h H are the same.
     """
     annotator = votes.comparisons.annotator
-    weight = votes.comparisons.weight
+    part = votes.comparisons.part
     own = votes.counts[:, :2]
     others = votes.others(own)
-    n_shared = weight[votes.first] * own.sum(axis=1) * others.sum(axis=1)
-    n_same = weight[votes.first] * (own * others).sum(axis=1)
+    n_shared = part[votes.first] * own.sum(axis=1) * others.sum(axis=1)
+    n_same = part[votes.first] * (own * others).sum(axis=1)
     repeated, is_same = votes.repeated()
     compared_pairs = np.append(votes.pair_of_group[n_shared > 0], votes.pair[repeated])
     expected = _expected_agreement(votes, posterior, np.unique(compared_pairs))
     with_others = _Compared(annotator[votes.first], n_shared, n_same, expected[votes.pair_of_group])
     with_self = _Compared(
         annotator[repeated],
-        weight[repeated],
-        weight[repeated] * is_same,
+        part[repeated],
+        part[repeated] * is_same,
         expected[votes.pair[repeated]],
     )
     return with_others, with_self

@@ -82,6 +82,12 @@ class Comparisons:
         return replace(self, **columns)
 
     @property
+    def part(self) -> F64:
+        """The part of its answer that each comparison is, (m,): the parts add up to 1."""
+        part: F64 = 1 / np.bincount(self.row)[self.row]
+        return part
+
+    @property
     def for_low(self) -> F64:
         """The target of the item with the lower number, (m,)."""
         return np.where(self.left < self.right, self.target, 1 - self.target)
