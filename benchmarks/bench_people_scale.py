@@ -232,7 +232,11 @@ def _by_truth(scores: Any, m: int, seed: int = 0) -> Judgements:
     gap = np.linspace(0.3, 1.5, JUDGES)[who] * (scores[left] - scores[right])
     one_each = Judgements.of(Judgement.of(f"p{k}", (0, 1), "left") for k in range(JUDGES))
     made = one_each.where(who)
-    made.items[:, 0], made.items[:, 1], made.number[:] = left, right, seed * 10**9 + np.arange(m) + 1
+    made.items[:, 0], made.items[:, 1], made.number[:] = (
+        left,
+        right,
+        seed * 10**9 + np.arange(m) + 1,
+    )
     made.best[:] = np.where(gap + rng.normal(size=m) > 0, left, right)
     return made
 

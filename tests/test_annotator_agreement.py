@@ -72,18 +72,6 @@ def test_sides_do_not_matter_to_agreement():
     assert agreement(said).shared_pairs == 2
 
 
-def test_own_consistency_is_over_repeats_with_sides_swapped():
-    said = [
-        Judgement.of("ana", (0, 1), "left", number=1),
-        Judgement.of("ana", (2, 3), "left", number=2),
-        Judgement.of("ana", (1, 0), "right", strategy="repeat", number=3),  # the same again
-        Judgement.of("ana", (3, 2), "left", strategy="repeat", number=4),  # the contrary
-    ]
-    ana = report_of(said)
-    assert (ana.consistency, ana.repeats) == (0.5, 2)
-    assert agreement(said).shared_pairs == 0  # nobody else said anything
-
-
 def test_an_annotator_has_one_vote_per_pair():
     said = [
         Judgement.of("ana", (0, 1), a, number=k) for k, a in enumerate(("left", "right"), start=1)
@@ -92,17 +80,6 @@ def test_an_annotator_has_one_vote_per_pair():
     assert agreement(said).krippendorff_alpha is None
     said.append(Judgement.of("ben", (0, 1), "left", number=3))
     assert agreement(said).shared_pairs == 1
-
-
-def test_what_was_undone_counts_as_undone_only():
-    said = [
-        Judgement.of("ana", (0, 1), "left", number=1),
-        Judgement.of("ana", (0, 1), "undo", undoes=1, number=2),
-        Judgement.of("ana", (1, 2), "skip", number=3),
-        Judgement.of("ana", (0, 2), "cant-say", number=4),
-    ]
-    ana = report_of(said)
-    assert (ana.answers, ana.skipped, ana.cant_say, ana.undone) == (0, 1, 1, 1)
 
 
 def test_who_answers_faster_than_one_can_read_is_marked():

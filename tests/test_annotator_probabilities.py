@@ -21,7 +21,7 @@ from sortnet.judges.model_server import Server
 from sortnet.judges.model_worker import ModelWorker
 from sortnet.preference import Judgement
 from sortnet.preference.base import PROBABILITIES
-from sortnet.preference.study import Decision, check_decision, study_of
+from sortnet.preference.study import Decision, check_decision, last_decisions, study_of
 from store import open_store
 from store.service.labelling import LabellingService
 
@@ -58,11 +58,14 @@ def probabilities() -> dict[str, str]:
 
 @given(st.lists(st.tuples(st.sampled_from(["ana", "ben"]), st.sampled_from(PROBABILITIES))))
 def test_the_last_decision_on_each_annotator_holds(decided):
-    study = study_of(Decision(f"p-{kind}", who) for who, kind in decided)
+    decisions = [Decision(f"p-{kind}", who) for who, kind in decided]
+    study = study_of(decisions)
     assert study.probabilities == dict(decided)
     for who, kind in dict(decided).items():
         with pytest.raises(StudyError, match="already"):
-            check_decision(study, Decision(f"p-{kind}", who), f"annotator {who!r}")
+            check_decision(
+                last_decisions(decisions), Decision(f"p-{kind}", who), f"annotator {who!r}"
+            )
     assert study.asks_alike(study_of([])) == (not decided)
 
 

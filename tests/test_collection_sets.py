@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from itertools import combinations
 from pathlib import Path
 
 import numpy as np
@@ -17,10 +16,9 @@ from test_report import Page
 import sortnet
 from sortnet.errors import SortNetError
 from sortnet.preference import Judgement
-from sortnet.preference.annotator_agreement import agreement
 from sortnet.preference.base import unordered_pair
+from sortnet.preference.comparisons import Comparisons
 from sortnet.preference.judgement_table import Judgements
-from sortnet.preference.shared_votes import SharedVotes, set_comparisons
 from sortnet.preference.study import Decision, Study, study_of
 from sortnet.rankers.load_ranker import load_ranker
 from store import open_store
@@ -168,10 +166,8 @@ def random_answers(seed: int, m: int = 150) -> list[Judgement]:
                 made.append(earlier.undo())
                 made[-1] = Judgement(**{**vars(made[-1]), "number": number})
                 continue
-        items = rng.permutation(10)[: rng.integers(2, 7)].tolist()
-        left, right, *further = items
+        items = tuple(rng.permutation(10)[: rng.integers(2, 7)].tolist())
         facts = {
-            "further": tuple(further),
             "number": number,
             "strategy": str(rng.choice(["informative", "random"]))
             if len(items) == 2
@@ -184,7 +180,7 @@ def random_answers(seed: int, m: int = 150) -> list[Judgement]:
         if word == "best":
             facts["best"], worst = rng.permutation(items)[:2].tolist()
             facts["worst"] = worst if rng.random() < 0.5 else None
-        made.append(Judgement.of(who, (left, right), word, **facts))  # type: ignore[arg-type]
+        made.append(Judgement.of(who, items, word, **facts))  # type: ignore[arg-type]
     return made
 
 
@@ -192,31 +188,25 @@ def followed(one: Judgement) -> list[tuple[int, int, float]]:
     """(better, worse, 1), or (a, b, ½) for items that are alike, of an answer."""
     if one.word in ("tie", "same"):
         return [(*pair, 0.5) for pair in one.pairs]
-    return [(*pair, 1.0) for pair in one.comparisons()]
+    preferred = [(one.better_of(*pair), pair) for pair in one.pairs]
+    return [(best, *({*pair} - {best}), 1.0) for best, pair in preferred if best is not None]
 
 
 @pytest.mark.parametrize("seed", range(6))
 def test_comparisons_of_a_table_are_those_of_its_answers(seed):
     answers = random_answers(seed)
     table = Judgements.of(answers)
-    rows = np.flatnonzero(table.is_answer & table.is_set)
-    found = set_comparisons(table, rows)
+    found = Comparisons.of_table(table)
     expected = Counter(
         (row, *unordered_pair(a, b), target if a < b or target == 0.5 else 0.0)
-        for row in rows.tolist()
+        for row in np.flatnonzero(table.is_answer).tolist()
         for a, b, target in followed(answers[row])
     )
-    low, high = np.minimum(found.better, found.worse), np.maximum(found.better, found.worse)
-    for_low = np.where(found.better < found.worse, found.target, 1 - found.target)
-    columns = (found.row, low, high, for_low)
+    low, high = np.minimum(found.left, found.right), np.maximum(found.left, found.right)
+    columns = (found.row, low, high, found.for_low)
     assert Counter(zip(*(column.tolist() for column in columns), strict=True)) == expected
-    votes = SharedVotes.of(table, sets=True)
-    live = [one for one, is_live in zip(answers, table.live, strict=True) if is_live]
-    assert len(votes.rows) == sum(len(followed(one)) for one in live)
-    order = [*zip(votes.low, votes.high, votes.annotator, votes.rows, strict=True)]
-    assert order == sorted(order)
-    n_answers = len(set(votes.rows.tolist()))
-    assert votes.weight.sum() == pytest.approx(n_answers)
+    n_answers = sum(len(answers[row].items) - 1 for row in set(found.row.tolist()))
+    assert found.weight.sum() == pytest.approx(n_answers)
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -237,7 +227,7 @@ def test_facts_of_sizes_are_those_counted_one_by_one(seed):
         assert facts["answers"] == len(of_order)
         assert facts["comparisons"] == sum(len(followed(one)) for one in of_order)
         assert facts["seconds"] == np.median([one.milliseconds for one in of_order]) / 1000
-        asked = [o for o in answers if len(o.items) == facts["items"] and o.word != "undo"]
+        asked = [o for o in answers if len(o.items) == facts["items"] and o.answer != "undo"]
         assert facts["cost"] == pytest.approx(sum(one.cost for one in asked))
         assert facts["calls"] == len(asked)
         checked = right = 0
@@ -265,31 +255,6 @@ def is_better(
             for first, _, target in followed(one):
                 balance += 0 if target == 0.5 else (1 if first == better else -1)
     return None if balance == 0 else balance > 0
-
-
-def test_agreement_counts_an_answer_about_a_set_once():
-    pairs = [
-        Judgement.of(who, (i, j), "left" if who == "ana" or (i + j) % 3 else "right")
-        for who in ("ana", "bo")
-        for i, j in combinations(range(6), 2)
-    ]
-    of_pairs = agreement(pairs).krippendorff_alpha
-    sets = [
-        Judgement.of(who, (6, 7, 8, 9), "best", best=6 if who == "ana" else 9, worst=8)
-        for who in ("ana", "bo")
-    ]
-    both = agreement([*pairs, *sets]).krippendorff_alpha
-    independent = [
-        Judgement.of(one.annotator, (better, worse), "left")
-        for one in sets
-        for better, worse in one.comparisons()
-    ]
-    as_pairs = agreement([*pairs, *independent]).krippendorff_alpha
-    assert of_pairs is not None and both is not None and as_pairs is not None
-    assert abs(both - of_pairs) < abs(as_pairs - of_pairs)
-    alone = agreement(sets)
-    assert alone.shared_pairs == agreement(independent).shared_pairs
-    assert alone.krippendorff_alpha == pytest.approx(agreement(independent).krippendorff_alpha)
 
 
 def test_criteria_that_are_asked_together_ask_the_same_items(tmp_path):

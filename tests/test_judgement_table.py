@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from cli.web.admin_state import AdminState, _paces, _per_hour, pace
 from sortnet.errors import JudgementError
 from sortnet.preference import Judgement, Question
-from sortnet.preference.annotator_agreement import agreement, disputed, first_better
+from sortnet.preference.annotator_agreement import agreement, most_disputed
 from sortnet.preference.base import TARGETS
 from sortnet.preference.history import History
 from sortnet.preference.judgement_table import UNDO, Judgements
@@ -218,6 +218,12 @@ def test_an_event_that_cannot_be_leaves_no_trace() -> None:
     assert history.n_votes == 0 and history.last("ana") is None
 
 
+def for_low(judgement: Judgement) -> float:
+    """1 if the lower item number is better, 0 if not, 1/2 for a tie."""
+    target = TARGETS[judgement.word]
+    return target if judgement.left < judgement.right else 1 - target
+
+
 @pytest.mark.parametrize("seed", range(4))
 def test_agreement_is_that_of_loops(seed: int) -> None:
     said = events(seed, m=(90, 150, 400, 800)[seed])
@@ -226,10 +232,10 @@ def test_agreement_is_that_of_loops(seed: int) -> None:
     first: dict[Any, Judgement] = {}
     same = []
     for vote in votes:
-        of_pair[vote.pair].setdefault(vote.annotator, first_better(vote))
+        of_pair[vote.pair].setdefault(vote.annotator, for_low(vote))
         earlier = first.setdefault((vote.annotator, vote.pair), vote)
         if earlier is not vote and "tie" not in (earlier.word, vote.word):
-            same.append(first_better(earlier) == first_better(vote))
+            same.append(for_low(earlier) == for_low(vote))
     assert found.shared_pairs == sum(len(each) > 1 for each in of_pair.values())
     assert (found.repeats, found.consistency) == (len(same), sum(same) / len(same))
 
@@ -242,14 +248,22 @@ def test_disputed_pairs_are_those_of_loops(seed: int) -> None:
         of_pair[vote.pair].append(vote)
 
     def spread(answers: list[Judgement]) -> float:
-        targets = np.array([first_better(judgement) for judgement in answers])
-        return float(np.round(((targets - targets.mean()) ** 2).sum(), 9))
+        targets = np.array([for_low(judgement) for judgement in answers])
+        return float(np.round(2 * ((targets - targets.mean()) ** 2).sum(), 9))
 
-    expected = sorted(filter(spread, of_pair.values()), key=spread, reverse=True)
-    assert len(expected) > 20
-    assert disputed(said, 1000) == (len(expected), expected)
-    assert disputed(said, 3) == (len(expected), expected[:3])
-    assert disputed([], 3) == (0, [])
+    expected = sorted(map(spread, of_pair.values()), reverse=True)
+    table, posterior = Judgements.of(said), Session(None, 9).posterior
+    n_disputed, found = most_disputed(table, posterior, 1000)
+    assert n_disputed == sum(value > 0 for value in expected) > 20
+    assert [each.contradiction for each in found] == pytest.approx(expected)
+    for each in found:
+        assert [answer for answer, _ in each.answers] == of_pair[tuple(sorted(each.pair))]
+        assert all(
+            t == (for_low(answer) if each.pair[0] < each.pair[1] else 1 - for_low(answer))
+            for answer, t in each.answers
+        )
+    assert len(most_disputed(table, posterior, 3)[1]) == 3
+    assert most_disputed(Judgements(), posterior, 3) == (0, [])
 
 
 def test_reports_are_those_of_loops() -> None:
@@ -266,7 +280,7 @@ def test_reports_are_those_of_loops() -> None:
         pairs = [(a, b) for a, b in pairs if "tie" not in (a.word, b.word)]
         if not pairs:
             return 0, None
-        return len(pairs), np.mean([first_better(a) == first_better(b) for a, b in pairs])
+        return len(pairs), np.mean([for_low(a) == for_low(b) for a, b in pairs])
 
     for report in session.reports(names, said, study):
         own = [j for j in votes if j.annotator == report.name]
@@ -280,7 +294,7 @@ def test_reports_are_those_of_loops() -> None:
         again = mean([(a, b) for a, b in pairs if a is not b])
         assert (report.repeats, report.consistency) == pytest.approx(again)
         gold = [
-            first_better(j) == (study.gold[j.pair].item == j.pair[0])
+            for_low(j) == (study.gold[j.pair].item == j.pair[0])
             for j in own
             if j.pair in study.gold
         ]

@@ -41,8 +41,8 @@ def read_votes(path: Path, items: Items, by: str | None = None) -> tuple[Compari
     ]
     if not vote_lines:
         raise DataError(f"{path}: has no votes")
-    answers = Judgements([line.judgement for line in vote_lines])
-    votes = Comparisons.of_table(answers, np.arange(len(answers)))
+    table = Judgements([line.judgement for line in vote_lines])
+    votes = Comparisons.of_table(table)
     if by is None:
         return votes, None
     column = _column_named(by, vote_lines[0].row, path)

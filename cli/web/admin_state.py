@@ -19,9 +19,9 @@ from sortnet.files import plain
 from sortnet.preference import Judgement
 from sortnet.preference.annotator_agreement import (
     ENOUGH_SHARED,
+    Dispute,
     agreement,
-    disputed,
-    first_better,
+    most_disputed,
 )
 from sortnet.preference.judgement_table import UNDO, Judgements
 from store.report.annotator_figures import TITLES, figures_of
@@ -229,18 +229,18 @@ class AdminState:
 
     def _disputed(self, judgements: Judgements) -> dict[str, Any]:
         """Return the most disputed pairs with all answers, and the number of disputed pairs."""
-        n_disputed, answers_of_pairs = disputed(judgements, TALKED)
-        pairs = [self._disputed_pair(answers) for answers in answers_of_pairs]
+        n_disputed, disputes = most_disputed(judgements, self.service.session.posterior, TALKED)
+        pairs = [self._disputed_pair(dispute) for dispute in disputes[:n_disputed]]
         return {"found": n_disputed, "pairs": pairs}
 
-    def _disputed_pair(self, answers: Sequence[Judgement]) -> dict[str, Any]:
+    def _disputed_pair(self, dispute: Dispute) -> dict[str, Any]:
         """Return the items of a disputed pair, and for each answer the annotator and the choice.
 
-        The choice is 1 if the first item is better, 0 if the second item is better, ½ for a tie.
+        The choice is 1 if the first item is better, 0 if the second item is better, 1/2 for a tie.
         """
-        items = [item_cell(self.service.items, item) for item in answers[0].pair]
-        shares = [[answer.annotator, first_better(answer)] for answer in answers]
-        return {"items": items, "said": shares}
+        items = [item_cell(self.service.items, item) for item in dispute.pair]
+        said = [[answer.annotator, for_first] for answer, for_first in dispute.answers]
+        return {"items": items, "said": said}
 
     def _comments(self, judgements: Judgements) -> dict[str, Any]:
         """Return the newest answers with a comment or a flag, and the number of such answers.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from itertools import islice
 
 import numpy as np
@@ -262,7 +263,10 @@ class History:
             for name, kind in self._probabilities.items()
             if kind == "ignored" and name in self.annotators
         ]
-        return Comparisons.of_table(self.events).with_shares(self.events, ignored)
+        comparisons = Comparisons.of_table(self.events)
+        p = self.events.p[comparisons.row]
+        is_share = ~np.isnan(p) & ~np.isin(comparisons.annotator, ignored)
+        return replace(comparisons, target=np.where(is_share, p, comparisons.target))
 
     def all_components(self) -> I64:
         """Number the connected components of the graph of all answers.

@@ -292,7 +292,7 @@ class JudgementRow(Base):
 class DecisionRow(Base):
     """A decision of an administrator, such as to exclude an annotator or to retire an item.
 
-    No row is ever changed: another decision takes a decision back.
+    No row is ever changed: the last row about the same subject counts.
 
     `number` counts the decisions of the collection from 1 without gaps. `at` is in seconds since
     1970.
