@@ -38,7 +38,7 @@ from web_helpers import WAIT, Client, listening, running, served
 from cli.web import server
 from cli.web.app import _app_of
 from cli.web.guard import HEADERS, LONGEST_PATH, MOST_BYTES, PAGES, Names
-from cli.web.pages import MOST_CHARACTERS, People, _range_left, pages_of
+from cli.web.pages import MOST_CHARACTERS, Pages, People, _range_left
 from sortnet.preference import Judgement
 from sortnet.preference.session import Session
 from sortnet.preference.study import Decision
@@ -1014,7 +1014,7 @@ def test_behind_a_proxy_pages_come_from_its_address(store, collection, tmp_path)
 
 @pytest.mark.parametrize("root", ["/label", "/a", "/static/x"])
 def test_a_proxy_may_pass_the_path_on_or_strip_it(collection, root):
-    site = pages_of(collection), People(collection)
+    site = Pages(collection), People(collection)
     ana, admin = f"/a/{site[1].add('ana')}", f"/admin/{site[1].admin}"
     with running([site], root=root) as client:
         for at in ("", root):  # stripped, kept
@@ -1056,7 +1056,7 @@ def test_a_fault_in_the_background_names_its_collection(store, capsys, monkeypat
     sites = []
     for name in ("essays", "tales"):
         collection = store.add_items(name, made_items(4, d=1))
-        sites.append((pages_of(collection), People(collection)))
+        sites.append((Pages(collection), People(collection)))
     monkeypatch.setattr(server, "READ_EVERY", 0.01)
     monkeypatch.setattr(sites[0][0].services[0], "sync", lambda: 1 / 0)
     with server.keep_up_to_date(sites):
