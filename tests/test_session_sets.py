@@ -330,8 +330,8 @@ def test_the_hold_out_of_a_session_of_fours_checks_the_model() -> None:
         session.tell(question.answered_by_place("ana", best, worst))
         n_holdout += question.strategy == "random"
     remaining = session.remaining()
-    assert remaining.holdout_n == 12
-    assert 0.25 < remaining.holdout_right <= 1 and 0.25 < remaining.holdout_expected < 1
+    assert remaining.check.n == 12
+    assert 0.25 < remaining.check.right <= 1 and 0.25 < remaining.check.expected < 1
 
 
 def test_the_predicted_best_of_a_set_is_as_often_named_as_it_is_expected() -> None:

@@ -14,11 +14,12 @@ from sortnet.errors import StudyError
 from sortnet.files import plain
 from sortnet.items import Items
 from sortnet.preference import Judgement
-from sortnet.preference.stopping import Remaining, range_in_words
+from sortnet.preference.stopping import Remaining
 from store import Collection
 from store.collections.leases import Lease
 from store.report.markdown import rendered
 from store.service.labelling import LabellingService
+from store.service.sentences import answers_left, range_in_words, why
 
 AT_HAND = 3  # questions leased to a page: the question that is shown, and the next two
 MOST_CHARACTERS = 50_000  # most characters of a text on a page; a link opens the full text
@@ -111,16 +112,16 @@ class Pages:
         is_goal_reached = is_fitted and all(criterion.stop for criterion in remaining)
         n_left = _questions_left(remaining) if is_fitted else None
         if why_closed:
-            why = f"{why_closed[:1].upper()}{why_closed[1:]}."
+            reason = f"{why_closed[:1].upper()}{why_closed[1:]}."
         elif is_goal_reached:
-            why = f"{remaining[-1].why}."
+            reason = f"{why(remaining[-1])}."
         else:
-            why = NOTHING
+            reason = NOTHING
         return {
             "left": n_left,
             "range": "" if n_left is None else _range_left(remaining),
             "stop": is_goal_reached and not why_closed,
-            "why": why,
+            "why": reason,
         }
 
     def _last_answer(self, annotator: str) -> dict[str, Any]:
@@ -307,14 +308,13 @@ def _range_left(remaining: Sequence[Remaining]) -> str:
     The text is empty if the number is not known, or no criterion has questions left.
     """
     unfinished = [criterion for criterion in remaining if not criterion.stop]
+    if len(unfinished) == 1:
+        return answers_left(unfinished[0])
     fewest = [criterion.fewest for criterion in unfinished if criterion.fewest is not None]
-    if not unfinished or len(fewest) < len(unfinished):
-        return ""
     most = [criterion.most for criterion in unfinished if criterion.most is not None]
-    total_most: int | None = None
-    if len(most) == len(unfinished):
-        total_most = sum(most)
-    return range_in_words(sum(fewest), total_most)
+    if not unfinished or len(fewest) < len(unfinished) or len(most) < len(unfinished):
+        return ""
+    return f"{range_in_words(sum(fewest), sum(most))} left"
 
 
 class People:
