@@ -23,9 +23,9 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         store.add_items("new", made_items(3))
         plain = store.add_items("plain", made_items(3))
         plain.append([
-            Judgement.of("ana", (0, 1), "left"), Judgement.of("ben", (1, 0), "right"),  # the same
-            Judgement.of("ana", (1, 2), "left"), Judgement.of("ben", (1, 2), "right"),  # not the same
-            Judgement.of("ana", (1, 0), "right"), Judgement.of("ana", (2, 1), "left"),  # as at first; not
+            Judgement.of("ana", (0, 1), "left"), Judgement.of("ben", (1, 0), "right"),
+            Judgement.of("ana", (1, 2), "left"), Judgement.of("ben", (1, 2), "right"),
+            Judgement.of("ana", (1, 0), "right"), Judgement.of("ana", (2, 1), "left"),
             Judgement.of("ana", (2, 0), "left"), Judgement.of("ana", (2, 0), "left"),  # as at first
             Judgement.of("ben", (0, 2), "skip"), Judgement.of("eve", (0, 1), "right"),
             *[Judgement.of("ana", (1, 2), "left")] * 2,  # as at first: now 1 is over 2, by 3 to 2

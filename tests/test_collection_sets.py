@@ -23,7 +23,6 @@ from sortnet.preference.study import Decision, Study, study_of
 from sortnet.rankers.load_ranker import load_ranker
 from store import open_store
 from store.report.question_sizes import facts_of_sizes
-from store.service.criteria import Criteria
 from store.service.judged_queries import read_judged
 from store.service.labelling import LabellingService, new_session
 
@@ -141,7 +140,9 @@ def test_the_comparisons_of_an_answer_about_four_weigh_three_together(tmp_path):
         judgements = []
         for _ in range(60):
             items = tuple(rng.permutation(30)[:4].tolist())
-            judgements.append(Judgement("ana", items, "best", max(items), min(items)))
+            judgements.append(
+                Judgement.of("ana", (items, "best"), max(items), milliseconds=min(items))
+            )
         collection.append(judgements)
         data = read_judged(collection)
         session = new_session(collection, collection.items())
@@ -255,18 +256,6 @@ def is_better(
             for first, _, target in followed(one):
                 balance += 0 if target == 0.5 else (1 if first == better else -1)
     return None if balance == 0 else balance > 0
-
-
-def test_criteria_that_are_asked_together_ask_the_same_items(tmp_path):
-    with open_store(tmp_path / "k.db") as store:
-        collection = store.add_items("k", made_items(8))
-        for name in ("clear", "kind"):
-            collection.add_criterion(name).decide(Decision("set-size", amount=3))
-        services = [LabellingService(one) for one in collection.asked()]
-        asked = Criteria(services, together=True).next("ana", 2)
-    items = [one.items for one in asked]
-    assert len(asked) == 4 and items[0] == items[1] and items[2] == items[3]
-    assert [one.service for one in asked] == services * 2
 
 
 def test_sort_refuses_a_judge_of_pairs_and_a_size_that_cannot_be(tmp_path):

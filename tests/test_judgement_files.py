@@ -345,9 +345,9 @@ def test_chosen_is_what_most_people_chose_of_what_was_not_undone(store: Store) -
     collection = collection_of(store, "args", ("a", "b", "c", "d"))
     said = [
         Judgement.of("ana", (1, 0), "left"), Judgement.of("bo", (0, 1), "right"),
-        Judgement.of("cy", (0, 1), "left"),  # b before a, by 2 to 1
+        Judgement.of("cy", (0, 1), "left"),
         Judgement.of("ana", (2, 3), "left"), Judgement.of("bo", (2, 3), "right"),  # 1 to 1
-        Judgement.of("ana", (0, 2), "tie"), Judgement.of("bo", (0, 2), "right"),  # c before a, by 1 to 0
+        Judgement.of("ana", (0, 2), "tie"), Judgement.of("bo", (0, 2), "right"),
         Judgement.of("ana", (1, 3), "skip"), Judgement.of("bo", (1, 3), "left"),
     ]  # fmt: skip
     collection.append(said)
@@ -366,7 +366,7 @@ def test_an_annotator_who_answers_a_pair_again_has_one_vote(store: Store) -> Non
     collection = collection_of(store, "args", ("a", "b", "c"))
     collection.append([
         Judgement.of("ana", (0, 1), "left"), Judgement.of("ana", (1, 0), "right"),
-        Judgement.of("bo", (0, 1), "right"), Judgement.of("cy", (0, 1), "right"),  # b before a, by 2 to 1
+        Judgement.of("bo", (0, 1), "right"), Judgement.of("cy", (0, 1), "right"),
         Judgement.of("ana", (1, 2), "left"), Judgement.of("ana", (1, 2), "left"),
         Judgement.of("bo", (1, 2), "right"),  # 1 to 1
         Judgement.of("ana", (0, 2), "left"), Judgement.of("ana", (0, 2), "right"),

@@ -28,6 +28,7 @@ from cli.terminal.keys import END, Keys
 from cli.terminal.question_view import LONGEST, item_lines, view_question, wrap_lines
 from cli.terminal.screen import _HELP, Screen
 from sortnet.preference import Judgement
+from sortnet.preference.stopping import Standing
 from sortnet.preference.study import Decision
 from store import open_store
 from store.service.item_ranking import ranking_frame
@@ -327,11 +328,12 @@ def test_who_wants_to_go_on_behind_the_goal_is_told_once(service):
     front = Front(ask)
     service.settle()
     front.wants_more = lambda why: reasons.append(why) or len(reasons) < 9
-    service.catch_up = lambda: setattr(service, "remaining", replace(service.remaining, stop=True))
+    reached = replace(service.remaining, standing=Standing.REACHED)
+    service.keep_fitted = lambda wait: setattr(service, "remaining", reached)
     Asking(service, "ana").run(front, 3)
     assert (len(asked), len(reasons)) == (3, 1)
     front.wants_more = lambda why: False
-    service.remaining = replace(service.remaining, stop=False)
+    service.remaining = replace(service.remaining, standing=Standing.ASKING)
     Asking(service, "ana").run(front, 3)
     assert len(asked) == 4
 
@@ -363,7 +365,7 @@ def test_a_big_problem_is_fitted_while_the_answers_go_on(monkeypatch):
         monkeypatch.setattr(service.session, "refit", lambda **how: (may.wait(600), fit(**how)))
         for _ in range(3):
             answer_lease(service, service.next("ana")[0], "ana")
-            service.update()
+            service.keep_fitted()
         assert service.ranking.judgements.sum() == 0
         may.set()
         service._fitting.join()
@@ -379,7 +381,7 @@ def test_nobody_waits_for_the_first_fit_of_a_big_problem(monkeypatch):
         service.sync()
         may, fit = threading.Event(), service.session.refit
         monkeypatch.setattr(service.session, "refit", lambda **how: (may.wait(600), fit(**how)))
-        service.update()
+        service.keep_fitted()
         asking = Asking(service, "ana")
         assert asking._status_line() == "many   ana   0 answered   fitting the answers"
         may.set()
@@ -394,7 +396,7 @@ def test_a_fault_of_the_fitting_is_told_and_nothing_is_lost(monkeypatch):
         asking = Asking(service, "ana")
         monkeypatch.setattr(service.session, "refit", lambda **how: 1 / 0)
         asking.ask(Front(lambda lease, renew: "left"), service.next("ana")[0])
-        service.update()
+        service.keep_fitted()
         service._fitting.join()
         assert "ZeroDivisionError" in asking._status_line()
     assert said("many") == ["left"]
@@ -610,19 +612,16 @@ def test_lines_may_comment_and_flag_before_an_answer():
 
 
 @pytest.mark.parametrize(
-    ("left", "stop", "told"),
+    ("left", "standing", "told"),
     [
-        ((63, 142), False, "60 to 150 left"),
-        ((None, None), False, "a few left to check"),
-        ((0, 0), True, "goal is reached"),
+        ((63, 142), Standing.ASKING, "60 to 150 left"),
+        ((None, None), Standing.UNCHECKED, "a few left to check"),
+        ((0, 0), Standing.REACHED, "goal is reached"),
     ],
 )
-def test_a_range_of_the_questions_left_is_shown_and_never_0(service, left, stop, told):
+def test_a_range_of_the_questions_left_is_shown_and_never_0(service, left, standing, told):
     service.settle()
     fewest, most = left
-    reached = fewest is None or stop
-    service.remaining = replace(
-        service.remaining, fewest=fewest, most=most, reached=reached, stop=stop
-    )
-    standing = Asking(service, "ana")._status_line()
-    assert told in standing and "0 left" not in standing.replace("150 left", "")
+    service.remaining = replace(service.remaining, fewest=fewest, most=most, standing=standing)
+    line = Asking(service, "ana")._status_line()
+    assert told in line and "0 left" not in line.replace("150 left", "")

@@ -238,7 +238,9 @@ def test_an_excluded_annotator_is_measured_by_answers_about_sets():
     for _ in range(60):
         items = tuple(rng.permutation(15)[:4].tolist())
         number = len(events) + 1
-        events.append(Judgement("eve", items, "best", min(items), max(items), number=number))
+        events.append(
+            Judgement.of("eve", (items, "best"), min(items), milliseconds=max(items), number=number)
+        )
     (report,) = session.reports(["eve"], judgements=events)
     assert report.reliability is not None
     assert report.reliability.high < 0
@@ -257,7 +259,7 @@ def test_counts_after_undos_are_those_of_the_answers_that_are_left(seed):
             kept = [judgement for judgement in kept if judgement.number != last.number]
         else:
             items = rng.permutation(9)[: rng.integers(2, 6)].tolist()
-            question = Question(tuple(items), "informative", 1.0, 0)
+            question = Question((tuple(items), "informative"), 1.0, 0)
             event = replace(answered(question, name), number=number)
             if rng.random() < 0.2:
                 event = question.answered(name, "skip", number=number)
@@ -327,8 +329,8 @@ def test_the_hold_out_of_a_session_of_fours_checks_the_model() -> None:
         session.tell(question.answered_by_place("ana", best, worst))
         n_holdout += question.strategy == "random"
     remaining = session.remaining()
-    assert remaining.holdout_n == 12
-    assert 0.25 < remaining.holdout_right <= 1 and 0.25 < remaining.holdout_expected < 1
+    assert remaining.check.n == 12
+    assert 0.25 < remaining.check.right <= 1 and 0.25 < remaining.check.expected < 1
 
 
 def test_the_predicted_best_of_a_set_is_as_often_named_as_it_is_expected() -> None:

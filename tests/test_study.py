@@ -169,7 +169,7 @@ def test_a_running_service_learns_of_a_decision_and_counts_as_a_new_one(
     before = service.session.ranking().score.tolist()
     collection.decide(Decision("exclude", "eve"))
     service.sync()
-    assert service.stale and {e.annotator for e in service.session.judgements()} == {"ana"}
+    assert service._n_unfitted and {e.annotator for e in service.session.judgements()} == {"ana"}
     fresh = LabellingService(collection)
     service.settle()
     fresh.settle()

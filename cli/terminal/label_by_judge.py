@@ -175,7 +175,7 @@ def show_prompt_or_estimate(
         service.settle()
         is_unasked = not service.session.n_votes
         n_questions = service.questions_expected
-        likely_range = service.remaining.likely_range
+        likely_range = service.likely_range
         examples = example_questions(service, n_examples)
     if options["show_prompt"]:
         show_prompt(Prompt(model.prompt), examples[0], as_json=as_json)

@@ -168,7 +168,7 @@ class _Search:
             asking.service.release(asking.annotator)
             raise _Undone
         if outcome not in NOT_STORED:
-            asking.service.catch_up()
+            asking.service.keep_fitted(wait=True)
 
     def _lease(self, pivot: int) -> Lease | None:
         """Reserve the comparison of the item with a pivot for the annotator.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from itertools import pairwise
 from typing import Any
 
@@ -28,6 +28,7 @@ from store.report.annotator_figures import TITLES, figures_of
 from store.report.question_sizes import facts_of_sizes
 from store.service.convergence import FEW, recorded
 from store.service.labelling import LabellingService
+from store.service.sentences import goal_in_words, remaining_facts
 
 SHOWN = 100  # most rows in the tables of groups and of gold pairs
 TALKED = 50  # most rows in the tables of disputed pairs and of comments
@@ -98,7 +99,7 @@ class AdminState:
         facts["curve"] = _curve(statistics["recorded"], service) if is_fitted else []
         facts["goal"] = session.goal.wrong  # share of pairs
         facts["top"] = session.goal.top  # number of items
-        facts["wanted"] = str(session.goal)  # the goal in words
+        facts["wanted"] = goal_in_words(session.goal)  # the goal in words
         facts["groups"] = _groups(service) if is_fitted else []
 
         facts["people"] = [
@@ -278,12 +279,10 @@ def _figures(report: dict[str, Any] | None) -> list[dict[str, Any] | None]:
 def _remaining(service: LabellingService) -> dict[str, Any]:
     """Return the distance from the goal, and how many of the groups have reached the goal."""
     remaining = service.remaining
-    facts: dict[str, Any] = plain(asdict(replace(remaining, groups=())))
     return {
-        **facts,
+        **remaining_facts(remaining),
         "groups": len(remaining.groups),
         "done": sum(group.stop for group in remaining.groups),
-        "range_left": remaining.range_left,
     }
 
 
@@ -303,7 +302,7 @@ def _curve(
     n_answers = service.session.n_votes
     share_expected_right = 1 - remaining.wrong
     # A share of only a few held-out answers would say little.
-    share_predicted = remaining.holdout_right if remaining.holdout_n >= FEW else None
+    share_predicted = remaining.check.right if remaining.check.n >= FEW else None
     latest_fit: dict[str, Any] = plain(
         {"answers": n_answers, "expected": share_expected_right, "holdout": share_predicted}
     )

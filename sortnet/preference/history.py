@@ -97,6 +97,15 @@ class History:
         key = key_of(min(i, j), max(i, j))
         return self._n_compared[self.annotators.get(annotator, -1), key] > 0
 
+    def n_annotators_of(self, keys: I64) -> I64:
+        """Count the annotators who have answered about each pair or skipped it, (p,).
+
+        Args:
+            keys: (p,) the keys of the pairs.
+        """
+        n_annotators = Counter(key for (_, key), n in self._n_compared.items() if n > 0)
+        return np.array([n_annotators[key] for key in keys.tolist()], np.int64)
+
     def n_asked(self) -> int:
         """Count the different pairs that each annotator answered, summed over annotators."""
         return sum(n_answers > 0 for n_answers in self._n_compared.values())

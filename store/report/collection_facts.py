@@ -26,6 +26,7 @@ from store.report.labelling_pictures import draw_pictures
 from store.report.question_sizes import facts_of_sizes
 from store.service.costs import CALL_COUNTS, cost_facts, sum_up_costs
 from store.service.labelling import LabellingService
+from store.service.sentences import remaining_facts
 
 TOP = 10  # number of top items if the goal of the session is not a top
 N_DOUBTS = 20  # number of pairs in doubt that are listed
@@ -106,8 +107,7 @@ def _facts_of(
     all_judgements = service.judgements()
     judges = _judge_reports(service, annotators, all_judgements)
     costs_of_rows = partial(sum_up_costs, all_judgements)
-    remaining = plain(asdict(service.remaining))
-    del remaining["groups"]
+    remaining = remaining_facts(service.remaining)
     _, disputes = most_disputed(counted_judgements, session.posterior, N_DOUBTS)
     return {
         "collection": collection.name,

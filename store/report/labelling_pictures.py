@@ -176,7 +176,7 @@ def _point(n_answers: int, remaining: Remaining) -> dict[str, Any]:
 
     The share of the hold-out is None if the hold-out has few answers.
     """
-    holdout = remaining.holdout_right if remaining.holdout_n >= FEW else None
+    holdout = remaining.check.right if remaining.check.n >= FEW else None
     point = {"answers": n_answers, "expected": 1 - remaining.wrong, "holdout": holdout}
     return dict(plain(point))
 
