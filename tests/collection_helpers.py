@@ -61,7 +61,9 @@ def answer_lease(
     milliseconds: int | None = None,
 ) -> Judgement:
     """Answer the question under a lease, and return the stored judgement."""
-    asked, id = (question(0, 1), lease) if isinstance(lease, str) else (lease.question, lease.id)
+    collection = to.collection if isinstance(to, LabellingService) else to
+    id = lease if isinstance(lease, str) else lease.id
+    asked = collection.question(id) if isinstance(lease, str) else lease.question
     return to.answer(id, asked.answered(who, answer, milliseconds=milliseconds)).judgement
 
 

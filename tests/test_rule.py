@@ -145,7 +145,7 @@ def test_an_item_that_cannot_be_asked_about_leaves_the_rule_to_the_others(groups
         session.tell(Judgement.of("ana", (2, 7), "left"))
     session.refit()
     posterior = session._fitting.fits.choosing
-    beliefs = beliefs_of(posterior, Groups(groups, n), n_seen=session._history.seen_usable)
+    beliefs = beliefs_of(posterior, Groups(groups, n), n_seen=session._history.seen(holdout=False))
     free = session._asking.free("ana", set())
     pairs = [pair for pair in combinations(range(n), 2) if free(*pair)]
     worth = beliefs.worth(*np.array(pairs).T)

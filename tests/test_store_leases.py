@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from collections import Counter
 from contextlib import nullcontext, suppress
@@ -327,7 +328,8 @@ def check_tables(store: Store, acknowledged: set[tuple[str, int]]) -> None:
     assert sorted(stored) == sorted(acknowledged)
     assert sorted(number for _, number in stored) == list(range(1, len(stored) + 1))
     open_pairs = Counter(
-        (row.low, row.high) for row in rows(store, "SELECT low, high FROM leases WHERE open")
+        tuple(sorted(json.loads(row.placed) if isinstance(row.placed, str) else row.placed))
+        for row in rows(store, "SELECT items AS placed FROM leases WHERE open")
     )
     assert max(open_pairs.values(), default=1) == 1
     # The lives of a pair's leases, by the clock: each ends before the next begins.

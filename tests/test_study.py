@@ -73,7 +73,7 @@ def test_a_retired_item_is_asked_no_more_and_not_ranked(retired, seed) -> None:
     events = as_events(
         [("ana", tuple(rng.choice(N, 2, replace=False).tolist()), "left") for _ in range(12)]
     )
-    undone = replace(events[-1], answer="undo", undoes=12, number=13)
+    undone = replace(events[-1].undo(), number=13)
     study = study_of(Decision("retire", item=k) for k in retired)
     session = session_of([*events, undone], study, repeats=0.4)
     ranking = session.ranking()
