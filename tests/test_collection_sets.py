@@ -87,9 +87,8 @@ def test_the_size_is_set_shown_and_refused():
 def test_answers_are_counted_once_and_listed_with_their_items():
     listed = value_of(done("judgements", "list", "c", "--json", "--limit", "100"))
     assert len(listed) == 51  # with the undo
-    sets = [row for row in listed if row["items"]]
-    assert len(sets) > 40 and all(row["left"] is None for row in sets)
-    assert {len(row["items"]) for row in sets} == {4}
+    sizes = [len(row["items"]) for row in listed]
+    assert sizes.count(4) > 40
     words = done("judgements", "list", "c", "--limit", "3")
     assert words.split()[:5] == ["judgement", "annotator", "items", "answer", "seconds"]
     people = value_of(done("annotators", "list", "c", "--json"))
@@ -140,9 +139,7 @@ def test_the_comparisons_of_an_answer_about_four_weigh_three_together(tmp_path):
         judgements = []
         for _ in range(60):
             items = tuple(rng.permutation(30)[:4].tolist())
-            judgements.append(
-                Judgement.of("ana", (items, "best"), max(items), milliseconds=min(items))
-            )
+            judgements.append(Judgement("ana", items, "best", max(items), min(items)))
         collection.append(judgements)
         data = read_judged(collection)
         session = new_session(collection, collection.items())

@@ -40,7 +40,7 @@ def test_criteria_share_items_and_settings_and_nothing_else(replies: Collection)
     helpful.append([Judgement.of("ana", (0, 1), "left")])
     assert len(helpful.judgements()) == 1 and honest.judgements() == []
     frame = helpful.judgements_frame()
-    assert (frame["left"][0], frame["right"][0]) == ("i0", "i1")
+    assert frame["items"][0] == ["i0", "i1"]
 
 
 def test_items_of_the_collection_reach_its_criteria(store: Store, replies: Collection) -> None:

@@ -238,9 +238,7 @@ def test_an_excluded_annotator_is_measured_by_answers_about_sets():
     for _ in range(60):
         items = tuple(rng.permutation(15)[:4].tolist())
         number = len(events) + 1
-        events.append(
-            Judgement.of("eve", (items, "best"), min(items), milliseconds=max(items), number=number)
-        )
+        events.append(Judgement("eve", items, "best", min(items), max(items), number=number))
     (report,) = session.reports(["eve"], judgements=events)
     assert report.reliability is not None
     assert report.reliability.high < 0
@@ -259,7 +257,7 @@ def test_counts_after_undos_are_those_of_the_answers_that_are_left(seed):
             kept = [judgement for judgement in kept if judgement.number != last.number]
         else:
             items = rng.permutation(9)[: rng.integers(2, 6)].tolist()
-            question = Question((tuple(items), "informative"), 1.0, 0)
+            question = Question(tuple(items), "informative", 1.0, 0)
             event = replace(answered(question, name), number=number)
             if rng.random() < 0.2:
                 event = question.answered(name, "skip", number=number)

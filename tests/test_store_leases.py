@@ -322,21 +322,26 @@ def test_clients_with_retries_and_expired_leases_lose_and_double_nothing(
     check_tables(store, acknowledged)
 
 
+def pair_of(row: Any) -> tuple[int, ...]:
+    """The items of a lease's row, the lower number first."""
+    items = json.loads(row.placed) if isinstance(row.placed, str) else row.placed
+    return tuple(sorted(items))
+
+
 def check_tables(store: Store, acknowledged: set[tuple[str, int]]) -> None:
     """Every answer that a client was told is stored is there once, and no other."""
     stored = [(row.lease, row.number) for row in rows(store, "SELECT * FROM judgements")]
     assert sorted(stored) == sorted(acknowledged)
     assert sorted(number for _, number in stored) == list(range(1, len(stored) + 1))
     open_pairs = Counter(
-        tuple(sorted(json.loads(row.placed) if isinstance(row.placed, str) else row.placed))
-        for row in rows(store, "SELECT items AS placed FROM leases WHERE open")
+        pair_of(row) for row in rows(store, "SELECT items AS placed FROM leases WHERE open")
     )
     assert max(open_pairs.values(), default=1) == 1
     # The lives of a pair's leases, by the clock: each ends before the next begins.
     answered = {row.lease: row.at for row in rows(store, "SELECT lease, at FROM judgements")}
     lives: dict[tuple[int, int], list[Any]] = {}
-    for row in rows(store, "SELECT * FROM leases ORDER BY number"):
-        lives.setdefault((row.low, row.high), []).append(row)
+    for row in rows(store, "SELECT leases.*, items AS placed FROM leases ORDER BY number"):
+        lives.setdefault(pair_of(row), []).append(row)
     for leases in lives.values():
         for one, other in pairwise(leases):
             assert answered.get(one.id, one.expires) <= other.created
