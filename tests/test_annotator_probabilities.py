@@ -69,12 +69,6 @@ def test_the_last_decision_on_each_annotator_holds(decided):
     assert study.asks_alike(study_of([])) == (not decided)
 
 
-@pytest.mark.parametrize("decision", [{}, {"annotator": "ana", "amount": 1.0}, {"item": 1}])
-def test_a_decision_on_probabilities_is_about_an_annotator_alone(decision):
-    with pytest.raises(StudyError, match="is about annotator, and nothing else"):
-        Decision("p-share", **decision)
-
-
 def test_a_program_begins_with_measurements():
     done("label", "c", "--judge", "python judge.py", "--as", "program", "--number", "3")
     assert probabilities() == {"program": "measurement"}
@@ -119,10 +113,6 @@ def test_what_was_decided_before_a_run_stays():
         collection.decide(Decision("p-ignored", "program"))
     done("label", "c", "--judge", "python judge.py", "--as", "program", "--number", "3")
     assert probabilities() == {"program": "ignored"}
-
-
-def test_an_unknown_annotator_is_a_fault():
-    assert "eve" in fault("annotators", "probabilities", "c", "eve", "share")
 
 
 def test_imports_are_shares_unless_told():

@@ -98,13 +98,6 @@ def test_an_unknown_annotator_is_not_made_by_a_decision(collection: Collection) 
 
 
 @ON_SQLITE
-def test_the_same_gold_pair_again_is_left_out(collection: Collection) -> None:
-    pair = Decision("gold", item=4, other=0)
-    assert len(collection.decide(pair, pair)) == 1
-    assert collection.decide(pair, Decision("gold", item=5, other=0))[0].number == 2
-
-
-@ON_SQLITE
 def test_judgements_of_the_excluded_stay_and_are_marked_in_frame_and_exports(
     collection: Collection,
 ) -> None:

@@ -89,10 +89,6 @@ def test_a_retired_item_is_asked_no_more_and_not_ranked(retired, seed) -> None:
     assert len({q.pair for q in pairs}) == len(kept) * (len(kept) - 1) // 2
 
 
-def test_with_nothing_retired_the_questions_are_those_of_before() -> None:
-    assert session_of([], Study()).ask("ana", 20) == session_of([]).ask("ana", 20)
-
-
 def test_gold_pairs_are_asked_once_of_everybody_at_their_rate() -> None:
     study = study_of([Decision("gold", item=k, other=k + 1) for k in range(4)])
     session = session_of([], replace(study, gold_rate=0.5), repeats=0.0)
