@@ -96,7 +96,7 @@ def links_contradicted(n: int, times: int, seed: int) -> int:
         pair, answer = (better, better + 1), "left"
         if rng.random() < 0.5:
             pair, answer = (better + 1, better), "right"
-        session.tell(Judgement("ann", *pair, answer))
+        session.tell(Judgement.of("ann", pair, answer))
     ranking = session.ranking()
     return int(np.sum(np.diff(ranking.rank) < 0))
 

@@ -129,7 +129,7 @@ def of_texts(X: F64, score: F64, sd: float, size: int, seed: int) -> float:
     answer = answering(score, lambda n_places: sd * rng.standard_normal(n_places))
     session = Session(X, seed=seed)
     sets = [rng.choice(compared, size, replace=False).tolist() for _ in range(QUESTIONS)]
-    questions = [Question(a, b, "given", 1.0, 0, tuple(further)) for a, b, *further in sets]
+    questions = [Question((a, b, *further), "given", 1.0, 0) for a, b, *further in sets]
     session.replay(answer(question) for question in questions)
     session.refit()
     posterior = session.posterior

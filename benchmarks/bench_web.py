@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 from sqlalchemy import select
 
-from cli.web.pages import pages_of
+from cli.web.pages import Pages
 from sortnet.items import Items
 from sortnet.preference import Judgement
 from store import open_store
@@ -132,7 +132,7 @@ def answer_cpu(store: Path, *, n_items: int, known: int, people: int) -> float:
     make(store, n_items, known)
     answers = 10 * people
     with open_store(store) as opened:
-        pages = pages_of(opened.collection(NAME))
+        pages = Pages(opened.collection(NAME))
         pages.services[0].settle()
         state = {k: pages.next(f"p{k}") for k in range(people)}
 
@@ -273,7 +273,7 @@ def make(store: Path, n_items: int, known: int) -> None:
         collection = opened.add_items(NAME, Items(ids, texts, nothing, nothing, features, names))
         collection.append(
             [
-                Judgement(f"known-{k % 20}", int(i), int(j), "left" if first else "right")
+                Judgement.of(f"known-{k % 20}", (int(i), int(j)), "left" if first else "right")
                 for k, (i, j, first) in enumerate(zip(left, right, better, strict=True))
             ]
         )

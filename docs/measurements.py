@@ -323,7 +323,7 @@ def interval_cover() -> str:
 
 def judgement_bytes() -> str:
     """Paragraph on the memory of a judgement in a table of judgements."""
-    judgements = Judgements.of([Judgement("ana", 0, 1, "left")])
+    judgements = Judgements.of([Judgement.of("ana", (0, 1), "left")])
     names = [field.name for field in fields(Judgement) if field.name not in judgements.texts]
     width = sum(getattr(judgements, name).itemsize for name in [*names, "undone"])
     return paragraph(

@@ -23,19 +23,19 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         store.add_items("new", made_items(3))
         plain = store.add_items("plain", made_items(3))
         plain.append([
-            Judgement("ana", 0, 1, "left"), Judgement("ben", 1, 0, "right"),  # the same
-            Judgement("ana", 1, 2, "left"), Judgement("ben", 1, 2, "right"),  # not the same
-            Judgement("ana", 1, 0, "right"), Judgement("ana", 2, 1, "left"),  # as at first; not
-            Judgement("ana", 2, 0, "left"), Judgement("ana", 2, 0, "left"),  # as at first
-            Judgement("ben", 0, 2, "skip"), Judgement("eve", 0, 1, "right"),
-            *[Judgement("ana", 1, 2, "left")] * 2,  # as at first: now 1 is over 2, by 3 to 2
+            Judgement.of("ana", (0, 1), "left"), Judgement.of("ben", (1, 0), "right"),
+            Judgement.of("ana", (1, 2), "left"), Judgement.of("ben", (1, 2), "right"),
+            Judgement.of("ana", (1, 0), "right"), Judgement.of("ana", (2, 1), "left"),
+            Judgement.of("ana", (2, 0), "left"), Judgement.of("ana", (2, 0), "left"),  # as at first
+            Judgement.of("ben", (0, 2), "skip"), Judgement.of("eve", (0, 1), "right"),
+            *[Judgement.of("ana", (1, 2), "left")] * 2,  # as at first: now 1 is over 2, by 3 to 2
         ])  # fmt: skip
         plain.decide(Decision("exclude", "eve"))
         groups = ("x", "x", "y\x1b[2J", "y\x1b[2J")
         grouped = store.add_items("grouped", made_items(4, groups=groups))
         answers = (("ana", "left"), ("ben", "left"), ("cy", "right"))
-        grouped.append([Judgement(who, 0, 1, said) for who, said in answers])  # type: ignore[arg-type]
-        grouped.append([Judgement(who, 2, 3, "left") for who, _ in answers])
+        grouped.append([Judgement.of(who, (0, 1), said) for who, said in answers])  # type: ignore[arg-type]
+        grouped.append([Judgement.of(who, (2, 3), "left") for who, _ in answers])
 
 
 def test_alpha_and_consistency_are_those_computed_by_hand() -> None:

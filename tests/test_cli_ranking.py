@@ -28,8 +28,8 @@ def folder(tmp_path, monkeypatch) -> Path:
     with open_store("s.db") as store:
         collection = store.add_items("c", made_items(6, d=0, texts=texts))
         pairs = [(k + 1, k) for k in range(5)] * 8
-        answers = [Judgement(who, a, b, "left") for who in ("ana", "bo") for a, b in pairs]
-        collection.append([*answers, Judgement("ana", 1, 0, "right", strategy="random")])
+        answers = [Judgement.of(who, (a, b), "left") for who in ("ana", "bo") for a, b in pairs]
+        collection.append([*answers, Judgement.of("ana", (1, 0), "right", strategy="random")])
         collection.undo("ana", 1)
         store.add_items("new", made_items(3))
     return tmp_path
@@ -83,10 +83,10 @@ def test_how_far_it_is_is_said_beside_it():
 def test_far_from_the_goal_one_line_says_what_is_left_and_more_is_behind_an_option():
     with open_store("s.db") as store:
         new = store.collection("new")
-        new.append([Judgement("ana", 0, 1, "left")])
+        new.append([Judgement.of("ana", (0, 1), "left")])
         lines = invoke("ranking", "new", "--verbose").stderr.splitlines()
         assert lines[-1] == "no hold-out answers yet to check the model"
-        new.append([Judgement("ana", 0, 2, "left", strategy="random")])
+        new.append([Judgement.of("ana", (0, 2), "left", strategy="random")])
     (line,) = invoke("ranking", "new").stderr.splitlines()
     assert line.startswith("3 items, 2 answers by 1 person; ") and "1 question left" in line
     assert len(line.split()) <= 32
@@ -136,7 +136,7 @@ def grouped(folder) -> None:
         items = made_items(6, d=0, groups=groups, texts=texts)
         collection = store.add_items("g", items)
         pairs = [(2, 0), (3, 1), (0, 4), (1, 5)] * 8
-        collection.append([Judgement("ana", a, b, "left") for a, b in pairs])
+        collection.append([Judgement.of("ana", (a, b), "left") for a, b in pairs])
 
 
 def test_ranks_are_of_each_group(grouped):
@@ -164,7 +164,9 @@ def test_one_group_can_be_had_alone(grouped):
 def test_a_ranking_of_parts_that_were_never_compared_says_so(folder):
     with open_store("s.db") as store:
         collection = store.add_items("parts", made_items(4, d=0))
-        collection.append([Judgement("ana", 0, 1, "left"), Judgement("ana", 2, 3, "left")] * 8)
+        collection.append(
+            [Judgement.of("ana", (0, 1), "left"), Judgement.of("ana", (2, 3), "left")] * 8
+        )
     said = invoke("ranking", "parts").stderr
     assert "4 items fall into 2 sets without any answer between the sets, so their order" in said
     assert "sets" not in invoke("ranking", "c").stderr

@@ -73,7 +73,7 @@ def test_a_model_ranks_texts_and_its_probabilities_are_kept(workers):
     assert facts["calls"] == facts["answered"] == len(judgements()) > 10
     for j in judgements():
         assert j.p == pytest.approx(1 / (1 + np.exp(j.right - j.left)), abs=1e-5)
-        assert j.answer == ("left" if j.p > 0.5 else "right") and j.annotator == "judge"
+        assert j.word == ("left" if j.p > 0.5 else "right") and j.annotator == "judge"
     ids = [row["id"] for row in value_of(done("ranking", "t", "--json"))]
     assert ids == [f"t{k}" for k in reversed(range(N))]
 
@@ -102,7 +102,7 @@ def test_what_is_neither_is_asked_once_more_and_then_skipped_with_its_text():
     with serving(made(logprobs=False, said=lambda letter: "I <b>cannot</b> say")) as url:
         facts = label(url, "--number", 2)
     assert (facts["calls"], facts["answered"], facts["failed"]) == (4, 0, 0)
-    assert [(j.answer, j.comment) for j in judgements()] == [("skip", "I <b>cannot</b> say")] * 2
+    assert [(j.word, j.comment) for j in judgements()] == [("skip", "I <b>cannot</b> say")] * 2
 
 
 def test_a_busy_server_is_waited_for_and_nothing_is_asked_twice(monkeypatch):
@@ -146,7 +146,7 @@ def test_a_model_that_takes_no_such_parameter_is_asked_without(status):
         facts = label(url, "--number", 4)
     assert (facts["answered"], facts["failed"]) == (4, 0)
     assert facts["calls"] == 4 + 2 + 2  # temperature, max_tokens; ten and five log-probabilities
-    assert not any(j.answer == "skip" for j in judgements())
+    assert not any(j.word == "skip" for j in judgements())
 
 
 def test_a_server_that_refuses_log_probabilities_is_asked_without():
@@ -227,7 +227,7 @@ def test_calls_of_an_answer_are_kept_with_it():
         label(url, "--number", 1, "--price-in", 1)
     [one] = judgements()
     meta = json.loads(one.meta)
-    assert (one.answer, meta["model"], meta["calls"]) == ("right", "judge", 2)
+    assert (one.word, meta["model"], meta["calls"]) == ("right", "judge", 2)
     assert one.cost == pytest.approx(meta["tokens"][0] / 1e6) and meta["tokens"][1] == 2
     assert "p" not in done("judgements", "list", "t").splitlines()[0].split()
     with serving(made(said=lambda letter: f"{letter}. It has the larger \x1b number")) as url:
@@ -294,8 +294,8 @@ def test_an_item_that_is_too_long_is_named_and_left_out():
         result = invoke("label", "t", "--model", "judge", "--server", url, "--json")
     assert result.exit_code == 0
     assert result.stderr.count("item 't3' is left out: maximum context length") == 1
-    assert all(j.answer == "skip" for j in judgements() if 3 in j.pair)
-    assert any(j.answer != "skip" for j in judgements())
+    assert all(j.word == "skip" for j in judgements() if 3 in j.pair)
+    assert any(j.word != "skip" for j in judgements())
 
 
 def test_a_budget_ends_it_cleanly():

@@ -44,7 +44,7 @@ def stored() -> list[tuple[object, ...]]:
     with open_store("s.db") as store:
         judgements = [*store.collection("sets").judgements()]
     return [
-        (one.answer, *(None if item is None else one.items.index(item) + 1 for item in chosen))
+        (one.word, *(None if item is None else one.items.index(item) + 1 for item in chosen))
         for one in judgements
         for chosen in [(one.best, one.worst)]
     ]

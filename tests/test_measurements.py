@@ -90,7 +90,7 @@ def test_measurements_are_worth_more_than_words_and_shares():
 
 
 def test_a_tie_stays_a_word_and_training_gets_soft_targets():
-    said = [Judgement(MODEL, 0, 1, "tie", p=0.5), Judgement(MODEL, 1, 2, "left", p=0.8)]
+    said = [Judgement.of(MODEL, (0, 1), "tie", p=0.5), Judgement.of(MODEL, (1, 2), "left", p=0.8)]
     session = Session(None, 3, study=study_of([MEASURES]))
     session.replay(said)
     answers = session._history.answers(2)

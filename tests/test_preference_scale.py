@@ -53,7 +53,7 @@ def test_intervals_are_the_same_in_blocks(monkeypatch: pytest.MonkeyPatch) -> No
 
 def test_orders_of_draws_are_the_same_in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     session = Session(features(300), 300)
-    session.replay(Judgement("ana", k, k + 1, "left") for k in range(0, 298, 2))
+    session.replay(Judgement.of("ana", (k, k + 1), "left") for k in range(0, 298, 2))
     session.refit()
     posterior = session.posterior
     given = posterior, np.zeros(300, np.int64), Groups(["a", "b", "b"] * 100, 300)
@@ -72,7 +72,7 @@ def test_of_many_items_a_session_holds_the_draws_of_four_fits_and_little_more() 
         session = Session(X, N)
         for given in (range(20), range(20, 40)):
             for k in given:
-                session.tell(Judgement("ana", k, k + 50, "left"))
+                session.tell(Judgement.of("ana", (k, k + 50), "left"))
             session.ranking()
         _, peak = tracemalloc.get_traced_memory()
     finally:

@@ -24,7 +24,9 @@ def test_a_small_session_that_is_always_being_fitted_still_answers():
         while len(pairs) < ANSWERS and (questions := session.ask("ana")):
             q = questions[0]
             pairs.append(q.pair)
-            session.tell(Judgement("ana", q.left, q.right, "left" if q.left > q.right else "right"))
+            session.tell(
+                Judgement.of("ana", (q.left, q.right), "left" if q.left > q.right else "right")
+            )
 
     # Daemons: if they wait for each other, the test fails and does not hang.
     threads = [threading.Thread(target=work, daemon=True) for work in (answer, fit)]

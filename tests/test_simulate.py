@@ -217,7 +217,7 @@ def test_a_session_held_to_some_pairs_asks_each_of_them_once_and_no_other(strate
     while questions := session.ask("ana"):
         q = questions[0]
         asked.append(q.pair)
-        session.tell(Judgement("ana", q.left, q.right, "left", strategy=q.strategy))
+        session.tell(Judgement.of("ana", (q.left, q.right), "left", strategy=q.strategy))
     assert sorted(asked) == [(0, 249), (1, 3), (2, 3), (7, 8)]
 
 
@@ -281,19 +281,19 @@ def urn_of(rows):
 
 def test_the_best_of_four_has_most_votes_the_worst_fewest_and_each_vote_is_used_once():
     urn = urn_of([(2, 0), (2, 1), (2, 3), (0, 1), (3, 0), (3, 1)])
-    question = Question(0, 1, "given", 1.0, further=(2, 3))
+    question = Question((0, 1, 2, 3), "given", 1.0)
     answer = urn.answer(question, "ana")
     assert (answer.annotator, answer.best, answer.worst) == ("ana", 2, 1)
-    assert urn.answer(question, "ana").answer == "cant-say"
+    assert urn.answer(question, "ana").word == "cant-say"
     assert urn.n_answers == 1
 
 
 def test_a_pair_without_a_vote_is_half_a_win_and_four_equal_items_are_the_same():
-    four = Question(0, 1, "given", 1.0, further=(2, 3))
+    four = Question((0, 1, 2, 3), "given", 1.0)
     answer = urn_of([(1, 0), (1, 2), (3, 2), (0, 2), (0, 3)]).answer(four, "ana")
     assert (answer.best, answer.worst) == (1, 2)  # 2, 2.5, 0 and 1.5 wins
     ring = urn_of([(0, 1), (1, 2), (2, 3), (3, 0)])
-    assert ring.answer(four, "ana").answer == "same"
+    assert ring.answer(four, "ana").word == "same"
 
 
 def test_groups_of_votes_are_collections_that_the_seeds_take_in_turn():
@@ -334,7 +334,7 @@ def test_a_group_left_out_is_predicted_by_features_alone():
         session = Session(features)
         answers, fitted = {0.0: "right", 1.0: "left"}, known.where(of != this)
         session.replay(
-            Judgement("file", left, right, answers[target])
+            Judgement.of("file", (left, right), answers[target])
             for left, right, target in zip(
                 fitted.left.tolist(), fitted.right.tolist(), fitted.target.tolist(), strict=True
             )

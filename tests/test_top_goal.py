@@ -16,11 +16,11 @@ from result_helpers import value_of
 from scipy.special import ndtr
 
 from sortnet.preference import Judgement
-from sortnet.preference.goal import Goal, among_top, top_margins, wrong_of_top
+from sortnet.preference.goal import Goal, above_edge, among_top, wrong_of_top
 from sortnet.preference.groups import Groups
 from sortnet.preference.model import Annotators, Columns, Posterior, Prior
 from sortnet.preference.session import Session
-from sortnet.preference.stopping import progress
+from sortnet.preference.stopping import Standing, distance
 from sortnet.preference.study import Decision, study_of
 from store import open_store
 from store.service.convergence import recorded
@@ -58,17 +58,17 @@ def test_who_is_among_the_top_is_counted_draw_by_draw(made, top):
             for item in members:
                 better = sum(scores[other] > scores[item] for other in members)
                 expected[k, item] = better < top
-    margins = top_margins(posterior, groups, top)
-    assert (margins > 0).tolist() == (expected > 0).tolist()
     assert among_top(posterior, groups, top) == pytest.approx(expected.mean(axis=0))
-    chosen = groups.members[0][:top]
+    members = groups.members[0]
+    chosen = members[:top]
+    margins = above_edge(posterior.draws[:, members], top)
     wrong = [sum(not row[item] for item in chosen) for row in expected]
-    assert wrong_of_top(margins[:, chosen]).tolist() == wrong
+    assert wrong_of_top(margins[:, :top]).tolist() == wrong
 
 
 def test_an_item_that_is_as_good_as_those_of_the_top_is_not_wrong():
     posterior = posterior_of(np.array([[3.0, 2.0, 1.9, 0.0]]))
-    margins = top_margins(posterior, Groups(None, 4), 2)
+    margins = above_edge(posterior.draws, 2)
     assert margins[0] == pytest.approx([1.05, 0.05, -0.05, -1.95])
     assert wrong_of_top(margins[:, [0, 2]]).tolist() == [1]
     assert wrong_of_top(margins[:, [0, 2]], tie=0.2).tolist() == [0]
@@ -80,7 +80,7 @@ def test_the_goal_is_reached_if_in_nine_of_ten_draws_no_more_are_wrong_in_any_gr
 ):
     posterior, groups = made
     goal = Goal(max(allowed, 0.5) / top, top)
-    found = progress(posterior, groups, goal)
+    found = distance(posterior, groups, goal)
     shares, sure = [], []
     for members in groups.members:
         k = min(top, len(members))
@@ -128,7 +128,7 @@ def test_a_replay_asks_and_ranks_the_same(d):
     assert a.among_top == pytest.approx(b.among_top, abs=0.02)
     assert a.among_top.sum() == pytest.approx(5)
     left, right = session.remaining(), other.remaining()
-    assert (left.stop, left.why) == (right.stop, right.why)
+    assert (left.standing, left.questions) == (right.standing, right.questions)
 
 
 def run_until_it_stops(seed):
@@ -164,13 +164,13 @@ def test_each_group_has_a_top_and_must_reach_the_goal():
     for who in ("ana", "ben", "cleo", "dan"):
         for i in range(4):
             for j in range(i):
-                session.tell(Judgement(who, i, j, "left"))
+                session.tell(Judgement.of(who, (i, j), "left"))
     remaining = session.remaining()
     a, b, c = remaining.groups
     assert not remaining.reached and not remaining.stop
     assert a.wrong < 0.1 and b.wrong > 0.3 and c.wrong == 0
     assert remaining.wrong == pytest.approx((a.wrong + b.wrong + c.wrong) / 3)
-    assert remaining.questions and "0 of 3 groups have reached the goal" in remaining.details
+    assert not any(group.stop for group in remaining.groups)
     ranking = session.ranking()
     assert ranking.among_top[:4].sum() == pytest.approx(1)
     assert ranking.among_top[4:8] == pytest.approx(0.25, abs=0.1)
@@ -181,7 +181,7 @@ def test_a_top_with_room_for_all_is_known_before_anything_is_asked():
     for groups, top in ((None, 4), ([0, 0, 1, 1], 2)):
         remaining = Session(None, 4, groups=groups, goal=Goal(top=top)).remaining()
         assert remaining.stop and remaining.questions == 0
-        assert remaining.why.startswith(f"all items are of the top {top}")
+        assert remaining.standing is Standing.ALL_TOP
     assert not Session(None, 4, goal=Goal(top=3)).remaining().stop
 
 
@@ -293,7 +293,7 @@ def test_a_program_answers_until_the_top_is_known_and_the_ranking_says_how_proba
 def test_the_ranking_of_a_group_says_how_far_its_top_is(home):
     done("ask", "g", "--goal", "top 1")
     with open_store("s.db") as store:
-        store.collection("g").append([Judgement("ana", 0, 1, "left")])
+        store.collection("g").append([Judgement.of("ana", (0, 1), "left")])
         service = LabellingService(store.collection("g"))
         service.settle()
         share = service.remaining.groups[1].wrong

@@ -70,7 +70,7 @@ def test_an_answer_of_one_word_is_about_the_whole_set(site, collection, answer):
     reply = site.client.post(f"{ana}/answer", {"lease": asked["lease"], "answer": answer})
     assert reply.json()["answered"] == (answer == "same")
     (judgement,) = collection.judgements()
-    assert (judgement.answer, judgement.best, len(judgement.items)) == (answer, None, 4)
+    assert (judgement.word, judgement.best, len(judgement.items)) == (answer, None, 4)
 
 
 @pytest.mark.parametrize(

@@ -36,8 +36,8 @@ class _ListedGroup(click.Group):
 def annotators() -> None:
     """Show how reliable the annotators of a collection are, and act on it.
 
-    Every action is stored as an event and undone by its opposite. `sortnet annotators NAME` is
-    short for `sortnet annotators list NAME`.
+    Every action is stored, and the last one counts. `sortnet annotators NAME` is short for
+    `sortnet annotators list NAME`.
 
     \b
     Examples:
@@ -59,8 +59,7 @@ def list_(name: str, store: str | None, as_json: bool) -> None:
     random" (below 0.95, and perhaps below 0.2), "unreliable" (below 0.5), "wrong on gold pairs"
     (fewer than half right), "too fast" (median below 0.7 seconds), "below average: counts less"
     (reliability below 0.95: no fault, the answers weigh less). `next: exclude` is printed for an
-    annotator with a fault if the other annotators' held-out answers are predicted better without
-    this annotator.
+    annotator with a fault.
 
     \b
     Examples:

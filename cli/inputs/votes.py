@@ -13,6 +13,7 @@ from sortnet.errors import DataError
 from sortnet.items import Items
 from sortnet.preference.base import TARGETS
 from sortnet.preference.comparisons import Comparisons
+from sortnet.preference.judgement_table import Judgements
 from sortnet.tables.rows import no_column
 from store.collections.judgement_lines import read_lines
 
@@ -36,11 +37,12 @@ def read_votes(path: Path, items: Items, by: str | None = None) -> tuple[Compari
     vote_lines = [
         line
         for line in lines
-        if line.judgement.answer in TARGETS and line.judgement.number not in undone
+        if line.judgement.word in TARGETS and line.judgement.number not in undone
     ]
     if not vote_lines:
         raise DataError(f"{path}: has no votes")
-    votes = Comparisons.of_judgements([line.judgement for line in vote_lines])
+    table = Judgements([line.judgement for line in vote_lines])
+    votes = Comparisons.of_table(table)
     if by is None:
         return votes, None
     column = _column_named(by, vote_lines[0].row, path)

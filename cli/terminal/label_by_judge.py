@@ -135,14 +135,11 @@ def warn_of_other_request(service: LabellingService, annotator: str, judge: Lang
 def _facts_of_last_answer(service: LabellingService, annotator: str) -> dict[str, Any]:
     """Return the facts that a model stored with the annotator's last answer; empty if none."""
     judgements = service.judgements()
-    meta_of_row = judgements.texts["meta"]
-    is_by_annotator = judgements.by(annotator)
-    rows = [row for row in meta_of_row if is_by_annotator[row]]
-    if not rows:
+    texts = [text for text in judgements.meta[judgements.by(annotator)] if text is not None]
+    if not texts:
         return {}
-    last_row = max(rows)
     try:
-        meta = json.loads(meta_of_row[last_row] or "{}")
+        meta = json.loads(texts[-1] or "{}")
     except (ValueError, RecursionError):  # imported answers may have any text
         return {}
     return meta if isinstance(meta, dict) else {}
@@ -178,7 +175,7 @@ def show_prompt_or_estimate(
         service.settle()
         is_unasked = not service.session.n_votes
         n_questions = service.questions_expected
-        likely_range = service.remaining.likely_range
+        likely_range = service.likely_range
         examples = example_questions(service, n_examples)
     if options["show_prompt"]:
         show_prompt(Prompt(model.prompt), examples[0], as_json=as_json)

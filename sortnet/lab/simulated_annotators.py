@@ -357,16 +357,16 @@ def _share_of_top(scores: F64, true_scores: F64, top: int) -> float:
 
 def _answer(items: tuple[int, ...], scores: F64, rng: np.random.Generator) -> Judgement:
     """Answer with noise which of two items is better, or which of several is best and worst."""
-    left, right, *further = items
-    if not further:
+    if len(items) == 2:
+        left, right = items
         left_wins = rng.random() < ndtr((scores[left] - scores[right]) / NOISE)
-        return Judgement(ANNOTATOR, left, right, "left" if left_wins else "right")
+        return Judgement(ANNOTATOR, items, "best", left if left_wins else right)
     # The noise of a utility is divided by sqrt(2), so that the noise of the difference between two
     # utilities has the standard deviation NOISE, as in an answer about a pair.
     utilities = scores[[*items]] + NOISE / np.sqrt(2) * rng.standard_normal(len(items))
     best = items[int(utilities.argmax())]
     worst = items[int(utilities.argmin())]
-    return Judgement(ANNOTATOR, left, right, "best", further=tuple(further), best=best, worst=worst)
+    return Judgement(ANNOTATOR, items, "best", best, worst)
 
 
 def _scores(judgements: Sequence[Judgement], features: F64) -> F64:
@@ -426,7 +426,7 @@ def _about_pairs(asking: Asking) -> Questions:
     pair = next(asking)
     while True:
         judgement = yield pair
-        pair = asking.send(judgement.answer == "left")
+        pair = asking.send(judgement.best == judgement.left)
 
 
 def _repeated_setwise(n: int, top: int, rng: np.random.Generator) -> Questions:
@@ -436,8 +436,8 @@ def _repeated_setwise(n: int, top: int, rng: np.random.Generator) -> Questions:
         items = next(sort, None)
         while items is not None:
             judgement = yield items
-            best, _ = judgement.comparisons()[0]  # every comparison is (better, worse)
-            items = _next_items(sort, best)
+            assert judgement.best is not None  # the simulated annotator always names it
+            items = _next_items(sort, judgement.best)
 
 
 def asked_by(session: Session) -> Questions:

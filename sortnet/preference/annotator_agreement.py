@@ -7,13 +7,16 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.special import ndtr
 
-from sortnet.core import F64, I64
-from sortnet.preference.base import TARGETS, Judgement
+from sortnet.core import F64
+from sortnet.preference.base import Judgement, Pair
+from sortnet.preference.comparisons import ByPair, Comparisons, counted
 from sortnet.preference.judgement_table import Judgements
-from sortnet.preference.shared_votes import SharedVotes
+from sortnet.preference.model import Posterior
 
 ENOUGH_SHARED = 20  # a share of fewer pairs or answers says nothing
+_ROUNDING = 1e-9  # a contradiction below this is an error of rounding
 
 
 @dataclass(frozen=True)
@@ -41,56 +44,36 @@ def agreement(judgements: Iterable[Judgement]) -> Agreement:
 
     Krippendorff's alpha is over all pairs, the hold-out included. It is lower than over random
     pairs alone, because annotators disagree more on pairs of close items, which sessions ask about.
-    Each pair counts in both orders of its items, because neither item is the first by nature. The
-    pairs that follow from an answer about a set count for one answer together.
+    Each pair counts in both orders of its items, because neither item is the first by nature. An
+    answer about a set counts once, by parts: the comparisons that it implies.
 
     Cost: a sort of the judgements.
 
-    >>> judgements = [Judgement("ana", 0, 1, "left"), Judgement("ben", 1, 0, "right")]
+    >>> judgements = [Judgement.of("ana", (0, 1), "left"), Judgement.of("ben", (1, 0), "right")]
     >>> agreement(judgements).shared_pairs
     1
     """
-    table = Judgements.of(judgements)
-    votes = SharedVotes.of(table, sets=True)
-    n_annotators = np.bincount(votes.pair[votes.first])
-    consistency, n_repeats = _consistency(votes)
+    votes = ByPair(Comparisons.of_table(Judgements.of(judgements)))
+    part = votes.comparisons.part
+    repeated, is_same = votes.repeated()
+    n_repeats = float(part[repeated].sum())
     return Agreement(
         krippendorff_alpha=_alpha_of_pairs(votes),
-        shared_pairs=int((n_annotators > 1).sum()),
-        consistency=consistency,
+        shared_pairs=int((np.bincount(votes.pair_of_group) > 1).sum()),
+        consistency=float(part[repeated] @ is_same / n_repeats) if len(repeated) else None,
         repeats=round(n_repeats),
     )
 
 
-def _alpha_of_pairs(votes: SharedVotes) -> float | None:
+def _alpha_of_pairs(votes: ByPair) -> float | None:
     """Compute Krippendorff's alpha over all pairs, from each annotator's first answer to a pair.
 
     Each pair counts twice, with its items in both orders.
     """
-    pair = votes.pair[votes.first]
     # Columns: answers for the lower item number, answers for the higher item number, ties.
-    counts = counted(pair, votes.better[votes.first])
+    counts = counted(votes.pair_of_group, votes.for_low[votes.first], len(votes.low))
     counts_with_items_swapped = counts[:, [1, 0, 2]]
-    counts_both_ways = np.concatenate((counts, counts_with_items_swapped))
-    weight_of_pair = np.bincount(pair, votes.weight[votes.first]) / counts.sum(axis=1)
-    return krippendorff_alpha(counts_both_ways, np.tile(weight_of_pair, 2))
-
-
-def _consistency(votes: SharedVotes) -> tuple[float | None, float]:
-    """Compare repeated answers with the same annotator's first answers.
-
-    Returns:
-        The share of repeated answers that are the same as the first answer, None without repeated
-        answers; and the number of repeated answers, where all comparisons that follow from an
-        answer about a set count as one.
-    """
-    repeated_votes, first_votes = votes.repeated()
-    weight = votes.weight[repeated_votes]
-    n_repeats = float(weight.sum())
-    if not len(repeated_votes):
-        return None, n_repeats
-    is_same = votes.better[repeated_votes] == votes.better[first_votes]
-    return float(weight @ is_same / n_repeats), n_repeats
+    return krippendorff_alpha(np.concatenate((counts, counts_with_items_swapped)))
 
 
 def agreement_by_group(
@@ -108,18 +91,15 @@ def agreement_by_group(
     Returns:
         The name and the agreement of each group.
     """
-    if groups is None or not len(judgements):
+    if groups is None:
         return []
-    _, number_of_item = np.unique(groups, return_inverse=True)
-    group_number = number_of_item[judgements.left]  # of each judgement
-    by_group = np.argsort(group_number, kind="stable")
-    boundaries = np.flatnonzero(np.diff(group_number[by_group])) + 1
-    rows_of_groups = np.split(by_group, boundaries)
-    rows_of_groups.sort(key=lambda rows: int(rows[0]))  # in the order of first judgements
-    agreements = []
-    for rows in rows_of_groups:
-        name = groups[judgements.left[rows[0]]]
-        agreements.append((name, agreement(judgements.where(rows))))
+    names, group_of_item = np.unique(groups, return_inverse=True)
+    first_item = judgements.items[:, 0]
+    group = group_of_item[first_item]  # of each judgement
+    agreements = [
+        (str(names[number]), agreement(judgements.where(group == number)))
+        for number in dict.fromkeys(group.tolist())
+    ]
     return sorted(agreements, key=lambda name_and_agreement: _alpha_or_last(name_and_agreement[1]))
 
 
@@ -129,89 +109,88 @@ def _alpha_or_last(agreement: Agreement) -> float:
     return 2.0 if alpha is None else alpha
 
 
-def counted(unit: I64, better: F64) -> I64:
-    """Count the answers in each unit by the item that they prefer.
+@dataclass(frozen=True)
+class Dispute:
+    """A pair of items with the answers that compare them.
 
-    Args:
-        unit: (m,) the number of the unit that each answer belongs to, such as a pair of items.
-        better: (m,) 1 if the answer prefers the item with the lower number, 0 if it prefers the
-            item with the higher number, ½ for a tie.
-
-    Returns:
-        (u, 3) the number of answers that prefer the item with the lower number, that prefer the
-        item with the higher number, and that are ties.
+    Attributes:
+        pair: the two items, first the item that is probably better.
+        p: the probability that the first item is better.
+        contradiction: the weight of the answers that contradict each other: twice Σ w (t - mean)^2
+            over the answers t, which are 1, 1/2 for a tie, or 0; w is the part of an answer. Two
+            opposite answers about two items have 1.
+        answers: the judgements, oldest first, each with its t for the first item. Some may be about
+            more than two items.
     """
-    column_without_tie = np.where(better == 0, 1, 0)
-    column = np.where(better == 0.5, 2, column_without_tie)
-    n_units = unit.max(initial=-1) + 1
-    cell = 3 * unit + column  # in an array of three columns, counted row after row
-    return np.bincount(cell, minlength=3 * n_units).reshape(n_units, 3)
+
+    pair: Pair
+    p: float
+    contradiction: float
+    answers: list[tuple[Judgement, float]]
 
 
-def disputed(judgements: Iterable[Judgement], most: int) -> tuple[int, list[list[Judgement]]]:
-    """Find the disputed pairs, whose answers differ; one annotator may have given all of them.
+def most_disputed(
+    judgements: Judgements, posterior: Posterior, most: int
+) -> tuple[int, list[Dispute]]:
+    """Find the pairs whose answers contradict each other most; one annotator may have given all.
 
-    The most disputed pair has the largest Σ (t - mean)² over its answers, where t is 1 for the item
-    with the lower number, 0 for the other item, and ½ for a tie.
+    After them come the pairs whose order is least sure by the ranking.
 
     Args:
         judgements: the judgements.
-        most: the largest number of pairs whose answers are returned.
+        posterior: the posterior of the scores.
+        most: the largest number of pairs to return.
 
     Returns:
-        The number of all disputed pairs, and the answers to each of the most disputed pairs.
+        The number of all pairs whose answers differ, and the first pairs.
 
-    Cost: a sort of the judgements, and a sort of the disputed pairs.
-
-    >>> judgements = [Judgement("ana", 0, 1, "left"), Judgement("ben", 1, 0, "left")]
-    >>> [[judgement.annotator for judgement in pair] for pair in disputed(judgements, 9)[1]]
-    [['ana', 'ben']]
+    Cost: two sorts of the judgements, and a sort of their pairs.
     """
-    table = Judgements.of(judgements)
-    votes = SharedVotes.of(table)
-    disagreement_of_pair = disagreement(votes)
-    disputed_pairs = np.flatnonzero(disagreement_of_pair)
-    # Equally disputed pairs are in the order of their oldest answers.
-    most_disputed_first = np.lexsort(
-        (votes.oldest()[disputed_pairs], -disagreement_of_pair[disputed_pairs])
-    )
-    shown_pairs = disputed_pairs[most_disputed_first[:most]].tolist()
-    return len(disputed_pairs), [votes.answers(table, pair) for pair in shown_pairs]
+    votes = ByPair(Comparisons.of_table(judgements))
+    contradiction = _contradiction(votes)
+    mean, variance = posterior.difference(votes.low, votes.high)
+    p_low = ndtr(mean / np.sqrt(variance))
+    first_pairs = np.lexsort((np.abs(p_low - 0.5), -contradiction))[:most].tolist()
+    disputes = []
+    for pair in first_pairs:
+        is_low_better = p_low[pair] >= 0.5
+        items = int(votes.low[pair]), int(votes.high[pair])
+        rows = np.flatnonzero(votes.pair == pair)
+        for_first = votes.for_low[rows] if is_low_better else 1 - votes.for_low[rows]
+        answers = zip(votes.comparisons.row[rows].tolist(), for_first.tolist(), strict=True)
+        disputes.append(
+            Dispute(
+                pair=items if is_low_better else items[::-1],
+                p=float(max(p_low[pair], 1 - p_low[pair])),
+                contradiction=float(contradiction[pair]),
+                answers=[(judgements[row], t) for row, t in answers],
+            )
+        )
+    return int(np.count_nonzero(contradiction)), disputes
 
 
-def disagreement(votes: SharedVotes) -> F64:
-    """Compute how much the answers to each pair differ: 4 Σ (t - mean)² over the answers t.
-
-    Here t is 1 for the item with the lower number, 0 for the other item, and ½ for a tie. With the
-    numbers n of answers, l of answers for the item with the lower number, and e of ties, this is
-    (n (4 l + e) - (2 l + e)²) / n.
-
-    Returns:
-        (p,) the disagreement about each pair.
-    """
-    n_low, n_high, n_ties = counted(votes.pair, votes.better).T
-    n = n_low + n_high + n_ties
-    # All numbers before the division are whole numbers, so equal answers give exactly 0.
-    disagreement_of_pair: F64 = (n * (4 * n_low + n_ties) - (2 * n_low + n_ties) ** 2) / n
-    return disagreement_of_pair
+def _contradiction(votes: ByPair) -> F64:
+    """Compute the weight of the answers to each pair that contradict each other, (p,)."""
+    n_pairs = len(votes.low)
+    part = votes.comparisons.part
+    total = np.bincount(votes.pair, part, n_pairs)
+    mean = np.bincount(votes.pair, part * votes.for_low, n_pairs) / total
+    squares = part * (votes.for_low - mean[votes.pair]) ** 2
+    contradiction = 2 * np.bincount(votes.pair, squares, n_pairs)
+    return np.where(contradiction > _ROUNDING, contradiction, 0.0)
 
 
-def krippendorff_alpha(counts: ArrayLike, weight: ArrayLike = 1.0) -> float | None:
+def krippendorff_alpha(counts: ArrayLike) -> float | None:
     """Compute Krippendorff's alpha of nominal values: 1 - observed / expected disagreement.
 
-    With the number c_uv of answers that give the value v to the unit u, and the weight w_u of the
-    unit:
+    With the number c_uv of answers that give the value v to the unit u:
 
-        alpha = 1 - (n - w) Σ_u w_u (m_u² - Σ_v c_uv²) / (m_u - 1) / (n² - Σ_v n_v²)
-        m_u = Σ_v c_uv,  n_v = Σ_u w_u c_uv,  n = Σ_v n_v
-
-    Here w = n / Σ_u m_u is the mean weight of an answer. A weight repeats a unit in proportion;
-    without weights, all w_u and w are 1.
+        alpha = 1 - (n - 1) Σ_u (m_u² - Σ_v c_uv²) / (m_u - 1) / (n² - Σ_v n_v²)
+        m_u = Σ_v c_uv,  n_v = Σ_u c_uv,  n = Σ_v n_v
 
     Args:
         counts: (u, v) how often each unit was given each value. A unit with fewer than two answers
             does not count.
-        weight: (u,) the weight of each unit, or one weight for all units.
 
     Returns:
         alpha; None if all values are the same.
@@ -219,23 +198,13 @@ def krippendorff_alpha(counts: ArrayLike, weight: ArrayLike = 1.0) -> float | No
     >>> krippendorff_alpha([[2, 0], [0, 2], [1, 1]])  # 1 - (1/3) / (3·3·2 / (6·5))
     0.4444444444444444
     """
-    counts_of_all = np.asarray(counts, np.int64)
-    weights_of_all = np.broadcast_to(np.asarray(weight, np.float64), len(counts_of_all))
-    is_shared = counts_of_all.sum(axis=1) > 1
-    c = counts_of_all[is_shared]
-    w = weights_of_all[is_shared]
+    counts_of_all = np.asarray(counts, np.float64)
+    c = counts_of_all[counts_of_all.sum(axis=1) > 1]
     m = c.sum(axis=1)
-    n_of_value = w @ c
+    n_of_value = c.sum(axis=0)
     if np.count_nonzero(n_of_value) < 2:
         return None
-    observed = w @ ((m**2 - (c**2).sum(axis=1)) / (m - 1))
     n = n_of_value.sum()
+    observed = ((m**2 - (c**2).sum(axis=1)) / (m - 1)).sum()
     expected = n**2 - (n_of_value**2).sum()
-    mean_weight = n / m.sum()
-    return float(1 - (n - mean_weight) * observed / expected)
-
-
-def first_better(judgement: Judgement) -> float:
-    """Return 1 if a judgement on a pair prefers the lower item number, 0 if not, ½ for a tie."""
-    target = TARGETS[judgement.answer]
-    return target if judgement.left < judgement.right else 1 - target
+    return float(1 - (n - 1) * observed / expected)

@@ -9,15 +9,10 @@ from zlib import crc32
 
 import numpy as np
 
-from sortnet.core.pairs import key_of
-from sortnet.preference.askable_pairs import AskablePairs
 from sortnet.preference.base import HOLDOUT, Judgement, Pair, Question
 from sortnet.preference.fitting import SessionFitting
-from sortnet.preference.goal import Goal
-from sortnet.preference.groups import Groups
-from sortnet.preference.history import History
+from sortnet.preference.plan import Plan
 from sortnet.preference.rule import Beliefs, Free, openness
-from sortnet.preference.study import Study
 
 _SHARED = 0.5  # share of hold-out questions about pairs that another annotator has answered
 _REPEAT_AFTER = 10  # an annotator's last 10 answered questions are not repeated yet
@@ -59,47 +54,19 @@ class SessionAsking:
     """Chooses the questions of a session. The session's lock must be held by the caller.
 
     Args:
-        history: the events of the session.
-        fitting: the model fitted to the events.
-        groups: the groups of the items.
-        pairs: the pairs that may be asked.
-        study: has the gold pairs, the share of gold questions, and the overlap.
-        goal: the goal of the session.
-        strategy: `default`, or `random` for random pairs.
-        seed: seed of all random choices.
-        holdout: share of hold-out questions.
-        repeats: share of repeated questions.
+        plan: what the session is asked to do.
+        fitting: the events, and the model fitted to the events.
     """
 
-    def __init__(
-        self,
-        history: History,
-        fitting: SessionFitting,
-        groups: Groups,
-        pairs: AskablePairs,
-        study: Study,
-        goal: Goal,
-        *,
-        strategy: str,
-        seed: int,
-        holdout: float,
-        repeats: float,
-    ) -> None:
+    def __init__(self, plan: Plan, fitting: SessionFitting) -> None:
         """Compute which choosers are tried for a question."""
-        self._history = history
+        self._plan = plan
         self._fitting = fitting
-        self._groups = groups
-        self._pairs = pairs
-        self._study = study
-        self._goal = goal
-        self._strategy = strategy
-        self._seed = seed
+        self._history = fitting.history
         self._n_asked = 0
-        self._shares = self._table_of_shares(holdout, repeats, study.gold_rate)
+        self._shares = self._table_of_shares()
 
-    def _table_of_shares(
-        self, holdout: float, repeats: float, gold_rate: float
-    ) -> tuple[_Share, ...]:
+    def _table_of_shares(self) -> tuple[_Share, ...]:
         """List the functions that choose a question, in the order in which they are tried.
 
         One number from 0 to 1 is drawn for a question. The functions whose range has the number are
@@ -113,8 +80,9 @@ class SessionAsking:
         questions overlaps with other ranges. Then repeats are asked instead of gold, and gold
         instead of the hold-out. A range that ends before it starts has no number.
         """
-        repeats_end = holdout + repeats
-        gold_start = 1 - gold_rate
+        holdout = self._plan.holdout
+        repeats_end = holdout + self._plan.repeats
+        gold_start = 1 - self._plan.study.gold_rate
         return (
             _Share(holdout, repeats_end, self._choose_repeat),
             # Gold questions replace hold-out questions where their ranges overlap, not repeats.
@@ -154,13 +122,12 @@ class SessionAsking:
 
     def free(self, annotator: str, taken: Collection[Pair]) -> Free:
         """Return a function that tells whether two items may be asked of this annotator now."""
-        answered_pairs = self._history.pairs_of(annotator)
 
         def is_free(i: int, j: int) -> bool:
             pair = (i, j) if i < j else (j, i)
-            if key_of(*pair) in answered_pairs or pair in taken:
+            if pair in taken or self._history.has_compared(annotator, i, j):
                 return False
-            return pair in self._pairs
+            return pair in self._plan.pairs
 
         return is_free
 
@@ -172,7 +139,7 @@ class SessionAsking:
 
         def is_askable(i: int, j: int) -> bool:
             pair = (i, j) if i < j else (j, i)
-            return pair not in request.taken and pair in self._pairs
+            return pair not in request.taken and pair in self._plan.pairs
 
         return is_askable
 
@@ -181,7 +148,7 @@ class SessionAsking:
 
         Keys that are typed by habit would answer a question of another size wrongly.
         """
-        n_members = len(self._groups.members[self._groups.of[items[0]]])
+        n_members = len(self._plan.groups.members[self._plan.groups.of[items[0]]])
         return len(items) == min(request.set_size, n_members)
 
     def _may_be_asked(self, judgement: Judgement, taken: Collection[Pair]) -> bool:
@@ -189,16 +156,16 @@ class SessionAsking:
 
         Every pair of its items must be allowed, and no pair may be taken: asked at this moment.
         """
-        return all(pair not in taken and pair in self._pairs for pair in judgement.pairs)
+        return all(pair not in taken and pair in self._plan.pairs for pair in judgement.pairs)
 
     def _beliefs(self, request: _Request) -> Beliefs:
         """Collect what the rule chooses from; open questions count as if they were answered."""
         posterior = self._fitting.fits.choosing
         beliefs = Beliefs.of(
             posterior,
-            self._groups,
-            openness(posterior, self._groups, self._goal.top, request.set_size),
-            self._history.seen_usable,
+            self._plan.groups,
+            openness(posterior, self._plan.groups, self._plan.goal.top, request.set_size),
+            self._history.seen(holdout=False),
             self._fitting.scale_of(request.annotator),
             request.rng,
         )
@@ -208,10 +175,10 @@ class SessionAsking:
 
     def _choose_informative(self, request: _Request) -> Question | None:
         """Choose the pair whose answer does most for the goal, and add items for a larger set."""
-        if self._strategy == "random":
+        if self._plan.strategy == "random":
             return self._choose_uniform(request)
         beliefs = self._beliefs(request)
-        pair = beliefs.best_pair(self._pairs, request.free, request.rng)
+        pair = beliefs.best_pair(self._plan.pairs, request.free, request.rng)
         if pair is None:
             return None
         askable = self._askable(request)
@@ -223,7 +190,7 @@ class SessionAsking:
         items = self._random_items(request)
         if items is None:
             return None
-        p_of_pair = 1 / self._pairs.count
+        p_of_pair = 1 / self._plan.pairs.count
         return self._shuffled_question(request.annotator, items, "uniform", probability=p_of_pair)
 
     def _random_items(self, request: _Request) -> tuple[int, ...] | None:
@@ -231,11 +198,11 @@ class SessionAsking:
 
         Items that the annotator has compared before fill up the set if no free items are left.
         """
-        pair = self._pairs.drawn(request.free, request.rng)
+        pair = self._plan.pairs.drawn(request.free, request.rng)
         if pair is None or request.set_size == 2:
             return pair
         items: tuple[int, ...] = pair
-        members = self._groups.members[self._groups.of[pair[0]]]
+        members = self._plan.groups.members[self._plan.groups.of[pair[0]]]
         shuffled = request.rng.permutation(members).tolist()
         for may_be_together in (request.free, self._askable(request)):
             for item in shuffled:
@@ -266,7 +233,7 @@ class SessionAsking:
         any_items = self._random_items(request)
         if any_items is None:
             return None
-        p_of_pair = (1 - p_shared) / self._pairs.count
+        p_of_pair = (1 - p_shared) / self._plan.pairs.count
         return self._shuffled_question(annotator, any_items, HOLDOUT, probability=p_of_pair)
 
     def _choose_repeat(self, request: _Request) -> Question | None:
@@ -294,7 +261,7 @@ class SessionAsking:
 
     def _choose_gold(self, request: _Request) -> Question | None:
         """Choose a question with a gold pair that this annotator has not answered."""
-        gold_pairs = [pair for pair in self._study.gold if request.free(*pair)]
+        gold_pairs = [pair for pair in self._plan.study.gold if request.free(*pair)]
         if not gold_pairs:
             return None
         gold_pair = gold_pairs[request.rng.integers(len(gold_pairs))]
@@ -308,9 +275,9 @@ class SessionAsking:
 
     def _choose_overlap(self, request: _Request) -> Question | None:
         """Choose the oldest question that fewer annotators have answered than the study wants."""
-        if self._study.overlap <= 1:
+        if self._plan.study.overlap <= 1:
             return None
-        for items in self._history.answered_by_few(self._study.overlap):
+        for items in self._history.answered_by_few(self._plan.study.overlap):
             if self._has_size(items, request) and are_free(items, request.free):
                 return self._shuffled_question(request.annotator, items, "overlap")
         return None
@@ -339,9 +306,8 @@ class SessionAsking:
 
         The question records how many events were fitted when it was chosen.
         """
-        left, right, *further = items
         n_fitted = self._fitting.fits.at
-        return Question(left, right, strategy, float(probability), n_fitted, tuple(further))
+        return Question(tuple(items), strategy, float(probability), n_fitted)
 
     def _shuffled(self, annotator: str, items: Sequence[int]) -> list[int]:
         """Shuffle items, always in the same way for the same annotator and the same items."""
@@ -355,7 +321,7 @@ class SessionAsking:
     def _generator(self, annotator: str, *numbers: int) -> np.random.Generator:
         """Make a random generator, seeded by the session's seed, the annotator and the numbers."""
         number_of_name = crc32(annotator.encode())
-        return np.random.default_rng((self._seed, number_of_name, *numbers))
+        return np.random.default_rng((self._plan.seed, number_of_name, *numbers))
 
 
 def are_free(items: Sequence[int], free: Free) -> bool:

@@ -11,7 +11,6 @@ import numpy as np
 from sortnet.core import F64
 from sortnet.preference.answers import Answers
 from sortnet.preference.comparisons import Comparisons
-from sortnet.preference.groups import Groups
 from sortnet.preference.history import History
 from sortnet.preference.hyperparameters import choose
 from sortnet.preference.many_items import DENSE, fit_many, sampled
@@ -66,31 +65,20 @@ class SessionFitting:
 
     Args:
         X: (n, d) the standardised features.
-        history: the events of the session.
-        groups: the groups of the items.
-        study: has the gold pairs.
-        lock: guards the history and the fits.
+        study: has the gold pairs, and tells what the annotators' probabilities are.
         seed: seed of all draws.
 
     Attributes:
+        history: the events of the session.
+        lock: guards the history and the fits.
         fits: the last fits.
     """
 
-    def __init__(
-        self,
-        X: F64,
-        history: History,
-        groups: Groups,
-        study: Study,
-        lock: threading.RLock,
-        *,
-        seed: int,
-    ) -> None:
+    def __init__(self, X: F64, study: Study, *, seed: int) -> None:
         """Fit without answers: the posterior is the prior."""
-        self._history = history
-        self._groups = groups
+        self.history = History(len(X), study.probabilities)
+        self.lock = threading.RLock()
         self._study = study
-        self._lock = lock
         self._seed = seed
         self._fitting = threading.Lock()  # held while a thread fits
         self.has_features = bool(X.shape[1])
@@ -99,63 +87,56 @@ class SessionFitting:
         self.fits = self._fit(None)
         self._part_at = -1
 
-    @property
-    def behind(self) -> int:
-        """Number of events since the last fit."""
-        return len(self._history.events) - self.fits.at
-
-    @property
-    def small(self) -> bool:
-        """Whether a fit takes a few milliseconds."""
-        return self._history.n_items <= _FEW_ITEMS
-
-    @property
-    def due(self) -> bool:
-        """Whether enough events wait for a fit."""
-        least = 1 if self.small else _MOST_UNFITTED
-        return self.behind >= max(least, self.fits.at // _UNFITTED_SHARE)
-
     def refit(self) -> None:
         """Fit to all events so far, unless the last fit is up to date."""
         with self._fitting:
-            if self.behind or self.fits.all_at != self.fits.at:
+            if not self.fits.at == self.fits.all_at == len(self.history.events):
                 self._renew(ranking=True)
 
     def fit_if_due(self) -> None:
-        """Fit before a question is chosen, if a fit is due and no other thread fits."""
-        if self.due and self._fitting.acquire(blocking=False):
+        """Fit before a question is chosen, if a fit is due and no other thread fits.
+
+        A fit is due after 5 % more events; for up to 300 items, after each event at first.
+        """
+        n_unfitted = len(self.history.events) - self.fits.at
+        least = 1 if self.is_quick else _MOST_UNFITTED
+        is_due = n_unfitted >= max(least, self.fits.at // _UNFITTED_SHARE)
+        if is_due and self._fitting.acquire(blocking=False):
             try:
                 self._renew(ranking=False)
             finally:
                 self._fitting.release()
 
+    @property
+    def is_quick(self) -> bool:
+        """Whether a fit takes a few milliseconds."""
+        return self.history.n_items <= _FEW_ITEMS
+
     def unfitted(self) -> list[tuple[int, ...]]:
         """List the items of the answers since the last fit that may choose questions."""
-        rows = np.arange(self.fits.at, len(self._history.events))
-        items = self._history.events.items(self._history.usable(rows))
-        return [tuple(item for item in places if item >= 0) for places in items.tolist()]
+        return self.history.unfitted(self.fits.at)
 
     def scale_of(self, annotator: str) -> float:
         """Return the scale of an annotator whose next answer is a measurement; 0 for words."""
-        if not self._history.gives_measurements(annotator):
+        if not self.history.gives_measurements(annotator):
             return 0.0
         annotators = self.fits.choosing.annotators
-        number = self._history.annotators.get(annotator, len(annotators))
+        number = self.history.annotators.get(annotator, len(annotators))
         if number >= len(annotators):
             return _DEFAULT_SCALE
         return 0.0 if annotators.in_words[number] else float(annotators.scale[number])
 
     def models(self) -> list[int]:
         """List the numbers of the annotators that are models."""
-        numbers = self._history.annotators
+        numbers = self.history.annotators
         return [numbers[name] for name in self._study.models if name in numbers]
 
     def weights(self) -> tuple[Comparisons, dict[str, float]]:
         """Return all answers as comparisons, and the reliability of each annotator."""
         self.refit()
-        with self._lock:
-            names = [*self._history.annotators]
-            comparisons = self._history.comparisons()
+        with self.lock:
+            names = [*self.history.annotators]
+            comparisons = self.history.comparisons()
         if not len(comparisons):
             return comparisons, {}
         reliability = self.fits.all.annotators.padded(len(names)).reliability
@@ -168,8 +149,8 @@ class SessionFitting:
         """
         fits = self.fits
         if self._part_at != fits.all_at:
-            with self._lock:
-                answers = self._history.answers(fits.all_at)
+            with self.lock:
+                answers = self.history.answers(fits.all_at)
             rng = np.random.default_rng(self._seed + fits.all_at)
             is_drawn = rng.random(fits.all_at) < share
             is_out = is_drawn[answers.event]
@@ -190,7 +171,7 @@ class SessionFitting:
             ranking: whether to fit the posterior that ranks, too.
         """
         fits = self._fit(self.fits, ranking=ranking)
-        with self._lock:
+        with self.lock:
             self.fits = fits
 
     def _fit(self, before: Fits | None, *, ranking: bool = True) -> Fits:
@@ -200,11 +181,11 @@ class SessionFitting:
             before: the last fits; None for the first.
             ranking: whether to fit the posterior that ranks, too.
         """
-        with self._lock:
-            at = len(self._history.events)
-            usable = self._history.answers(at, holdout=False)
-            everything = self._history.answers(at)
-            n_annotators = len(self._history.annotators)
+        with self.lock:
+            at = len(self.history.events)
+            usable = self.history.answers(at, holdout=False)
+            everything = self.history.answers(at)
+            n_annotators = len(self.history.annotators)
         gold = self._study.gold_pairs()
         usable, everything = usable.with_gold(gold), everything.with_gold(gold)
         last_milestone = milestone(at)
@@ -229,7 +210,7 @@ class SessionFitting:
         """Fit to answers, in words where words predict better."""
         counted = answers.in_words(np.flatnonzero(annotators.in_words).tolist())
         seed = self._seed + at
-        if self._history.n_items > DENSE:
+        if self.history.n_items > DENSE:
             return fit_many(counted, prior, annotators, seed=seed)
         return fit(counted, prior, annotators, start, seed=seed)
 
@@ -237,14 +218,14 @@ class SessionFitting:
         """Choose the hyperparameters from the first events."""
         prior = Prior(self._linear)
         average = Annotators.average(n_annotators)
-        with self._lock:
-            answers = self._history.answers(n_events, holdout=False)
+        with self.lock:
+            answers = self.history.answers(n_events, holdout=False)
         answers = answers.with_gold(self._study.gold_pairs())
         if not len(answers):
             return prior, average
         squares = self._squares
         sample_prior = prior
-        if self._history.n_items > _SAMPLE:
+        if self.history.n_items > _SAMPLE:
             answers, sample_prior, items = sampled(answers, prior, self._seed, most=_SAMPLE)
             squares = None if squares is None else Columns(squares.values[items])
         chosen, annotators, _ = choose(

@@ -193,17 +193,20 @@ def _choose_reliabilities(
     """Measure each annotator's reliability by the scores that the other answers give.
 
     An annotator who measures gets a scale in the same way. An annotator with the only answers stays
-    average.
+    average. Whoever has answered most is measured first, and is known when the others are measured:
+    somebody who prefers the worse item, with more answers than each other, would turn their signs.
     """
     columns = {name: column.copy() for name, column in vars(annotators).items()}
-    for number in range(len(annotators)):
+    so_far = Annotators(**columns)  # shares its arrays with `columns`
+    n_answers = [np.count_nonzero(answers.annotator == k) for k in range(len(annotators))]
+    for number in np.argsort(n_answers, kind="stable")[::-1].tolist():
         is_own = answers.annotator == number
         if not is_own.any() or is_own.all():
             continue
-        mode = find_mode(answers.where(~is_own), prior, annotators, start, close=_CLOSE)
+        mode = find_mode(answers.where(~is_own), prior, so_far, start, close=_CLOSE)
         draws = mode.drawn(_DRAWS, rng)
         own = replace(answers.where(is_own), annotator=np.zeros(is_own.sum(), np.int64))
-        of_one = {name: column[[number]] for name, column in vars(annotators).items()}
+        of_one = {name: column[[number]] for name, column in columns.items()}
         for name, value in _reliability_by(own, draws, Annotators(**of_one), prior.tie).items():
             columns[name][number] = value[0]
     median = float(np.median(columns["reliability"]))

@@ -26,7 +26,7 @@ import numpy as np
 
 from sortnet.core import F64, I64
 from sortnet.preference.askable_pairs import AskablePairs
-from sortnet.preference.goal import above_edge
+from sortnet.preference.goal import among_top
 from sortnet.preference.groups import Groups
 from sortnet.preference.model import SHARPNESS, Posterior
 
@@ -54,9 +54,7 @@ def openness(posterior: Posterior, groups: Groups, top: int, set_size: int) -> F
     """
     if not top:
         return None
-    q = np.zeros(posterior.n_items)
-    for members in groups.members:
-        q[members] = np.mean(above_edge(posterior.draws[:, members], top) > 0, axis=0)
+    q = among_top(posterior, groups, top)
     is_open: F64 = q * (1 - q) + _LEAST_OPEN
     return is_open + _ORDER_OF_TOP * q if set_size > 2 else is_open
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Collection, Hashable, Iterable, Sequence
 
 from numpy.typing import ArrayLike
@@ -17,11 +16,11 @@ from sortnet.preference.design import design
 from sortnet.preference.fitting import SessionFitting
 from sortnet.preference.goal import WRONG, Goal
 from sortnet.preference.groups import Groups
-from sortnet.preference.history import History
-from sortnet.preference.intervals import Ranking
+from sortnet.preference.intervals import Ranking, rank_items
 from sortnet.preference.judgement_table import Judgements
 from sortnet.preference.model import Posterior
-from sortnet.preference.ranking import SessionRanking
+from sortnet.preference.plan import Plan
+from sortnet.preference.ranking import remaining
 from sortnet.preference.stopping import Remaining
 from sortnet.preference.study import Study
 
@@ -92,40 +91,21 @@ class Session:
             raise JudgementError(f"unknown strategy {strategy!r}; known are default and random")
         self.set_size = checked_set_size(set_size)
         groups_of_items = Groups(groups, self.n_items, without=self.study.retired)
-        self._pairs = AskablePairs(groups_of_items, retired=self.study.retired, among=among)
-        self._history = History(self.n_items, self.study.probabilities)
-        self._lock = threading.RLock()
-        self._fitting = SessionFitting(
-            X,
-            self._history,
+        self._plan = Plan(
             groups_of_items,
-            self.study,
-            self._lock,
-            seed=seed,
-        )
-        self._asking = SessionAsking(
-            self._history,
-            self._fitting,
-            groups_of_items,
-            self._pairs,
+            AskablePairs(groups_of_items, retired=self.study.retired, among=among),
             self.study,
             self.goal,
-            strategy=strategy,
-            seed=seed,
-            holdout=holdout,
-            repeats=repeats,
+            strategy,
+            holdout,
+            repeats,
+            self.set_size,
+            seed,
         )
-        self._ranking = SessionRanking(
-            self._history,
-            self._fitting,
-            groups_of_items,
-            self._pairs,
-            self.study,
-            self.goal,
-            self._lock,
-            set_size=self.set_size,
-            seed=seed,
-        )
+        self._fitting = SessionFitting(X, self.study, seed=seed)
+        self._history = self._fitting.history
+        self._lock = self._fitting.lock
+        self._asking = SessionAsking(self._plan, self._fitting)
 
     @property
     def events(self) -> int:
@@ -138,19 +118,9 @@ class Session:
         return self._history.n_votes
 
     @property
-    def behind(self) -> int:
-        """The number of events since the last fit."""
-        return self._fitting.behind
-
-    @property
-    def due(self) -> bool:
-        """Whether `refit` should be called, because many events came since the last fit."""
-        return self._fitting.due
-
-    @property
     def quick(self) -> bool:
         """Whether `refit` takes only a few milliseconds."""
-        return self._fitting.small
+        return self._fitting.is_quick
 
     def tell(self, judgement: Judgement) -> None:
         """Add an event: an answer or an undo. Events of excluded annotators are ignored.
@@ -210,7 +180,7 @@ class Session:
         answers count as if they had been as expected.
         """
         n_items_of_question = self.set_size if set_size is None else checked_set_size(set_size)
-        if wait or self._fitting.small:
+        if wait or self._fitting.is_quick:
             # The session's lock is not held yet, because a fit in another thread needs it.
             self._fitting.fit_if_due()
         with self._lock:
@@ -242,7 +212,12 @@ class Session:
         """
         if fresh:
             self.refit()
-        return self._ranking.items_in_order(top)
+        with self._lock:
+            posterior = self._fitting.fits.all
+            n_answers = self._history.seen()
+        # The lock is not held from here on, so that no question waits for the ranking.
+        k = self.goal.top if top is None else top
+        return rank_items(posterior, n_answers, self._plan.groups, top=k)
 
     @property
     def posterior(self) -> Posterior:
@@ -262,7 +237,7 @@ class Session:
         """
         if fresh:
             self.refit()
-        return self._ranking.remaining()
+        return remaining(self._plan, self._fitting)
 
     def allows(self, pair: Pair) -> bool:
         """Whether a pair of items, the lower number first, may be asked at all.
@@ -270,7 +245,7 @@ class Session:
         Both items must be in the same group, and neither may be retired. If the session was created
         with a list of pairs, `among`, the pair must be in the list.
         """
-        return pair in self._pairs
+        return pair in self._plan.pairs
 
     def weighted(self) -> tuple[Comparisons, dict[str, float]]:
         """Return the comparisons to train a comparator on, and each annotator's reliability.

@@ -232,9 +232,7 @@ class Collection(DecisionRows, JudgementRows, ServerRows, BatchRows):
         """Make a frame with one row per judgement, in the order of their numbers.
 
         The columns `undone` and `excluded` tell whether the judgement was undone later, and whether
-        the annotator is excluded. Undos are rows too, with the items of the undone judgement. If
-        there are judgements about more than two items, their rows have `items`, `best` and `worst`
-        in place of left and right.
+        the annotator is excluded. Undos are rows too, with the items of the undone judgement.
         """
         from store.frames import judgements_frame
 

@@ -16,18 +16,17 @@ from sortnet.items import Items
 from sortnet.items.base import words_of
 from sortnet.messages import cut
 from sortnet.preference import Judgement
-from sortnet.preference.annotator_agreement import agreement
-from sortnet.preference.base import Pair
+from sortnet.preference.annotator_agreement import Dispute, agreement, most_disputed
 from sortnet.preference.calibration import calibration
 from sortnet.preference.goal import Goal
 from sortnet.preference.judgement_table import Judgements
-from sortnet.preference.pairs_in_doubt import Doubt, in_doubt
 from store import Collection
 from store.collections.annotator_rows import Annotator
 from store.report.labelling_pictures import draw_pictures
 from store.report.question_sizes import facts_of_sizes
 from store.service.costs import CALL_COUNTS, cost_facts, sum_up_costs
 from store.service.labelling import LabellingService
+from store.service.sentences import remaining_facts
 
 TOP = 10  # number of top items if the goal of the session is not a top
 N_DOUBTS = 20  # number of pairs in doubt that are listed
@@ -108,9 +107,8 @@ def _facts_of(
     all_judgements = service.judgements()
     judges = _judge_reports(service, annotators, all_judgements)
     costs_of_rows = partial(sum_up_costs, all_judgements)
-    remaining = plain(asdict(service.remaining))
-    del remaining["groups"]
-    doubts = in_doubt(session.posterior, counted_judgements, N_DOUBTS)
+    remaining = remaining_facts(service.remaining)
+    _, disputes = most_disputed(counted_judgements, session.posterior, N_DOUBTS)
     return {
         "collection": collection.name,
         "criterion": collection.criterion,
@@ -126,7 +124,7 @@ def _facts_of(
         "agreement": plain(asdict(agreement(counted_judgements))),
         **_ranking_facts(service, top),
         "pictures": draw_pictures(service, judges) if pictures else [],
-        "in_doubt": [_doubt_facts(doubt, items) for doubt in doubts],
+        "in_doubt": [_dispute_facts(dispute, items) for dispute in disputes],
     }
 
 
@@ -147,13 +145,13 @@ def _judge_reports(
     judges = []
     for report in service.reports(names):
         rows_of_judge = np.flatnonzero(all_judgements.by(report.name))
-        ranges = calibration(all_judgements, report.name, gold) if report.probabilities else []
+        found = calibration(all_judgements, report.name, gold) if report.probabilities else None
         judges.append(
             {
                 **plain(asdict(report)),
                 "kind": "model" if report.model else "person",
                 **sum_up_costs(all_judgements, rows_of_judge),
-                "calibration": [plain(asdict(p_range)) for p_range in ranges],
+                "calibration": None if found is None else plain(asdict(found)),
             }
         )
     return judges
@@ -201,32 +199,25 @@ def _first_of_each_group(rows: list[dict[str, Any]], n: int) -> list[dict[str, A
     return first_rows
 
 
-def _doubt_facts(doubt: Doubt, items: Items) -> dict[str, Any]:
+def _dispute_facts(dispute: Dispute, items: Items) -> dict[str, Any]:
     """Describe a pair in doubt: its items, the probability of their order, and the answers."""
-    first, second = doubt.pair
+    first, second = dispute.pair
+    preferred = {1.0: items.ids[first], 0.0: items.ids[second]}
     return {
         "first": _id_and_text(items, first),
         "second": _id_and_text(items, second),
-        "p": doubt.p,
-        "disputed": doubt.disputed,
+        "p": dispute.p,
+        "disputed": dispute.contradiction > 0,
         "answers": [
             {
                 "annotator": answer.annotator,
-                "prefers": _preferred_item(answer, doubt.pair, items),
+                "prefers": preferred.get(for_first),
                 "p_first": _p_of_item(answer, first),
                 "reason": answer.comment,
             }
-            for answer in doubt.answers
+            for answer, for_first in dispute.answers
         ],
     }
-
-
-def _preferred_item(answer: Judgement, pair: Pair, items: Items) -> str | None:
-    """Return the id of the item that an answer prefers in a pair; None if it prefers neither."""
-    for better, worse in answer.comparisons():
-        if {better, worse} == {*pair}:
-            return items.ids[better]
-    return None
 
 
 def _p_of_item(answer: Judgement, item: int) -> float | None:

@@ -339,71 +339,51 @@ class LabellingService:
         return self._last_fit is not None
 
     @property
-    def stale(self) -> bool:
-        """Whether the last fit lacks some of the answers that were read."""
-        return self._last_fit != _FitState(self.session, self.session.events)
+    def _n_unfitted(self) -> int:
+        """The number of events that the last fit lacks; 1 at least without a fit of the session."""
+        if self._last_fit is None or self._last_fit.session is not self.session:
+            return max(self.session.events, 1)
+        return self.session.events - self._last_fit.n_events
 
-    def update(self, *, pause: bool = True) -> None:
+    @property
+    def likely_range(self) -> tuple[int, int] | None:
+        """A range of the number of questions that are left; None if it is not known."""
+        remaining = self.remaining
+        if remaining.fewest is None or remaining.most is None:
+            return None
+        return remaining.fewest, remaining.most
+
+    def keep_fitted(self, *, wait: bool = False) -> None:
         """Start a thread that fits the model to the new answers, unless a thread is fitting.
 
+        For some time after a fit no further fit starts, so that answers have the processor.
+
         Args:
-            pause: whether no fit starts for some time after a fit, so that answers have the
-                processor.
+            wait: whether to wait a moment for the fit, if it is to few items, or lacks many
+                answers. So somebody who answers in a terminal sees the distance from the goal with
+                the answer just given, and a fast machine is not asked by an old model.
         """
-        if not self.stale:
+        n_unfitted = self._n_unfitted
+        if not n_unfitted:
             return
+        session = self.session
+        is_behind = session.quick or n_unfitted > _most_unfitted(session)
+        is_awaited = wait and is_behind
         with self._lock:
             is_running = self._fitting is not None and self._fitting.is_alive()
-            is_pausing = pause and time.monotonic() < self._pause_until
+            is_pausing = not is_awaited and time.monotonic() < self._pause_until
             if not is_running and not is_pausing:
                 # The thread is a daemon: a process that ends need not wait for an unfinished fit.
                 self._fitting = threading.Thread(target=self._try_fit, daemon=True)
                 self._fitting.start()
-
-    def catch_up(self) -> None:
-        """Do what `update` does, and wait a moment for a fit to few items.
-
-        So the distance from the goal that an annotator sees includes the answer just given, unless
-        the collection is large.
-        """
-        is_quick = self.session.quick
-        self.update(pause=not is_quick)
-        if is_quick and self._fitting is not None:
+        if is_awaited and self._fitting is not None:
             self._fitting.join(_LONGEST_WAIT)
-
-    def keep_up(self, *, side_by_side: bool = False) -> None:
-        """Fit the model while a machine answers, and wait for the fit if it falls behind.
-
-        Without this wait, a fast program would get questions from a model that knows few of its
-        answers.
-
-        Args:
-            side_by_side: whether other threads answer meanwhile. Then this thread waits only after
-                twice as many unfitted answers.
-        """
-        session = self.session
-        if session.quick:
-            self.catch_up()  # so that a judge stops as soon as the goal is reached
-            return
-        most_unfitted = _most_unfitted(session)
-        most_before_waiting = 2 * most_unfitted if side_by_side else most_unfitted
-        # Pauses between fits leave the processor to the answers. Several threads answer so fast
-        # that fits with pauses fall behind.
-        may_pause = not side_by_side or session.behind <= most_unfitted
-        self.update(pause=may_pause)
-        if session.behind <= most_before_waiting:
-            return
-        if self._fitting is not None:
-            self._fitting.join()
-        # The finished fit may lack the latest answers, which came after it began.
-        if session.behind > most_unfitted:
-            self._fit()
 
     def settle(self) -> None:
         """Fit the model until `ranking` and `remaining` include every answer."""
         if self._fitting is not None:
             self._fitting.join()
-        if self.stale:
+        if self._n_unfitted:
             self._fit()
 
     def _renew_remaining(self, session: Session) -> None:
@@ -427,9 +407,7 @@ class LabellingService:
         self._last_fit = _FitState(session, n_events)
         if self._convergence is not None:
             seconds = time.monotonic() - started
-            self._convergence.add(
-                last_number, session.n_votes, self.remaining, session.goal, seconds
-            )
+            self._convergence.add(last_number, session.n_votes, self.remaining, seconds)
 
     def _try_fit(self) -> None:
         """Fit the model, and store an error as `fault` instead of raising it.
@@ -614,8 +592,7 @@ class LabellingService:
 
 def _has_judged(judgements: Judgements, annotator: str, item: int) -> bool:
     """Whether a judgement of an annotator is about an item."""
-    is_about_item = (judgements.left == item) | (judgements.right == item)
-    is_about_item |= (judgements.further == item).any(axis=1)
+    is_about_item = (judgements.items == item).any(axis=1)
     return bool((is_about_item & judgements.by(annotator)).any())
 
 

@@ -43,6 +43,7 @@ from store.service.judge_as_annotator import EndReason, check_takes_sets, exampl
 from store.service.judges_in_turn import answers_kept, ask_in_turn, calls_so_far
 from store.service.labelling import LabellingService
 from store.service.questions import check_set_size, largest_group
+from store.service.sentences import why
 from store.service.sort_collection import collection_to_sort, copy_collection, name_by_content
 from store.service.sort_turns import turn_to_sort
 from store.service.sorted_items import SortedItems, ranking_frame
@@ -209,7 +210,7 @@ def _ask_and_rank(
         name=service.collection.name,
         store=service.collection.database.url,
         reason=EndReason.GOAL if end is None else end.reason,
-        status=service.remaining.why,
+        status=why(service.remaining),
         answered=n_answers - n_answers_before,
         answered_in_all=n_answers,
         answered_by=_answers_by_annotator(service),
