@@ -564,7 +564,7 @@ def test_a_quota_and_a_pause_end_it():
 def test_nothing_is_written_once_the_goal_is_reached():
     add("many", 25)
     rng = np.random.default_rng(0)
-    pairs = [sorted(rng.choice(25, 2, replace=False).tolist()) for _ in range(60)]
+    pairs = [sorted(rng.choice(25, 2, replace=False).tolist()) for _ in range(150)]
     known = [Judgement.of("judge", (a, b), "right", strategy="random") for a, b in pairs]
     with open_store("s.db") as store:
         store.collection("many").append(known)

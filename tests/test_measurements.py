@@ -34,9 +34,11 @@ def test_the_scale_of_an_honest_annotator_is_learned():
 
 @pytest.mark.parametrize("kind", ["always .99", "always .5", "0 or 1", "unrelated to the truth"])
 def test_who_says_nothing_of_the_errors_counts_as_words(kind):
+    """A p beyond .01 and .99 only says "at least"; other ones are found to tell nothing."""
     session = session_of(kind)
-    assert session.posterior.annotators.in_words[0]
     said = answered(kind, 30, 200, 0).judgements
+    is_measurement = any(0.01 < judgement.p < 0.99 for judgement in said)
+    assert session.posterior.annotators.in_words[0] == is_measurement
     words = Session(None, 30)
     words.replay(replace(judgement, p=None) for judgement in said)
     assert session.ranking().order.tolist() == words.ranking().order.tolist()
@@ -75,18 +77,22 @@ def test_many_items_and_few_learn_about_the_same(monkeypatch, n_of_people):
     assert np.corrcoef(large.scores, dense.scores)[0, 1] > 0.98
 
 
-def test_measurements_are_worth_more_than_words_and_shares():
-    rho = {}
+def test_measurements_rank_better_than_words_and_are_surer_than_shares():
+    correlation, width = {}, {}
     for kind in ("p-measurement", "p-share", "p-ignored"):
-        of_seeds = []
+        correlations, widths = [], []
         for seed in range(4):
             said = answered("honest", 30, 120, seed)
             decisions = [] if kind == "p-share" else [Decision(kind, MODEL)]
             session = Session(None, 30, study=study_of(decisions))
             session.replay(said.judgements)
-            of_seeds.append(np.corrcoef(session.ranking().score, said.scores)[0, 1])
-        rho[kind] = np.mean(of_seeds)
-    assert rho["p-measurement"] > max(rho["p-share"], rho["p-ignored"]) + 0.01
+            ranking = session.ranking()
+            correlations.append(np.corrcoef(ranking.score, said.scores)[0, 1])
+            widths.append(np.mean(ranking.high - ranking.low))
+        correlation[kind] = np.mean(correlations)
+        width[kind] = np.mean(widths)
+    assert correlation["p-measurement"] > correlation["p-ignored"] + 0.02
+    assert width["p-measurement"] < 0.7 * width["p-share"]
 
 
 def test_a_tie_stays_a_word_and_training_gets_soft_targets():
