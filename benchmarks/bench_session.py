@@ -50,8 +50,8 @@ def run(quick: bool, jobs: int = 1) -> list[dict[str, Any]]:
         rows += [row_of_look(name, look, figures[:, k]) for k, look in enumerate(looks)]
     rows += [row_of_chain(n, times, draws) for n, times in CHAINS]
     for name in [*STUDIES][:1] if quick else STUDIES:
-        studies = [partial(ranges_that_hold, name, k) for k in range(2 if quick else 10)]
-        rows.append(row_of_ranges(name, in_parallel(studies, jobs, print)))
+        to_the_goal = [partial(ranges_that_hold, name, k) for k in range(2 if quick else 10)]
+        rows.append(row_of_ranges(name, in_parallel(to_the_goal, jobs, print)))
     return rows
 
 
