@@ -2,7 +2,8 @@
 
 100 items whose scores differ, asked by a judge with noise, with a top ten as the goal: without
 features, with five features that explain four fifths of the scores, and with forty useless ones;
-chains of unanimous answers.
+chains of unanimous answers. Studies to the goal: how often the range of the answers left, from a
+third of the way on, has the number that was needed.
 """
 
 from __future__ import annotations
@@ -12,13 +13,14 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from scipy.special import expit
+from scipy.special import expit, ndtr
 
 from sortnet.core import F64
 from sortnet.lab.simulated_annotators import in_parallel
-from sortnet.preference import Judgement
+from sortnet.preference import Answer, Judgement, Question
 from sortnet.preference.goal import Goal
 from sortnet.preference.session import Session
+from sortnet.preference.study import Decision, study_of
 
 N, TOP = 100, 10
 LOOKS = (150, 400, 900)
@@ -27,6 +29,14 @@ DRAWS = 3
 CHAINS = ((15, 1), (15, 5), (35, 1), (50, 1))  # items, answers about each link
 SHARP = 3.0  # of the logistic judge: about 87 % of the answers are right
 FEATURES = {"no features": 0, "5 features, .8 of the variance": 5, "40 useless features": -40}
+
+MOST_ANSWERS = 1800  # of a study to the goal; a study that takes longer counts in no row
+STUDIES = {  # items, goal, items of a question, whether answers are probabilities
+    "40 items, whole order": (40, Goal(0.1), 2, False),
+    "100 items, top 10, words": (N, Goal(top=TOP), 2, False),
+    "100 items, top 10, probabilities": (N, Goal(top=TOP), 2, True),
+    "100 items, top 10, fours": (N, Goal(top=TOP), 4, False),
+}
 
 
 def run(quick: bool, jobs: int = 1) -> list[dict[str, Any]]:
@@ -39,7 +49,65 @@ def run(quick: bool, jobs: int = 1) -> list[dict[str, Any]]:
         figures = np.array(in_parallel(studies, jobs, print))
         rows += [row_of_look(name, look, figures[:, k]) for k, look in enumerate(looks)]
     rows += [row_of_chain(n, times, draws) for n, times in CHAINS]
+    for name in [*STUDIES][:1] if quick else STUDIES:
+        to_the_goal = [partial(ranges_that_hold, name, k) for k in range(2 if quick else 10)]
+        rows.append(row_of_ranges(name, in_parallel(to_the_goal, jobs, print)))
     return rows
+
+
+def ranges_that_hold(name: str, seed: int) -> list[bool]:
+    """Tell for each range, from a third of the way on, whether it has the number needed."""
+    n, goal, set_size, has_p = STUDIES[name]
+    rng = np.random.default_rng([177, seed])
+    scores = rng.standard_normal(n)
+    decisions = [Decision("model", "ann"), Decision("p-measurement", "ann")] if has_p else []
+    session = Session(None, n, seed=seed, goal=goal, set_size=set_size, study=study_of(decisions))
+    ranges: list[tuple[int, int | None, int | None]] = []
+    next_look = max(n // set_size, 12)
+    while session.n_votes < MOST_ANSWERS and (questions := session.ask("ann")):
+        session.tell(answer_of(questions[0], scores, has_p, rng))
+        if session.n_votes < next_look:
+            continue
+        next_look = max(next_look + 5, int(next_look * 1.15))
+        remaining = session.remaining()
+        if remaining.stop:
+            break
+        if not remaining.reached:
+            ranges.append((session.n_votes, remaining.fewest, remaining.most))
+    else:
+        return []
+    return [
+        fewest is not None and most is not None and fewest <= session.n_votes - look <= most
+        for look, fewest, most in ranges
+        if 3 * look >= session.n_votes
+    ]
+
+
+def answer_of(question: Question, scores: F64, has_p: bool, rng: np.random.Generator) -> Judgement:
+    """The answer of a judge with noise: a word, a probability with errors, or best and worst."""
+    of_items = SHARP * scores[[*question.items]]
+    if has_p:
+        p = round(float(ndtr(1.2 * ((of_items[0] - of_items[1]) / 2 + rng.normal()))), 2)
+        answer: Answer = "left" if p > 0.5 else "right" if p < 0.5 else "tie"
+        return question.answered("ann", answer, p=min(max(p, 0.01), 0.99))
+    best = int(np.argmax(of_items + rng.gumbel(size=len(of_items))))
+    if len(of_items) == 2:
+        return question.answered("ann", ("left", "right")[best])
+    against = rng.gumbel(size=len(of_items)) - of_items
+    against[best] = -np.inf
+    return question.answered_by_place("ann", best, int(np.argmax(against)))
+
+
+def row_of_ranges(name: str, studies: list[list[bool]]) -> dict[str, Any]:
+    """The row of one kind of study: the share of ranges that had the number needed."""
+    ended = [held for held in studies if held]
+    share = float(np.mean(np.concatenate(ended))) if ended else None
+    return {
+        "what": f"{name}: ranges of what is left that had what was needed",
+        "ours": share, "peer": None, "bar": ".7; at most a factor 3 wide",
+        "ok": share is not None and share >= 0.7,
+        "note": f"{len(ended)} of {len(studies)} studies ended",
+    }  # fmt: skip
 
 
 def study(d: int, looks: tuple[int, ...], seed: int) -> list[tuple[float, float, float]]:

@@ -356,7 +356,7 @@ def test_an_id_is_whole_in_every_table_where_the_terminal_is_wide_enough(monkeyp
     with open_store("s.db") as store:
         store.collection("long").append([Judgement.of("ana", (0, 1), "left")])
     for command in (("ranking", "long"), ("judgements", "list", "long")):
-        monkeypatch.setenv("COLUMNS", "160")
+        monkeypatch.setenv("COLUMNS", "200")
         table = done(*command)
         assert ids[0] in table and ids[1] in table
         monkeypatch.setenv("COLUMNS", "80")

@@ -103,20 +103,6 @@ def test_a_wrong_answer_is_refused_in_one_line_and_nothing_is_stored(site, colle
     assert first(site, ana) == asked
 
 
-def test_a_pair_has_no_best(tmp_path):
-    with (
-        open_store(tmp_path / "p.db") as store,
-        served(store.add_items("pairs", made_items(4, d=1))) as site,
-    ):
-        ana = site.link("ana")
-        asked = first(site, ana)
-        assert "items" not in asked and "worst" not in asked
-        for body in ({"answer": "best", "best": 0, "worst": 1}, {"answer": "same"}):
-            reply = site.client.post(f"{ana}/answer", {"lease": asked["lease"], **body})
-            assert reply.status == 422
-        assert [*site.pages.collection.judgements()] == []
-
-
 def test_media_of_every_item_may_be_read_by_who_is_asked_and_by_nobody_else(tmp_path):
     texts = tuple("x" * 60_000 + str(k) for k in range(N))
     with open_store(tmp_path / "s.db") as store:

@@ -187,7 +187,7 @@ def _choices_of_best(
     If all items are equally good, each item gets the same share. A share of votes for the first of
     two items replaces the choice; a measurement is beside it.
     """
-    n_places = table.n_items[rows]
+    n_places = np.count_nonzero(table.items[rows] >= 0, axis=1)
     items = table.items[rows, : max(2, n_places.max(initial=0))]
     has_item = items >= 0
     best = table.best[rows]

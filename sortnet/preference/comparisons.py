@@ -68,13 +68,14 @@ class Comparisons:
         left, right = i[place, pair], j[place, pair]
         row = rows[place]
         is_left_better = (left == table.best[row]) | (right == table.worst[row])
+        n_items = np.count_nonzero(items >= 0, axis=1)
         n_comparisons = np.bincount(place, minlength=len(rows))
         return cls(
             left=left,
             right=right,
             target=np.where(table.best[row] < 0, 0.5, is_left_better),
             annotator=table.annotator[row],
-            weight=(table.n_items[row] - 1) / n_comparisons[place],
+            weight=(n_items[place] - 1) / n_comparisons[place],
             row=row,
         )
 

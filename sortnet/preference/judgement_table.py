@@ -247,7 +247,7 @@ class Judgements(Sequence[Judgement]):
 
         Of several judgements with the same number, the last is found.
         """
-        if not len(self):
+        if not len(self) or not len(numbers):
             return np.full(len(numbers), -1)
         by_number = np.argsort(self.number, kind="stable")
         n_at_most = np.searchsorted(self.number, numbers, side="right", sorter=by_number)
