@@ -15,7 +15,7 @@ from collections.abc import Callable
 
 from forked_processes import Forked
 
-WAIT = 600.0
+WAIT = 180.0
 # Images (APC and DCS) are passed over.
 _PART = re.compile(r"\x1b\[([0-9;?]*)([A-Za-z])|\x1b[_P].*?\x1b\\|\x1b[^\[_P]|.", re.DOTALL)
 

@@ -95,7 +95,7 @@ def test_a_session_by_keys(columns):
         assert texts_of(again) == texts_of(second)
         terminal.press("5")  # there is no such item
         terminal.press("h")
-        terminal.until("they are all the")
+        terminal.until("all are the")
         terminal.press("x")
         terminal.until(BEST)
         terminal.press("q")

@@ -19,7 +19,7 @@ from sortnet import Queries
 from sortnet.config import Config
 from store import Run, Store, open_store
 
-WAIT = 600.0
+WAIT = 180.0
 
 
 @pytest.fixture
