@@ -27,8 +27,7 @@ DATA = Path(__file__).resolve().parents[2] / "shared" / "data" / "ukpconvarg1"
 BUDGETS = {20: (95, 190, 570), 100: (262, 525, 1050, 1840, 2700)}
 FEW = (100, 150, 200, 250)  # questions about 100 items that decide what a session starts with
 OF_FEATURES = (25, 50, 100, 200, 400)
-# Default strategies of sessions without hold-out questions; `default` has them and repeats.
-PURE = "features"
+PURE = "informative"  # a session without hold-out questions and repeats; `default` has both
 
 
 def run(quick: bool, jobs: int = 1) -> list[dict[str, Any]]:

@@ -31,7 +31,7 @@ from sortnet.preference.goal import WRONG, Goal
 from sortnet.preference.hyperparameters import choose
 from sortnet.preference.judgement_table import Judgements
 from sortnet.preference.model import Annotators, Columns, Prior, fit
-from sortnet.preference.session import STRATEGIES, Session
+from sortnet.preference.session import Session
 from sortnet.threads import one_blas_thread
 
 if TYPE_CHECKING:
@@ -50,9 +50,9 @@ SET_SIZES = {f"sets-{size}": size for size in range(3, MOST_ITEMS + 1)}
 SETWISE = "setwise-heapsort"  # asks for the best of four items
 # Strategies that can be simulated. `default` is a session with hold-out questions and repeats.
 # `top` is the same with the top items as goal, and `sets-4` the same with questions about the best
-# and the worst of four items. The remaining names of `STRATEGIES` are sessions without hold-out and
-# repeats. A sort starts again, with shuffled items, when it has ended.
-SAMPLERS = (*STRATEGIES, "top", *SET_SIZES, *SORTS, SETWISE)
+# and the worst of four items. `informative` and `random` are sessions without hold-out and repeats.
+# A sort starts again, with shuffled items, when it has ended.
+SAMPLERS = ("default", "informative", "random", "top", *SET_SIZES, *SORTS, SETWISE)
 
 Questions: TypeAlias = Generator[tuple[int, ...], Judgement, None]  # yields items; is sent answers
 T = TypeVar("T")
@@ -405,8 +405,8 @@ def _session(strategy: str, truth: Truth, top: int, seed: int) -> Session:
     """Make the session for a strategy that is not a sorting algorithm.
 
     Args:
-        strategy: `default`, `top`, a name in `SET_SIZES` or a name in `STRATEGIES`. A session of a
-            name in `STRATEGIES` has neither hold-out questions nor repeats.
+        strategy: `default`, `top`, a name in `SET_SIZES`, `informative` or `random`. The last two
+            have neither hold-out questions nor repeats.
         truth: the items.
         top: number of best items that are wanted; 0 for all items in order.
         seed: seed of the session.
@@ -418,7 +418,8 @@ def _session(strategy: str, truth: Truth, top: int, seed: int) -> Session:
     if strategy in {"default", "top"}:
         goal = Goal(WRONG, top if strategy == "top" else 0)
         return Session(truth.features, n, seed=seed, goal=goal)
-    return Session(truth.features, n, seed=seed, strategy=strategy, holdout=0.0, repeats=0.0)
+    chosen_by = "random" if strategy == "random" else "default"
+    return Session(truth.features, n, seed=seed, strategy=chosen_by, holdout=0.0, repeats=0.0)
 
 
 def _about_pairs(asking: Asking) -> Questions:
