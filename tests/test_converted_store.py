@@ -239,3 +239,14 @@ def test_a_store_of_0_4_is_refused_until_it_is_converted(folder: Path) -> None:
     found = value_of(invoke("doctor", "--json", "--store", "copy.db").stdout, "installation")
     assert "sortnet doctor --convert OLD NEW" in found["faults"][0]
     assert Path("copy.db").read_bytes() == Path(OLD).read_bytes()
+
+
+@pytest.mark.parametrize(("strategy", "expected"), [("merge", "default"), ("random", "random")])
+def test_a_strategy_that_is_gone_is_the_rule_of_today(folder, strategy, expected):
+    with closing(sqlite3.connect(OLD)) as connection, connection:
+        settings = f'{{"strategy": "{strategy}", "holdout": 0.2}}'
+        connection.execute("UPDATE collections SET settings = ? WHERE name = 'essays'", [settings])
+    convert(OLD, "new.db")
+    with open_store("new.db") as store:
+        assert store.collection("essays").settings == {"strategy": expected, "holdout": 0.2}
+    assert value_of(done("ranking", "essays", "--json"))

@@ -162,6 +162,8 @@ def _copy(reading: Connection, writing: Connection, name: str, tables: MetaData)
         rows = [dict(row) for row in part]
         if name in _TABLES_OF_ITEMS:
             rows = [_with_items(row, items_of_sets) for row in rows]
+        if name == "collections":
+            rows = [_with_known_strategy(row) for row in rows]
         writing.execute(insert(new_table), rows)
         n_rows += len(rows)
     number = new_table.autoincrement_column
@@ -170,6 +172,14 @@ def _copy(reading: Connection, writing: Connection, name: str, tables: MetaData)
         sequence = func.pg_get_serial_sequence(new_table.name, number.name)
         writing.execute(select(func.setval(sequence, select(func.max(number)).scalar_subquery())))
     return n_rows
+
+
+def _with_known_strategy(row: dict[str, Any]) -> dict[str, Any]:
+    """Let a collection that names a strategy of version 0.4 other than `random` ask by the rule."""
+    settings = row["settings"]
+    if settings.get("strategy") in (None, "random"):
+        return row
+    return row | {"settings": settings | {"strategy": "default"}}
 
 
 def _read_items_of_sets(reading: Connection, name: str, tables: MetaData) -> _ItemsOfSets:
