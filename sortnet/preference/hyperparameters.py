@@ -42,6 +42,7 @@ _LOG_SCALE, _LOG_SCALE_SD = -0.9, 1.2
 _BIAS_GAIN = 6.0  # twice the gain of log-likelihood by which a place bias is earned
 _RELIABILITIES = np.linspace(-1.5, 2.5, 41)
 _RELIABILITY_WIDTH = 0.3  # of the prior of c, which has heavy tails around 1
+_P_DIFFERENT = 0.3  # prior probability that an annotator is not as reliable as the average one
 _LEAST_MEDIAN = 0.5
 _DRAWS = 40
 _ENOUGH_MEASUREMENTS = 20
@@ -219,6 +220,9 @@ def _choose_reliabilities(
 def _reliability_by(own: Answers, draws: Draws, annotator: Annotators, nu: float) -> dict[str, F64]:
     """Find the reliability of an annotator, and the scale of one who measures, by unseen answers.
 
+    The reliability is that of the average annotator as far as the answers do not tell otherwise;
+    its interval takes nothing for granted.
+
     Args:
         own: the answers of the annotator, who has number 0.
         draws: draws of the scores, fitted without these answers.
@@ -233,14 +237,19 @@ def _reliability_by(own: Answers, draws: Draws, annotator: Annotators, nu: float
     log_p = np.array(
         [[left_out(own, draws, c, bias, scale, nu) for c in _RELIABILITIES] for scale in scales]
     )
-    log_p -= np.log(1 + ((_RELIABILITIES - 1) / _RELIABILITY_WIDTH) ** 2)
-    best_scale = int(log_p.max(axis=1).argmax())
-    weight = np.exp(log_p[best_scale] - log_p[best_scale].max())
-    weight /= weight.sum()
+    prior = 1 / (1 + ((_RELIABILITIES - 1) / _RELIABILITY_WIDTH) ** 2)
+    best_scale = int((log_p + np.log(prior)).max(axis=1).argmax())
+    p = np.exp(log_p[best_scale] - log_p[best_scale].max())
+    p_different = _P_DIFFERENT * (p @ prior) / prior.sum()
+    p_average = (1 - _P_DIFFERENT) * p[np.abs(_RELIABILITIES - 1).argmin()]
+    weight = p * prior / (p @ prior)
+    different = weight @ _RELIABILITIES
     cumulated = np.cumsum(weight)
     low, high = np.minimum(np.searchsorted(cumulated, (0.05, 0.95)), len(weight) - 1)
     return {
-        "reliability": np.array([weight @ _RELIABILITIES]),
+        "reliability": np.array(
+            [(p_average + p_different * different) / (p_average + p_different)]
+        ),
         "low": _RELIABILITIES[[low]],
         "high": _RELIABILITIES[[high]],
         "scale": np.array([scales[best_scale]]),
