@@ -96,7 +96,7 @@ def test_answers_are_kept_while_the_server_of_the_store_is_away(
     add_items(killed.url)
     model = Model(lambda text: float(text.split()[-1]))
     with serving(model) as url:
-        options = [] if by == "program" else ["--both-orders", "--until", 1e-9]
+        options = [] if by == "program" else ["--both-orders", "--until", 1e-12]
         server = None if by == "program" else url
         result = label(killed.url, "--workers", workers, *options, model=server)
     assert result.exit_code == 0, result.output

@@ -109,7 +109,7 @@ def test_of_many_items_those_whose_membership_is_open_are_asked_about():
     for _ in range(100):
         answer_noisily(session, "ana", rng, 3 * X[:, 0])
     late = session.judgements()
-    items = np.concatenate((late.left[-40:], late.right[-40:]))
+    items = late.items[-40:, :2]
     assert np.median(items) > 160  # the top are the items from 190 on
     assert len(set(session.ranking().order[:20].tolist()) & set(range(190, 210))) > 10
 
