@@ -110,8 +110,10 @@ def test_a_model_sorts_as_from_a_scaled_copy(monkeypatch):
     alone = model.sort(queries)
     assert sum(rows) == 600 and max(rows) <= 90
     np.testing.assert_array_equal(alone.order, copied.order)
-    for name in ("i", "j", "margin"):
+    for name in ("i", "j"):
         np.testing.assert_array_equal(getattr(alone.compared, name), getattr(copied.compared, name))
+    # A product of fewer rows may be rounded in another order, which depends on the processor.
+    np.testing.assert_allclose(alone.compared.margin, copied.compared.margin, rtol=0, atol=1e-5)
 
 
 def test_documents_are_prepared_some_queries_at_a_time(monkeypatch):
