@@ -233,7 +233,7 @@ def check(store: Path, found: Findings, total: int) -> None:
     found.lost = sum(lease not in stored for lease in found.acknowledged)
     found.lost += max(0, total - len(found.acknowledged))
     changed = (
-        lease in stored and stored[lease].answer != answer
+        lease in stored and _word(stored[lease]) != answer
         for lease, answer in found.acknowledged.items()
     )
     # Every row was acknowledged, each lease has one row, and the row says what was answered.
@@ -244,12 +244,17 @@ def check(store: Path, found: Findings, total: int) -> None:
     found.shared = _overlaps(leases, {lease: row.at for lease, row in stored.items()})
 
 
+def _word(row: Any) -> str:
+    """The answer of a judgement's row in the words of the page."""
+    return Judgement("", row.items, row.answer, row.best).word
+
+
 def _overlaps(leases: Sequence[Any], answered: dict[str, float]) -> int:
     """How many leases of a pair began while another one of it was live."""
     spans = defaultdict(list)
     for lease in leases:
         end = answered.get(lease.id, lease.expires)
-        spans[lease.low, lease.high].append((lease.created, end))
+        spans[frozenset(lease.items)].append((lease.created, end))
     overlaps = 0
     for of_pair in spans.values():
         of_pair.sort()

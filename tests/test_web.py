@@ -694,9 +694,10 @@ def test_the_ranking_and_the_answers_are_downloaded(site, collection):
     rows = list(csv.DictReader(io.StringIO(found["ranking.csv"])))
     assert [row["id"] for row in rows] == [row["id"] for row in ranking]
     lines = [json.loads(line) for line in found["judgements.jsonl"].splitlines()]
-    assert [line["answer"] for line in lines[:3]] == [j.word for j in collection.judgements()[:3]]
+    assert [line["answer"] for line in lines[:3]] == [j.answer for j in collection.judgements()[:3]]
     assert (lines[3]["answer"], lines[3]["undoes"]) == ("undo", last)
-    assert lines[0]["left"] == site.pages.items.ids[collection.judgements()[0].left]
+    ids = site.pages.items.ids
+    assert lines[0]["items"] == [ids[item] for item in collection.judgements()[0].items]
     rows = list(csv.DictReader(io.StringIO(found["judgements.csv"])))
     assert [row["answer"] for row in rows] == [line["answer"] for line in lines]
     assert site.client.get(f"{site.admin}/passwords.csv").status == 404

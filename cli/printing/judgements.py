@@ -135,7 +135,7 @@ _COLUMNS = [
     Column("judgement", lambda row: str(row["number"])),
     Column("annotator", lambda row: printable(row["annotator"]), cut="end"),
     Column("items", _items, cut="end"),
-    Column("answer", _answer),
+    Column("answer", _answer, cut="end"),
     Column("seconds", _seconds),
     Column("at (UTC)", _time),
 ]

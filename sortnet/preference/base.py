@@ -311,6 +311,11 @@ class Judgement(OfItems):
         return None
 
     @property
+    def lacks_worst(self) -> bool:
+        """Whether the answer names the best of more than two items, and no worst item."""
+        return self.best is not None and self.worst is None and len(self.items) > 2
+
+    @property
     def question(self) -> Question:
         """The question that the judgement answers."""
         return Question(self.items, self.strategy, self.probability, self.model)

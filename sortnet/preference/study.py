@@ -252,8 +252,7 @@ class Study:
         A program or a function may name the best item alone, as its documentation says.
         """
         is_person = judgement.annotator not in self.models
-        lacks_worst = judgement.best is not None and judgement.worst is None
-        if is_person and self.worst and lacks_worst and len(judgement.items) > 2:
+        if is_person and self.worst and judgement.lacks_worst:
             raise JudgementError(
                 "the answer names the best item and not the worst, which is asked for, too"
             )

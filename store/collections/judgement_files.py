@@ -263,8 +263,7 @@ def _refuse_without_worst(collection: Collection, lines: Sequence[Line]) -> None
 
     A collection that asks about pairs takes answers that name the best item only.
     """
-    answers = [line.judgement for line in lines]
-    if all(answer.best is None or answer.worst is not None for answer in answers):
+    if not any(line.judgement.lacks_worst for line in lines):
         return
     study = collection.study()
     if study.set_size == 2:
