@@ -235,6 +235,16 @@ def test_only_the_best_is_asked_for_where_nobody_wants_the_worst(driver, store):
         assert answers_of(site) == [("best", 5, None)]
 
 
+def answer_fetched(page, kind, key):
+    """Answer the questions of a kind that the page has fetched before their size changed."""
+    for _ in range(MOST_FETCHED):
+        if not page.find(kind).is_displayed():
+            return
+        page.press(key)
+        page.until(lambda: page.driver.execute_script(IDLE))
+        page.until(page.ready)
+
+
 def test_pairs_and_sets_follow_each_other(driver, store):
     collection = sets_of(store, made_items(12, d=1), 3)
     with served(collection) as site:
@@ -243,24 +253,16 @@ def test_pairs_and_sets_follow_each_other(driver, store):
         page.choose(1)
         page.sent(1)
         collection.decide(Decision("set-size", amount=2))
-        for _ in range(MOST_FETCHED):
-            if page.find("#set").is_displayed():
-                page.press("=")
-                page.until(lambda: driver.execute_script(IDLE))
-                page.until(page.ready)
+        answer_fetched(page, "#set", "=")
         n = page.answered
         assert page.find("#pair").is_displayed() and not page.find("[data-act=same]").is_displayed()
         page.press(Keys.ARROW_LEFT)
         page.sent(n + 1)
         collection.decide(Decision("set-size", amount=3))
         page.press("1")  # typed by habit, it would answer a set
-        assert page.text("#confirmation").startswith("Only two items")
+        page.until(lambda: page.text("#confirmation").startswith("Only two items"))
         assert page.answered == n + 1
-        for _ in range(MOST_FETCHED):
-            if page.find("#pair").is_displayed():
-                page.press(Keys.ARROW_LEFT)
-                page.until(lambda: driver.execute_script(IDLE))
-                page.until(page.ready)
+        answer_fetched(page, "#pair", Keys.ARROW_LEFT)
         assert len(page.items) == 3 and not page.find("[data-act=left]").is_displayed()
         assert page.complaints() == []
 
