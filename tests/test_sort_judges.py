@@ -87,6 +87,18 @@ def test_above_max_cost_nothing_is_sent():
         assert sum(costs[:-1]) < 150.0 <= sum(costs)
 
 
+def test_the_cost_of_the_collection_is_told_beside_that_of_the_call():
+    with serving(model()) as url:
+        judge = sortnet.LanguageModel("judge", server=url, price=sortnet.Price(1e6))
+        spent = []
+        for most in (3, 7):
+            found = sortnet.sort(TEXTS, judge=judge, max_calls=most, store="s.db", progress=False)
+            spent += [facts["cost"] for facts in found.spent.values()]
+    assert found.costs_in_all == {"": pytest.approx(sum(spent))}
+    assert spent[1] < sum(spent)
+    assert f"{sum(spent):,.0f} in the collection" in found.summary.replace(".00", "")
+
+
 def test_an_estimate_sends_nothing_and_shows_what_would_be_sent():
     judged = model()
     with serving(judged) as url:

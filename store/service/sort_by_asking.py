@@ -20,6 +20,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 from weakref import finalize
 
+import numpy as np
 from sqlalchemy import URL
 
 from sortnet.core import Progress
@@ -39,6 +40,7 @@ from sortnet.preference.goal import WRONG, Goal
 from sortnet.preference.study import Decision
 from store.collections.collection import Collection
 from store.progress import ProgressOption, shown_progress
+from store.service.costs import sum_up_costs
 from store.service.judge_as_annotator import EndReason, check_takes_sets, example_questions
 from store.service.judges_in_turn import answers_kept, ask_in_turn, calls_so_far
 from store.service.labelling import LabellingService
@@ -203,6 +205,7 @@ def _ask_and_rank(
         error.add_note(f"interrupted: {answers_kept(n_kept, is_temporary=is_temporary)}")
         raise
     n_answers = service.session.n_votes
+    judgements = service.judgements()
     spent = {annotator: connection.spent_facts() for annotator, connection in connections.items()}
     return SortedItems(
         frame=ranking_frame(service.ranking, given_items, service.items.ids),
@@ -214,6 +217,7 @@ def _ask_and_rank(
         answered_in_all=n_answers,
         answered_by=_answers_by_annotator(service),
         spent=spent,
+        costs_in_all=sum_up_costs(judgements, np.arange(len(judgements)))["costs"],
         skipped={
             annotator: dict(connection.record.skipped)
             for annotator, connection in connections.items()

@@ -24,6 +24,7 @@ from sortnet.rankers.base import Ranker
 from sortnet.rankers.better_ranker import better_ranker
 from sortnet.rankers.posterior_ranker import PosteriorRanker
 from sortnet.rankers.sortnet import Model
+from store.service.costs import amounts
 from store.service.judge_as_annotator import EndReason
 from store.service.judged_queries import read_judged
 from store.store import open_store
@@ -54,6 +55,7 @@ class SortedItems:
         answered_by: {annotator: number of the annotator's answers in the collection}.
         spent: {annotator: calls, tokens and cost of the judge in this call}; empty for a judge that
             is no language model.
+        costs_in_all: {currency: cost of the answers in the collection}; empty without costs.
         skipped: {annotator: {reason: number of skips of the judge in this call}}.
         seed: seed of the ranker's training.
         goal: the goal at which the asking was to stop; None: the goal of the collection.
@@ -68,6 +70,7 @@ class SortedItems:
     answered_in_all: int
     answered_by: Mapping[str, int]
     spent: Mapping[str, Mapping[str, Any]]
+    costs_in_all: Mapping[str, float] = field(default_factory=dict)
     skipped: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     seed: int = field(default=0, repr=False)
     goal: Goal | None = field(default=None, repr=False)
@@ -113,11 +116,12 @@ class SortedItems:
 
     @property
     def summary(self) -> str:
-        """The numbers of items and answers, who answered, and the distance from the goal."""
+        """The numbers of items and answers, who answered, costs, and the distance from the goal."""
         by = ", ".join(f"{n} of {annotator}" for annotator, n in self.answered_by.items())
         of_whom = f": {by}" if by else ""
         answers = f"{count(self.answered, 'answer')} ({self.answered_in_all} in all{of_whom})"
-        return f"{count(len(self.frame), 'item')}, {answers}: {self.status}"
+        costs = f", {amounts(self.costs_in_all)} in the collection" if self.costs_in_all else ""
+        return f"{count(len(self.frame), 'item')}, {answers}{costs}: {self.status}"
 
 
 @dataclass(frozen=True, eq=False)
